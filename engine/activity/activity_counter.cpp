@@ -55,8 +55,8 @@ ActivityCounter::StepScope::~StepScope() {
 bool ActivityCounter::may_count(const Batch& batch) const {
   if (batch.n_tokens() > shape_.max_tokens) return false;
   if (!options_.decode_only) return true;
-  // A prompt step has tokens without logits, or several tokens of one sequence. (The last token of a prompt,
-  // alone in its step, counts as a decoded one.)
+  // A step with prompt tokens has tokens without logits, or several tokens of one sequence. (If the last
+  // token of a prompt is alone in its step, it counts as a decoded token.)
   if (batch.logit_rows.size() != batch.tokens.size()) return false;
   for (size_t t = 1; t < batch.slots.size(); ++t) {
     if (batch.slots[t] == batch.slots[t - 1]) return false;
@@ -90,7 +90,7 @@ void ActivityCounter::begin(const Batch& batch) {
   counts_.n_tokens += static_cast<uint32_t>(n_tokens);
 }
 
-/// A window continues if the token's predecessor was counted; otherwise it starts over.
+/// A window continues if the token's predecessor was counted; otherwise a new window begins.
 void ActivityCounter::count_windows(Token& token) {
   std::array<int, kWindows>& n = in_window_[static_cast<size_t>(token.slot)];
   for (size_t i = 0; i < kWindows; ++i) {

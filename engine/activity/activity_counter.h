@@ -1,9 +1,9 @@
 // Counts which neurons are active while a model runs, or which experts of a mixture its tokens choose.
 //
-// Owned by ModelRuntime, fed by its passes: FfnObservers hands over each layer's active neurons
-// (ActiveNeurons, ExpertChoice), and the engine thread adds them up here. Nothing is allocated while the
-// model runs, and the engine thread never waits longer than take() needs to swap pointers. Counts do not
-// depend on the number of threads or on how prompts are cut into chunks.
+// ModelRuntime owns it. FfnObservers passes each layer's active neurons (ActiveNeurons) or chosen experts
+// (ExpertChoice), and the engine thread adds them up here. Nothing is allocated while the model runs, and the
+// engine thread never waits longer than take() needs to swap pointers. Counts do not depend on the number of
+// threads or on how prompts are cut into chunks.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace hearth {
 
 /// Which tokens are counted.
 struct CountOptions {
-  /// Which steps are counted. false: all. true: only steps that just decode, which have one token of each
-  /// running sequence.
+  /// Which steps are counted. false: all steps. true: only steps that just decode, so that each running
+  /// sequence has one token.
   bool decode_only = false;
-  /// With n, two adjacent steps of every 2n countable steps are counted, so that neighboring tokens are seen
-  /// together. 1: every step.
+  /// With n, two adjacent steps of every 2n countable steps are counted, so that counts include neighboring
+  /// tokens. 1: every step.
   int one_of = 1;
 };
 
@@ -37,7 +37,7 @@ class ActivityCounter {
   };
   ActivityCounter(const Shape& shape, const CountOptions& options);
 
-  /// Scope of one step of the model, on the engine thread. Counts the step if the options say so.
+  /// Scope of one step of the model, on the engine thread. Counts the step if the options require it.
   class StepScope {
    public:
     /// `counter` may be null: nothing is counted.
@@ -50,14 +50,14 @@ class ActivityCounter {
     ActivityCounter* counter_;  // null: this step is not counted
   };
 
-  /// The buffers for the active neurons of this step's layers; null: the step is not counted.
+  /// The buffers for the active neurons of this step's layers; null if the step is not counted.
   const ActiveNeurons* found() const { return counts_step_ ? &found_ : nullptr; }
   /// Counts the active neurons that the layer wrote to found(). Engine thread, within a StepScope, once per
   /// layer.
   void add(int layer);
   bool counts_experts() const { return shape_.experts; }
-  /// Counts the experts that the layer's tokens chose, in host memory; not called for layers without experts.
-  /// Engine thread, within a StepScope, once per layer. REQUIRES: counts_experts().
+  /// Counts the experts that the layer's tokens chose; `choice` is in host memory. Not called for layers
+  /// without experts. Engine thread, within a StepScope, once per layer. REQUIRES: counts_experts().
   void add(int layer, const ExpertChoice& choice);
 
   /// Stops (true) or resumes (false) counting. Engine thread, between steps.
@@ -68,12 +68,13 @@ class ActivityCounter {
   ActivityCounts take();
 
  private:
-  /// A token of the step, and its predecessor in the sequence if that was counted.
+  /// A token of the step, and its predecessor in the sequence if the predecessor was counted.
   struct Token {
     int slot;
-    int before;  // index in the step; kInSlot: the slot's last counted token; kNone: there is none
-    bool last;   // last token of its slot in this step
-    bool ends_window[ActivityCounts::kWindowTokens.size()];  // it is the last token of a window
+    // Index in the step. kInSlot: the slot's last counted token. kNone: there is no counted predecessor.
+    int before;
+    bool last;                                               // last token of its slot in this step
+    bool ends_window[ActivityCounts::kWindowTokens.size()];  // the token is the last one of a window
   };
   static constexpr int kNone = -1, kInSlot = -2;
 
@@ -95,7 +96,7 @@ class ActivityCounter {
   std::vector<float> values_;
   ActiveNeurons found_;
   std::vector<Token> tokens_;        // of the step
-  std::vector<uint64_t> last_bits_;  // [n_slots, n_layers, words] bits of each slot's last counted token
+  std::vector<uint64_t> last_bits_;  // [n_slots, n_layers, words] bits of the last counted token of each slot
   std::vector<int> last_position_;   // [n_slots] position of that token; -1: none
   static constexpr size_t kWindows = ActivityCounts::kWindowTokens.size();
   std::vector<std::array<int, kWindows>> in_window_;  // [n_slots] tokens in the incomplete windows

@@ -1,8 +1,9 @@
 // Counts for every neuron of a model, or every expert of a mixture: how often it was active, the sum of its
-// values, and how often it stayed active for the next token. All are sums, so counts can be added.
+// values, and how often it stayed active for the next token. All of these are sums, so counts can be added.
 //
-// An expert is active for a token that chose it, and its value is its weight for that token. "Neuron" and
-// d_ff stand for both; counts of experts also record how many experts several tokens read together.
+// An expert is active for a token that chose it, and its value is its weight for that token. In this file,
+// "neuron" and d_ff stand for experts too. Counts of experts also record how many experts several tokens read
+// together.
 //
 // Filled by ActivityCounter, stored in the activity file. Integers only, so that sums do not depend on the
 // order of additions. Plain data; any thread.
@@ -15,11 +16,11 @@
 
 namespace hearth {
 
-/// How many experts are read by tokens that are computed together: sums over windows of consecutive tokens of
-/// a sequence. Windows of one size do not overlap.
+/// How many different experts are read if tokens are computed together: sums over windows of consecutive
+/// tokens of a sequence. Windows of one size do not overlap.
 struct ExpertWindows {
   uint32_t n = 0;  // windows
-  /// [n_layers] distinct experts chosen within a window; empty: neurons are counted
+  /// [n_layers] distinct experts chosen within a window; empty if neurons are counted.
   std::vector<uint64_t> read;
 
   bool operator==(const ExpertWindows&) const = default;
@@ -41,7 +42,7 @@ struct ActivityCounts {
   uint32_t n_pairs = 0;   // counted tokens whose predecessor in the sequence was also counted
   // [n_layers, d_ff], by the neurons' numbers in the model file:
   std::vector<uint32_t> active;      // tokens for which the neuron's value was nonzero
-  std::vector<uint32_t> again;       // pairs in which it was nonzero for both tokens
+  std::vector<uint32_t> again;       // pairs for which the neuron's value was nonzero for both tokens
   std::vector<uint64_t> value_sums;  // of |value|, in kValueStep
   std::array<ExpertWindows, kWindowTokens.size()> windows;
 
@@ -53,18 +54,18 @@ struct ActivityCounts {
 
   /// The share of a layer's neurons that are active for a token, on average.
   double active_share(int layer) const;
-  /// The share of a token's active neurons that are active for the next token too; 0 if nothing was active.
-  /// It is about the mean activity for a layer whose neurons fire independently, and higher for a layer whose
-  /// neurons stay hot for a while.
+  /// The share of a token's active neurons that are active for the next token too; 0 if no neuron was active.
+  /// For a layer whose neurons fire independently, it is about the mean activity. It is higher if neurons
+  /// stay active for a while.
   double kept_share(int layer) const;
 
-  /// Experts of a layer that a step of `size` tokens of one sequence reads, each counted once; size: 1 or one
-  /// of kWindowTokens. 0 if there was no such window.
+  /// How many experts of a layer a step of `size` tokens of one sequence reads, each expert counted once.
+  /// size: 1 or one of kWindowTokens. 0 if there was no such window.
   double experts_read(int layer, int size) const;
-  /// Experts of a layer that `size` unrelated tokens read.
+  /// How many experts of a layer `size` unrelated tokens read.
   double experts_read_by_others(int layer, int size) const;
 
-  /// Adds the counts of other tokens. If this is empty, it takes the other's shape. Throws
+  /// Adds the counts of other tokens. If this object is empty, it takes the shape of the other. Throws
   /// std::overflow_error (one sentence) beyond 2^32 - 1 tokens. REQUIRES: equal shapes, unless one is empty.
   void add(const ActivityCounts& other);
 

@@ -74,7 +74,7 @@ std::vector<float> read_sizes(MeasurementReader& reader, const ModelIdentity& mo
   return sizes;
 }
 
-/// Reads how many experts windows of tokens read.
+/// Reads the numbers of experts that windows of tokens read.
 void read_windows(MeasurementReader& reader, ActivityCounts& counts) {
   for (size_t i = 0; i < counts.windows.size(); ++i) {
     ExpertWindows& window = counts.windows[i];

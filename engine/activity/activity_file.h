@@ -44,8 +44,8 @@ std::string_view source_name(ActivitySource source);
 struct Activity {
   ModelIdentity model;
   std::set<Sha256> texts;  // hashes of the texts behind prompts and generated text
-  /// [n_layers, d_ff] norms of the down columns; empty: unknown. A neuron's contribution is |value| times its
-  /// norm.
+  /// [n_layers, d_ff] norms of the down columns; empty if unknown. The size of a neuron's contribution is
+  /// |value| times its norm.
   std::vector<float> down_sizes;
   std::array<ActivityCounts, kActivitySources> counts;  // each empty or of the model's shape
 
@@ -58,19 +58,19 @@ struct Activity {
   /// Mean contribution per token [n_layers, d_ff], |value| times the down column's norm; empty if sizes are
   /// unknown.
   std::vector<double> contributions() const;
-  /// How often each neuron (or expert of a mixture) was active, over all sources, for the order in memory. A
-  /// file without tokens does not prove the model's size, so check n_tokens() or the model first.
+  /// How often each neuron (or expert of a mixture) was active, over all sources, to order them in memory. A
+  /// file without tokens does not prove the size of its model, so check n_tokens() or the model first.
   ActivityProfile profile() const;
 
-  /// Adds another file's counts. Texts count once: if one file's texts are a subset of the other's, the
-  /// counts of the file with more texts stand for both. Served tokens are always added. Throws
+  /// Adds another file's counts. A text counts only once: if the texts of one file are a subset of the
+  /// other's, only the counts of the file with more texts are kept. Served tokens are always added. Throws
   /// std::runtime_error (one sentence), and adds nothing, if the other file belongs to another model, if the
   /// texts overlap only partly (they would count twice), or if the tokens exceed a file's limit.
   void merge(const Activity& other);
 };
 
-/// Parses `bytes`, a whole file; `file` is its file_error::file_label. Throws ModelFileError if it is not an
-/// activity file, is damaged, or has another version.
+/// Parses `bytes`, a whole file; `file` is its file_error::file_label. Throws ModelFileError if the bytes are
+/// not an activity file, are damaged, or have another version.
 Activity parse_activity(std::span<const std::byte> bytes, const std::string& file);
 Activity read_activity(const std::filesystem::path& path);
 
@@ -79,10 +79,10 @@ void require_same_model(const Activity& activity, const ModelIdentity& model, co
 
 std::vector<std::byte> activity_bytes(const Activity& activity);
 
-/// Reads the file at `path`, calls `change` with it and writes it back; no other program can change it in
-/// between. A missing file starts empty. A file that is damaged or belongs to another model is moved to
-/// <path>.old, and the returned sentence says so (else it is empty). Throws like write_whole_file; if
-/// `change` throws, the file stays unchanged.
+/// Reads the file at `path`, calls `change` with it and writes it back. No other program can change the file
+/// in between. If the file is missing, starts with an empty one. If it is damaged or belongs to another
+/// model, moves it to <path>.old and returns a sentence about this; otherwise the returned string is empty.
+/// Throws like write_whole_file; if `change` throws, the file stays unchanged.
 std::string update_activity(const std::filesystem::path& path, const ModelIdentity& model,
                             const std::function<void(Activity& activity)>& change);
 

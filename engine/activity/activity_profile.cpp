@@ -18,13 +18,13 @@ namespace fs = std::filesystem;
 
 using Reader = std::function<ActivityProfile(const fs::path& path, int n_layers, int d_ff)>;
 
-// A path that cannot be examined counts as present: reading it reports the reason.
+// If a path cannot be examined, the file counts as present, so that reading it reports the reason.
 bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error) || error;
 }
 
-// Tries one source. Adds the profile to `found`, or the reason for its absence to the sentence.
+// Tries one source. Adds the profile to `found`, or the reason why there is none to its sentence.
 void try_source(const Reader& read, const fs::path& path, std::string_view what, int n_layers, int d_ff,
                 FoundActivity& found) {
   if (found.profile || !is_there(path)) return;

@@ -1,9 +1,9 @@
 // How often each neuron of each FFN is active, from files beside a model: Hearth's activity files and
 // PowerInfer's GPU index.
 //
-// Read once while a model is loaded, so that neurons that are often active are placed together in memory.
-// This affects only where a neuron lies, never whether it is computed: a file that is damaged or belongs to
-// another model is ignored, and a sentence says so. Plain data; any thread.
+// Read once while a model is loaded, so that neurons that are often active are stored together in memory.
+// This affects only where a neuron is stored, never whether it is computed. So a file that is damaged or
+// belongs to another model is ignored, and a sentence for the log reports this. Plain data; any thread.
 #pragma once
 
 #include <cstdint>
@@ -36,20 +36,20 @@ struct FoundActivity {
 
 /// The search for a model's own activity files.
 struct ActivitySearch {
-  std::filesystem::path file;  // an activity file that takes precedence; empty: none
-  /// Returns the model that the file must belong to. Called only if there is such a file.
+  std::filesystem::path file;  // an activity file to use first; empty if there is none
+  /// Returns the model that the file must belong to. Called only if an activity file exists.
   std::function<ModelIdentity()> model;
 };
 
-/// Looks in `search.file`, then beside the model file: in its activity file <model file>.activity, written by
-/// hearth-profiler count (both only if `search.model` is set), then in PowerInfer's index, as below. Never
-/// throws for faulty files.
+/// Looks in `search.file`, then in the activity file beside the model file (<model file>.activity, written by
+/// hearth-profiler count), then in PowerInfer's index, as below. Uses the first two only if `search.model` is
+/// set. Never throws for faulty files.
 FoundActivity find_activity(const std::filesystem::path& model_path, int n_layers, int d_ff,
                             const ActivitySearch& search);
 
 /// Looks beside the model file for PowerInfer's <model file>.generated.gpuidx. A folder with PowerInfer's
-/// activation counts (activation/activation_*.pt) is not read; the sentence says how to import it. Never
-/// throws for faulty files.
+/// activation counts (activation/activation_*.pt) is not read, but the sentence describes how to import it.
+/// Never throws for faulty files.
 FoundActivity find_activity(const std::filesystem::path& model_path, int n_layers, int d_ff);
 
 }  // namespace hearth

@@ -25,10 +25,10 @@ constexpr MeasurementFile kTraceFile{.magic = "HTRC",
 constexpr uint64_t kMaxExpertBytes = uint64_t{1} << 40;  // far above any model's
 constexpr uint8_t kGeneratedBit = 1, kBeginsBit = 2;
 
-/// Bytes of an expert's number in the file.
+/// Number of bytes that an expert's number takes in the file.
 size_t number_bytes(int n_experts) { return n_experts <= 256 ? 1 : 2; }
 
-/// Reads the experts of a token, and which layers there are.
+/// Reads the number of experts per token and the list of layers with experts.
 void read_layers(MeasurementReader& reader, ExpertTrace& trace) {
   reader.enter("list of layers");
   const auto n_experts = static_cast<uint64_t>(trace.model.n_experts);
@@ -47,8 +47,8 @@ void read_layers(MeasurementReader& reader, ExpertTrace& trace) {
   }
 }
 
-/// Checks the experts that a run chose and appends them to the trace. `last_token` [n_experts] has for each
-/// expert the last choice in which it was found, counted by `n_choices`.
+/// Checks the experts that a run chose and appends them to the trace. last_choice_ contains, for each expert,
+/// the number of the last choice that contained the expert; n_choices_ counts the choices.
 class ChoiceReader {
  public:
   ChoiceReader(MeasurementReader& reader, ExpertTrace& trace)
@@ -83,7 +83,7 @@ class ChoiceReader {
   MeasurementReader& reader_;
   ExpertTrace& trace_;
   uint64_t n_choices_ = 0;             // choices that were begun: tokens in layers
-  std::vector<uint64_t> last_choice_;  // [n_experts] the last of them in which the expert was named
+  std::vector<uint64_t> last_choice_;  // [n_experts] the last choice that contained the expert
 };
 
 void read_runs(MeasurementReader& reader, ExpertTrace& trace) {

@@ -1,18 +1,18 @@
 // A trace of a mixture's experts: the experts that each token of some texts chose, layer by layer and in
-// order. Counts (engine/activity/activity_file.h) say how often an expert is chosen; a trace also says when,
-// so that caches of experts can be compared by replaying it (hearth-profiler replay).
+// order. Counts (engine/activity/activity_file.h) contain only how often an expert is chosen. A trace also
+// contains when, so that caches of experts can be compared by replaying it (hearth-profiler replay).
 //
 //   "HTRC", version (uint32), the model as in an activity file of a mixture;
 //   experts of a token; the number of layers with experts, and for each its number, ascending, and the bytes
-//     of one of its experts (gate, up and down);
+//   of one of its experts (gate, up and down);
 //   the number of runs, then each: a byte, 0 prompt or 1 generated, plus 2 if it begins a sequence; its
-//     number of tokens, not 0; the experts [n_tokens, layers with experts, experts of a token], the best
-//     first, as uint8, or as uint16 if a layer has more than 256 experts;
+//   number of tokens, not 0; the experts [n_tokens, layers with experts, experts of a token], the best first,
+//   as uint8, or as uint16 if a layer has more than 256 experts;
 //   SHA-256 of all that.
-// Little-endian. Numbers without a stated width are LEB128. A run is a part of a sequence whose tokens are
-// all of one kind; it continues the sequence of the previous run unless it begins one. Written by
-// hearth-profiler count and synth. A trace holds no text, but says something about the texts: keep it as you
-// keep them. Bytes are not trusted. Plain data; any thread.
+// Little-endian. Numbers without a stated width are LEB128. A run is a part of a sequence with tokens of only
+// one kind. It continues the sequence of the previous run unless its byte marks it as the begin of a
+// sequence. Written by hearth-profiler count and synth. A trace contains no text, but it reveals something
+// about the texts, so it needs the same protection as they do. Bytes are not trusted. Plain data; any thread.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ namespace hearth {
 /// A layer with experts.
 struct TracedLayer {
   int number = 0;             // in the model
-  uint64_t expert_bytes = 0;  // of one expert: the mean of the layer's
+  uint64_t expert_bytes = 0;  // bytes of one expert: the mean over the layer's experts
   bool operator==(const TracedLayer&) const = default;
 };
 
@@ -48,10 +48,11 @@ struct ExpertTrace {
   ModelIdentity model;  // of a mixture
   int n_used = 0;       // experts of a token in a layer
   std::vector<TracedLayer> layers;
-  std::vector<TraceRun> runs;     // the first one begins a sequence
-  std::vector<uint16_t> experts;  // [n_tokens of all runs, layers, n_used], the best first; a token's differ
+  std::vector<TraceRun> runs;  // the first one begins a sequence
+  // [n_tokens of all runs, layers, n_used] the best first; a token's experts differ.
+  std::vector<uint16_t> experts;
 
-  /// Experts that a token chooses in all layers.
+  /// Number of experts that a token chooses in all layers together.
   size_t token_experts() const { return layers.size() * static_cast<size_t>(n_used); }
   uint64_t n_tokens() const { return token_experts() == 0 ? 0 : experts.size() / token_experts(); }
   uint64_t n_sequences() const;
@@ -61,7 +62,7 @@ struct ExpertTrace {
     return std::span(experts).subspan((token * layers.size() + layer) * n, n);
   }
 
-  /// Appends a run of the experts [n, layers, n_used]. n: not 0.
+  /// Appends a run of n tokens with the experts [n, layers, n_used]. REQUIRES: n > 0.
   void add_run(TraceText text, bool begins_sequence, std::span<const uint16_t> chosen);
 };
 
@@ -73,21 +74,21 @@ std::vector<TracedLayer> traced_layers(const ModelSpec& spec, const Weights& wei
 ExpertTrace parse_expert_trace(std::span<const std::byte> bytes, const std::string& file);
 ExpertTrace read_expert_trace(const std::filesystem::path& path);
 
-/// Throws ModelFileError if the trace is of another model; `file` as above.
+/// Throws ModelFileError if the trace belongs to another model; `file` as above.
 void require_same_model(const ExpertTrace& trace, const ModelIdentity& model, const std::string& file);
 
-/// The bytes of a file. trace.experts has the tokens of all trace.runs.
+/// The bytes of a file. REQUIRES: trace.experts contains the tokens of all trace.runs.
 std::vector<std::byte> expert_trace_bytes(const ExpertTrace& trace);
 
-/// Appends runs to a trace until it has a number of tokens, so that its memory is bounded. One thread.
+/// Appends runs to a trace up to a given number of tokens, so that its memory is bounded. One thread.
 class ExpertTraceWriter {
  public:
   /// max_tokens: not 0.
   ExpertTraceWriter(const ModelIdentity& model, int n_used, std::vector<TracedLayer> layers,
                     uint64_t max_tokens);
 
-  /// Appends a run of these experts [n, layers, n_used]; nothing if n is 0. Tokens beyond the limit are left
-  /// out, and full() says so.
+  /// Appends a run of n tokens with these experts [n, layers, n_used]; does nothing if n is 0. Omits tokens
+  /// beyond the limit; then full() returns true.
   void add(TraceText text, bool begins_sequence, std::span<const uint16_t> experts);
 
   /// Whether tokens were left out.

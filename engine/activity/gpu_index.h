@@ -2,10 +2,10 @@
 // GPU.
 //
 // A GGUF container with the magic PWRI. Layer i has two int32 tensors: blk.i.gpu_idx (0 or 1 for each neuron)
-// and blk.i.gpu_bucket (the ids of those with 1, ascending; no elements if there are none). PowerInfer reads
-// them by position and writes the layer into their names; here both must agree. Not read with
-// gguf::parse_part, because a model's tensors are neither int32 nor empty. Called by find_activity; any
-// thread.
+// and blk.i.gpu_bucket (the ids of the neurons with 1, ascending; no elements if there are none). PowerInfer
+// reads the tensors by position, and also writes the layer into their names; this reader requires that
+// position and name agree. It does not use gguf::parse_part, which accepts only tensors of models, and these
+// are neither int32 nor empty. Called by find_activity; any thread.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-/// Returns the level of n out of `all`, rounded up: 0 only if n is 0.
+/// Returns the level of n out of `all`, rounded up, so that only n = 0 gives level 0.
 uint8_t level_of(uint64_t n, uint64_t all) {
   return static_cast<uint8_t>((n * LiveActivity::kFullLevel + all - 1) / all);
 }
@@ -67,7 +67,7 @@ Levels LiveActivity::cached() const {
   return levels;
 }
 
-/// Sets the levels of a layer from the bits of its units.
+/// Sets the levels of a layer from the bits of the layer's units.
 void LiveActivity::raise(std::span<uint8_t> levels, std::span<const uint64_t> bits) const {
   std::vector<uint32_t> counts(n_buckets_);
   for_each_bit(bits, [&](size_t unit) { ++counts[bucket_of(unit)]; });

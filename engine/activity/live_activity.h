@@ -1,10 +1,10 @@
 // Shows a running model's neurons to viewers: which neurons fire (or which experts of a mixture are chosen)
-// in sampled decoding steps, summed up in buckets of neighbors, and where the neurons are.
+// in sampled decoding steps, summed up in buckets of neighboring neurons, and where the neurons are stored.
 //
-// Owned by NeuronObservation, fed by FfnObservers with each layer's active neurons, read by the server's
-// event stream. Without viewers, the engine thread only reads one flag per step. With viewers, it writes a
-// sampled step to its own buffer and swaps that with the readers' when the step ends; it allocates nothing
-// and waits at most for a copy of one buffer.
+// NeuronObservation owns it, FfnObservers passes each layer's active neurons to it, and the server's event
+// stream reads it. Without viewers, the engine thread only reads one flag per step. With viewers, it writes a
+// sampled step to its own buffer and swaps this buffer with the readers' buffer when the step ends. It
+// allocates nothing and waits at most for a copy of one buffer.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ struct MemoryByPlace {
   uint64_t kv = 0;    // keys and values, part of vram and ram
 };
 
-/// A level is the share of a bucket's neurons that have some property. 0: none, kFullLevel: all.
+/// A level is the share of a bucket's units that have some property, from 0 (none) to kFullLevel (all).
 using Levels = std::vector<uint8_t>;  // [n_layers, n_buckets]
 
 /// Facts that do not change until the model is placed again.
@@ -40,9 +40,9 @@ struct LivePlacement {
   uint64_t number = 0;  // differs for each placement
   int n_layers = 0, n_units = 0, n_buckets = 0;
   bool experts = false;     // units are experts, not neurons
-  std::string why_nothing;  // one sentence if no activity can be shown; else empty
+  std::string why_nothing;  // one sentence if no activity can be shown; otherwise empty
   Levels hot;               // units that a device holds permanently; empty: there is no device
-  bool has_cache = false;   // the device also holds units temporarily, see LiveActivity::cached()
+  bool has_cache = false;   // the device also holds units temporarily (LiveActivity::cached())
   MemoryByPlace memory;
 };
 
@@ -69,8 +69,8 @@ class LiveActivity {
   explicit LiveActivity(const Shape& shape, std::chrono::milliseconds interval = kInterval,
                         Clock now = std::chrono::steady_clock::now);
 
-  /// Sets the bits of the layer's units that are in the device's cache now; false: the layer has no cache.
-  /// Any thread.
+  /// Sets the bits of the layer's units that are in the device's cache now. Returns false if the layer has no
+  /// cache. Any thread.
   using CachedNeurons = std::function<bool(int layer, std::span<uint64_t> bits)>;
 
   // -- any thread --
@@ -90,16 +90,16 @@ class LiveActivity {
   };
   LivePlacement placement() const;
   uint64_t placement_number() const { return placement_number_.load(std::memory_order_relaxed); }
-  /// Copies the last sampled step to `to` unless `to` already has its number. Returns whether it did.
+  /// Copies the last sampled step to `to`, unless `to` already has that step. Returns whether it copied.
   bool latest(LiveStep& to) const;
-  /// Units that the device's cache holds now; empty: it has no cache.
+  /// The units that the device's cache holds now; empty if the device has no cache.
   Levels cached() const;
 
   // -- engine thread, or the loading thread before that --
 
-  /// The placed model. Everything it refers to must stay valid until detach().
+  /// The placed model. Everything that it refers to must stay valid until detach().
   struct Run {
-    std::span<const LayerPlacement> placements = {};  // from the device's plan; empty: there is no device
+    std::span<const LayerPlacement> placements = {};  // from the device's plan; empty if there is no device
     CachedNeurons cached_neurons = {};                // empty: there is no cache
     std::string why_nothing = {};
     MemoryByPlace memory = {};
@@ -122,7 +122,8 @@ class LiveActivity {
   /// Whether the current step is sampled.
   bool samples_step() const { return samples_; }
   bool shows_experts() const { return shape_.experts; }
-  /// Buffers for a sampled step's active neurons; null: the step is not sampled, or units are experts.
+  /// The buffers for the active neurons of a sampled step. Null if the step is not sampled or if units are
+  /// experts.
   const ActiveNeurons* found() const { return samples_ && !shape_.experts ? &found_ : nullptr; }
   /// Adds the active neurons of a layer in a sampled step; at most once per layer.
   void add(int layer, const ActiveNeurons& found);
@@ -144,7 +145,7 @@ class LiveActivity {
 
   // Engine thread.
   bool samples_ = false;
-  // start of the last sampled step; empty: none yet
+  // start of the last sampled step; empty until a step has been sampled
   std::optional<std::chrono::steady_clock::time_point> last_;
   std::vector<uint64_t> bits_;  // [max_tokens, words]
   std::vector<float> values_;   // [max_tokens, n_units]; written by layers, never read

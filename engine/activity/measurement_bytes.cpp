@@ -18,7 +18,7 @@ constexpr uint32_t kMaxExperts = 1u << 16;
 constexpr uint64_t kMaxText = 1024;  // bytes of a name
 constexpr size_t kHead = 4 + sizeof(uint32_t);
 
-/// Checks magic and version; returns the version, or 0 if the bytes end before it.
+/// Checks the magic word and the version. Returns the version, or 0 if the bytes end before it.
 uint32_t checked_version(std::span<const std::byte> bytes, const std::string& file,
                          const MeasurementFile& kind) {
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()),

@@ -1,5 +1,5 @@
-// The bytes of files in which measurements of a model are kept (activity files, traces of experts): a magic
-// word, a version, the model's identity, the measurements, and the SHA-256 of all that.
+// The format of files with measurements of a model (activity files, traces of experts): a magic word, a
+// version, the model's identity, the measurements, and the SHA-256 of all bytes before it.
 //
 // Little-endian. Lengths, counts and numbers without a stated width are LEB128. Bytes that are read are not
 // trusted: the checksum detects damage, and the reader's checks detect files that were written incorrectly.
@@ -19,7 +19,7 @@
 
 namespace hearth {
 
-/// A kind of file. The texts must outlive its readers.
+/// A kind of file. The texts must outlive the readers of the file.
 struct MeasurementFile {
   std::string_view magic;  // four bytes
   std::string_view what;   // "an activity file"
@@ -40,8 +40,8 @@ class MeasurementWriter {
   void numbers(std::span<const T> all) {
     for (const T n : all) number(n);
   }
-  /// Layers, d_model, d_ff (uint32 each), content hash (32 bytes), activation and name (a length and that
-  /// many bytes); for a mixture also the number of experts.
+  /// Appends the model: layers, d_model, d_ff (uint32 each), content hash (32 bytes), activation and name
+  /// (each a length and that many bytes). For a mixture, also appends the number of experts.
   void model(const ModelIdentity& model);
 
   /// Appends the checksum and returns all bytes. Call it once, last.
@@ -51,15 +51,15 @@ class MeasurementWriter {
   std::vector<std::byte> out_;
 };
 
-/// Reads the body of such a file. All members throw ModelFileError, one sentence with the file, the place and
-/// the remedy. Not shared by threads.
+/// Reads the body of such a file. All members throw ModelFileError: one sentence with the file, the place in
+/// it and the remedy. A reader must not be shared by threads.
 class MeasurementReader {
  public:
   /// Checks magic, version and checksum. `file` is a file_label; all arguments must outlive the reader.
   MeasurementReader(std::span<const std::byte> bytes, const std::string& file, const MeasurementFile& kind);
 
   uint32_t version() const { return version_; }
-  /// Names the place of the next reads in messages; `place` must outlive the reader.
+  /// Sets the name of the place that the next reads belong to, for messages. `place` must outlive the reader.
   void enter(std::string_view place) { cursor_.enter(place); }
   [[noreturn]] void fail(const std::string& sentence) const;
 
@@ -71,7 +71,7 @@ class MeasurementReader {
   std::string text();
   Sha256 hash();
   std::span<const std::byte> take(uint64_t n) { return cursor_.take(n); }
-  /// Reads what MeasurementWriter::model() writes; of_experts: for a mixture.
+  /// Reads the model that MeasurementWriter::model() writes. of_experts: the file is of a mixture.
   ModelIdentity model(bool of_experts);
 
   size_t remaining() const { return cursor_.remaining(); }
@@ -84,8 +84,8 @@ class MeasurementReader {
   gguf::Cursor cursor_;
 };
 
-/// Returns why something that was measured with model `a` cannot be used for model `b`, without the end of
-/// the sentence; empty: it can.
+/// Returns why measurements of model `a` cannot be used for model `b`, as a sentence without its end; empty
+/// if they can.
 std::string other_model(const ModelIdentity& a, const ModelIdentity& b);
 
 }  // namespace hearth
