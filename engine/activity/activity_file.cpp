@@ -93,7 +93,7 @@ ActivityCounts read_counts(MeasurementReader& reader, const ModelIdentity& model
   if (n_tokens == 0) return {};
   const bool experts = model.n_experts > 0;
   const uint64_t n = static_cast<uint64_t>(model.n_layers) * static_cast<uint64_t>(model.n_units());
-  // Checked before memory for the counts is allocated: each unit takes at least three bytes.
+  // Check this before allocating memory for the counts: each unit takes at least three bytes.
   if (reader.remaining() / 3 < n) {
     reader.fail("end early: " + with_commas(reader.remaining()) + " bytes are left for " + with_commas(n) +
                 (experts ? " experts" : " neurons"));

@@ -2,7 +2,7 @@
 //
 //   "HACT", version (uint32), then the model: layers, d_model, d_ff (uint32 each), content hash (32 bytes),
 //     activation and name (a length and that many bytes);
-//   version 2 only, for mixtures: experts per layer, which are then counted. Version 1 counts neurons;
+//   version 2 only, for mixtures: experts per layer. Version 2 counts experts, version 1 counts neurons;
 //   the texts that were counted: their number, then the SHA-256 of each, ascending;
 //   sizes of the down columns: a byte 0 or 1, then float32 [n_layers, d_ff]; 0 in version 2;
 //   for each source: tokens and pairs. If there are tokens, for each layer the numbers [d_ff or experts] of

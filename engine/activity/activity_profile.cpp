@@ -24,7 +24,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error) || error;
 }
 
-// Tries one source. Adds the profile to `found`, or the reason why there is none to its sentence.
+// Tries one source. Adds the profile to `found`, or adds the reason why there is none to found.sentence.
 void try_source(const Reader& read, const fs::path& path, std::string_view what, int n_layers, int d_ff,
                 FoundActivity& found) {
   if (found.profile || !is_there(path)) return;

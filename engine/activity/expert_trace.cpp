@@ -89,7 +89,8 @@ class ChoiceReader {
 void read_runs(MeasurementReader& reader, ExpertTrace& trace) {
   reader.enter("list of runs");
   const uint64_t token_bytes = uint64_t{trace.token_experts()} * number_bytes(trace.model.n_experts);
-  // Checked before memory is allocated: a run takes at least a byte for its kind and one for its length.
+  // Limit the number before allocating memory: a run takes at least one byte for its kind and one for its
+  // length.
   const uint64_t n = reader.number(reader.remaining() / 2, "runs");
   ChoiceReader choices(reader, trace);
   for (uint64_t i = 0; i < n; ++i) {

@@ -10,7 +10,7 @@
 //   as uint8, or as uint16 if a layer has more than 256 experts;
 //   SHA-256 of all that.
 // Little-endian. Numbers without a stated width are LEB128. A run is a part of a sequence with tokens of only
-// one kind. It continues the sequence of the previous run unless its byte marks it as the begin of a
+// one kind. It continues the sequence of the previous run unless its first byte marks the beginning of a
 // sequence. Written by hearth-profiler count and synth. A trace contains no text, but it reveals something
 // about the texts, so it needs the same protection as they do. Bytes are not trusted. Plain data; any thread.
 #pragma once

@@ -41,7 +41,7 @@ struct LivePlacement {
   int n_layers = 0, n_units = 0, n_buckets = 0;
   bool experts = false;     // units are experts, not neurons
   std::string why_nothing;  // one sentence if no activity can be shown; otherwise empty
-  Levels hot;               // units that a device holds permanently; empty: there is no device
+  Levels hot;               // units that a device holds permanently; empty if there is no device
   bool has_cache = false;   // the device also holds units temporarily (LiveActivity::cached())
   MemoryByPlace memory;
 };
@@ -95,7 +95,7 @@ class LiveActivity {
   /// The units that the device's cache holds now; empty if the device has no cache.
   Levels cached() const;
 
-  // -- engine thread, or the loading thread before that --
+  // -- engine thread, or the loading thread before the engine starts --
 
   /// The placed model. Everything that it refers to must stay valid until detach().
   struct Run {

@@ -64,7 +64,7 @@ class MeasurementReader {
   [[noreturn]] void fail(const std::string& sentence) const;
 
   uint64_t number();
-  /// Reads a number that is at most `most`; `what` names it in messages.
+  /// Reads a number that is at most `most`; messages call it `what`.
   uint64_t number(uint64_t most, std::string_view what);
   /// Reads a uint32 from 1 to `most`.
   int size(uint32_t most, std::string_view what);

@@ -77,8 +77,8 @@ class FfnObservers {
   /// Whether the current step reports single neurons.
   bool counts_step() const { return found() != nullptr; }
   /// Reports the neurons that the layer has written to found(). on_device: a device finds them and delivers
-  /// them only at the end of the step; the calls for its layers must be in the order of its work. REQUIRES:
-  /// counts_step().
+  /// them only at the end of the step. The calls for the device's layers must be in the order in which the
+  /// device computes the layers. REQUIRES: counts_step().
   void report_found(int layer, bool on_device);
   /// Reports the experts that the layer's tokens chose; `choice` is in host memory.
   void report_choice(int layer, const ExpertChoice& choice);

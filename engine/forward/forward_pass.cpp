@@ -260,7 +260,7 @@ void ForwardPass::add_rows(const Side& side, const Matrix& table, std::span<cons
   side.backend->add(added, static_cast<int64_t>(rows.size()) * spec_.d_model, side.work->residual.floats());
 }
 
-/// Computes KvPlaces::n_seen. A token that looks ahead sees its whole sequence, which is in the step.
+/// Computes KvPlaces::n_seen. A token that looks ahead sees its whole sequence; all of it is in the step.
 const int32_t* ForwardPass::seen_ahead(const Batch& batch) {
   if (!spec_.arch.looks_ahead) return nullptr;
   n_seen_.resize(batch.tokens.size());

@@ -23,7 +23,7 @@ struct FfnWorkspace {
   static constexpr int kSets = 3;
   void make_sets(Backend& backend);
   NeuronSetId wanted;        // wanted by the layer's tokens
-  NeuronSetId proposed;      // likely wanted by the tokens of a later hybrid layer
+  NeuronSetId proposed;      // likely needed by the tokens in a later hybrid layer
   NeuronSetId truly_active;  // neurons that pass the gate, proposed or not
 
   Buffer gate, up;  // [max_tokens, d_ff | d_shared]

@@ -54,9 +54,9 @@ class DraftModel {
   void read(const Sequence& sequence, int slot, int n);
   int most_read() const { return blocks_.max_step(); }
 
-  /// Drafts for all jobs. A draft ends early where the model chooses an end token. Returns the number of
-  /// tokens and the duration of each step of the draft model. REQUIRES: each slot occurs at most once;
-  /// n_wanted >= 1; at most most_missing() tokens are missing in each slot.
+  /// Drafts for all jobs. A draft may be shorter than n_wanted, for example if the model chooses an end
+  /// token. Returns the number of tokens and the duration of each step of the draft model. REQUIRES: each
+  /// slot occurs at most once; n_wanted >= 1; at most most_missing() tokens are missing in each slot.
   struct PassTime {
     int n_tokens = 0;
     double seconds = 0;

@@ -62,7 +62,7 @@ void Speculation::draft(std::span<const std::unique_ptr<Sequence>> slots, int n_
   collect(slots);
   by_model_ = false;
   if (candidates_.empty() || options_.drafter) return;
-  // Prompt tokens dominate the duration of a step that has any, so it reveals nothing about drafts.
+  // If a step has prompt tokens, they dominate its duration, which then reveals nothing about drafts.
   const bool plain = any_prompt_ || n_since_plain_ >= kPlainEvery;
   if (plain && !options_.whatever_it_costs) return;
   read_ahead(n_more);

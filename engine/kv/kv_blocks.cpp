@@ -80,8 +80,8 @@ bool KvBlocks::promise_more(int slot, int n_positions) {
   return true;
 }
 
-/// Walks the tree along the prompt. Sets the row's first entries to the longest reusable prefix and returns
-/// its length.
+/// Walks the tree along the prompt. Writes the blocks of the longest reusable prefix to the beginning of the
+/// row (a slot's block table), and returns how many they are.
 int KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t* row) {
   const size_t width = static_cast<size_t>(block_tokens_);
   const int n_whole = static_cast<int>((prompt.size() - 1) / width);

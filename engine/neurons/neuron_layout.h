@@ -4,7 +4,7 @@
 //   predicted   [gate | up | down] of one neuron
 //   exact       [up | down]; all gates are read, so they are packed in a separate matrix
 //   calibrated  [down]; all gates and ups are read. If a device shares the layer: [gate | up | down]
-// An FFN without a gate has one row less. If activity counts are known, the hottest neurons come first, so
+// An FFN without a gate has one row fewer. If activity counts are known, the hottest neurons come first, so
 // that frequently read neurons are adjacent. A plain GGUF file has no neuron-major down projection; the
 // layout transposes the file's down projection without changing a weight (kernels/neurons.h, CodedColumns).
 //
@@ -86,7 +86,7 @@ class NeuronLayout {
     layers_.push_back(host);
     hybrids_.emplace_back();
   }
-  /// Appends the host's layer as a device reads it that holds all its neurons.
+  /// Appends the host's layer in the form in which a device reads it if it holds all of the layer's neurons.
   void add_whole(const NeuronLayer& host, Memory& memory);
   /// Appends the host's layer, of which the device gets the share in `placement`. If that is not all neurons,
   /// the layer is hybrid and refers to the memory of `host`.

@@ -38,8 +38,8 @@ struct SparsityRequest {
 /// experts chosen for a token count. A negative value is unknown.
 struct NeuronActivity {
   int64_t n_tokens = 0;
-  /// Predicted mode: the predictor proposes the neuron. Exact mode: its gate passes. Calibrated mode: its
-  /// contribution counts.
+  /// Share of the neurons that the predictor proposes (predicted mode), that pass the gate (exact mode), or
+  /// whose contribution counts (calibrated mode).
   double proposed = -1;
   double passed = -1;  // share of the proposed neurons with nonzero act(gate), so up is read. Calibrated: 0
   double active = -1;  // value is nonzero, so down is read

@@ -62,13 +62,13 @@ class ChoicePaths {
   /// A bound, and the prices that give it. The bound is infinite if no path keeps the budgets.
   struct Dual {
     double value = 0;
-    // The slope of the bound over the price of RAM: how many bytes the mixture of paths that attains the
-    // bound exceeds the RAM budget by.
+    // The slope of the bound over the price of RAM. A mixture of paths attains the bound; the slope is the
+    // number of bytes by which this mixture exceeds the RAM budget.
     double ram_over = 0;
     Prices prices;
   };
-  /// Returns the largest bound, over all prices, for paths with `number` layers on the device. If a path that
-  /// the search meets keeps the budgets, it is offered to best() and best_of_number().
+  /// Returns the largest bound, over all prices, for paths with `number` layers on the device. Every path
+  /// that the search finds within the budgets is offered to best() and best_of_number().
   Dual best_dual(int number);
 
   /// Sets the prices at which the functions below compute costs.

@@ -1,5 +1,5 @@
-// Costs of work on the host that do not depend on bytes or arithmetic, and that the profile of a machine
-// lacks. The simulation and the plan of a mixture use them.
+// Costs of the host's work, apart from its bytes and its arithmetic. A machine's profile does not contain
+// them. The simulation and the plan of a mixture use them.
 //
 // Plain values; any thread.
 #pragma once

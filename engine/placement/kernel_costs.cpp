@@ -70,7 +70,8 @@ cuda::KernelSpeeds kernel_speeds(const GpuProfile& gpu) {
   for (size_t i = 0; i < speeds.size(); ++i) {
     const KernelCost& cost = kCosts[i];
     double bytes_per_s = cost.vram_share * gpu.vram_bytes_per_s;
-    // Clocks per second of all multiprocessors together are the instructions of all lanes, divided by lanes.
+    // instructions_per_s counts all lanes, so divided by kLanes it is the clocks per second of all
+    // multiprocessors together.
     if (cost.multiprocessor_bytes > 0 && gpu.instructions_per_s > 0)
       bytes_per_s = std::min(bytes_per_s, cost.multiprocessor_bytes * gpu.instructions_per_s / kLanes);
     speeds[i] = {.start_s = start_s(gpu, static_cast<KernelClass>(i)),
@@ -84,7 +85,7 @@ cuda::KernelSpeeds kernel_speeds(const GpuProfile& gpu) {
 }
 
 double gather_share(const GpuProfile& gpu) {
-  // kShare was measured on PCIe 4. kMostBytesPerS was measured on PCIe 5, where the number of reads that the
+  // kShare is the share on PCIe 4. kMostBytesPerS was measured on PCIe 5, where the number of reads that the
   // kernel has in flight is the limit.
   constexpr double kShare = 0.88, kMostBytesPerS = 35e9;
   return std::min(kShare, kMostBytesPerS / gpu.to_device_pinned_bytes_per_s);

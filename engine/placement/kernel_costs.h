@@ -1,5 +1,5 @@
-// Costs of work on a GPU that do not depend only on bytes and arithmetic, in one table that the simulation
-// and the plan use.
+// Costs of a GPU's work, apart from its bytes and its arithmetic, in one table that the simulation and the
+// plan use.
 //
 // The rates in a machine's profile are those of copies and of long runs of one trivial kernel. A model's
 // kernels are slower: small kernels wait for chains of dependent loads, and large kernels take a while until
@@ -34,8 +34,8 @@ struct KernelCost {
 const KernelCost& kernel_cost(cuda::KernelClass kind);
 
 /// The speeds of each class of kernels on this GPU. The time to start a kernel is the table's start_s or the
-/// profile's launch_s, whichever is longer: launch_s is the shortest time of any kernel, but no kernel is
-/// faster than its class.
+/// profile's launch_s, whichever is longer: no kernel starts faster than launch_s, and none faster than its
+/// class.
 cuda::KernelSpeeds kernel_speeds(const GpuProfile& gpu);
 
 /// The share of the link's rate that a kernel reaches when it reads rows of two to four kilobytes one by one
@@ -60,12 +60,12 @@ struct CallCosts {
 inline constexpr CallCosts kCallCosts;
 
 /// Seconds between a launch into an idle stream and the first kernel: from the return of the launching call
-/// to the begin of the kernel's start_s. Computed as the profile's round trip without its other parts, which
-/// are a graph of two kernels and the time until the host sees their result.
+/// to the beginning of the kernel's start_s. Computed as the profile's round trip without its other parts,
+/// which are a graph of two kernels and the time until the host sees their result.
 double first_kernel_s(const GpuProfile& gpu);
 
 /// Seconds between a kernel that hands over to the host and the next kernel: from the end of the former to
-/// the begin of the latter's start_s, if the host only launches. The time to copy bytes is not included.
+/// the beginning of the latter's start_s, if the host only launches. The time to copy bytes is not included.
 double hand_over_s(const GpuProfile& gpu);
 
 /// Seconds of a decode step outside the layers: the wait for the logits, and kCallCosts.step. The time to

@@ -424,8 +424,8 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   const double active = curve_.active(r), cold = curve_.active() - active;
   const double up_down = layer_.up + layer_.down;
   double whole = layer_.attention_read + layer_.predictor_read;
-  // Bytes that each side reads. The device: own, and own_down for down rows, which other kernels read. The
-  // host: rows, as scattered bundles, and in_order, sequentially.
+  // Bytes that each side reads. The device reads `own`, and also `own_down` for down rows, which other
+  // kernels read. The host reads `rows` as scattered bundles and `in_order` sequentially.
   double own = 0, own_down = 0, in_order = 0, rows = 0;
   switch (facts_.mode) {
     case Sparsity::kPredicted:

@@ -117,7 +117,7 @@ struct LayerOption {
 struct TokenWork {
   TokenBytes bytes;          // grouped by the device that reads them
   double brought_bytes = 0;  // cold neurons' bytes that PCIe brings
-  // Seconds. If the GPU and the CPU both compute neurons of a layer, only the slower counts.
+  // Seconds. If the GPU and the CPU both compute neurons of a layer, only the time of the slower one counts.
   double device_whole = 0;  // attention, predictor, gates if all are read, output
   // Neurons or experts of the GPU, in layers in which the GPU is slower.
   double device_neurons = 0;
@@ -154,8 +154,8 @@ constexpr KernelCounts layer_kernels(Sparsity mode, bool shared) {
     add(kSimple, 1);
     return n;
   }
-  // Predicted mode. Before the set of neurons becomes a list: the two matrices of the predictor, activation
-  // and quantizing between them, the predicted set; then the gates, and the neurons whose gates pass.
+  // Predicted mode, before the set of neurons becomes a list. The predictor: its two matrices, activation and
+  // quantizing between them, the predicted set. Then the gates, and the neurons whose gates pass.
   if (mode == Sparsity::kPredicted) {
     add(kProduct, 2);
     add(kSimple, 2);
@@ -213,8 +213,8 @@ inline KernelCounts expert_kernels(DType type) {
 
 /// Numbers of the kernels that one decoded token starts in a layer of a mixture and that are not hidden by
 /// work of the CPU. A layer without experts has those of a dense layer. A layer with experts has the router's
-/// kernel instead of the FFN's, and one that hands over and one that adds up. If the device holds experts,
-/// one more kernel chooses among them. If the device holds all experts, nothing is handed over.
+/// kernel instead of the FFN's kernels, one kernel that hands over, and one that adds up. If the device holds
+/// experts, one more kernel chooses among them. If the device holds all experts, nothing is handed over.
 constexpr KernelCounts mixture_kernels(const LayerFacts& layer, Held held = Held::kNone) {
   using enum cuda::KernelClass;
   KernelCounts n = layer_kernels(Sparsity::kDense, false);
@@ -249,8 +249,8 @@ class LayerOptions {
   int64_t ram(const LayerOption& option) const;
 
   /// Lists all options, the CPU's first, and for each option the corresponding input of choose(). As in
-  /// PowerInfer, neurons are placed in groups, of kGroup neurons. by_layers: the device has either the whole
-  /// layer or nothing of it; in a mixture, either all of the layer's experts or none.
+  /// PowerInfer, neurons are placed in groups of kGroup. by_layers: the device has either the whole layer or
+  /// nothing of it; in a mixture, either all of the layer's experts or none.
   void list(std::vector<LayerOption>& options, std::vector<Choice>& choices, bool by_layers = false) const;
   static constexpr int64_t kGroup = 64;
 

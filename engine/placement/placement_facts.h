@@ -31,8 +31,9 @@ struct PlacementAssumptions {
   /// How many prompt tokens are read for each generated token. Chats and agents read several times as many
   /// tokens as they write. 0: only decode time counts.
   double prompt_tokens = 4;
-  /// A placement with a neuron cache must promise to be faster by this factor than one without. On an H200,
-  /// the placement with the cache was 5 % slower where both promised the same speed.
+  /// A placement with a neuron cache is chosen only if it is predicted to be faster than one without a cache
+  /// by this factor. On an H200, both were predicted to be equally fast, but the one with the cache was 5 %
+  /// slower.
   double cache_margin = 1.05;
 };
 

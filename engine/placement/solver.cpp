@@ -265,7 +265,7 @@ class Problem {
     const LayerFacts& layer = facts_.layers[i];
     const double n_tokens = facts_.prefill_tokens, d_ff = facts_.d_ff;
     const double in_sums = facts_.mode == Sparsity::kDense ? 0 : d_ff * facts_.d_model;
-    // A pass skips a neuron if none of the pass's tokens wants it.
+    // A pass skips a neuron if none of the pass's tokens needs it.
     const double idle = 1 - facts_.activity->of(static_cast<int>(i)).active() / d_ff;
     const double wanted = in_sums * (1 - std::pow(idle, cuda::kDownPassTokens));
     const double passes = n_tokens / cuda::kDownPassTokens;

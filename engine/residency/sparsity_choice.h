@@ -31,7 +31,7 @@ struct SparsityChoice {
   std::vector<std::string> notes;  // for the log: requests that could not be met
 };
 
-/// The facts that the choice depends on, besides the request.
+/// The facts that determine the mode, together with the request.
 struct SparsityFacts {
   const ModelFile& file;
   const ModelSpec& spec;

@@ -90,7 +90,7 @@ void drop_unlikely(Candidates& candidates, float min_p) {
 void exclude_top_choices(Candidates& candidates, double threshold) {
   const double least = threshold * candidates.total();
   const std::vector<size_t> all = indices_of(candidates);
-  // Banned tokens have weight 0 and must be dropped too, but 0 would reach a threshold of 0.
+  // Banned tokens have weight 0. They are not top choices, but they would reach a threshold of 0.
   const auto is_top = [&](size_t i) {
     return candidates.weights[i] > 0 && static_cast<double>(candidates.weights[i]) >= least;
   };

@@ -19,8 +19,8 @@
 
 namespace hearth {
 
-/// A uniform number in [0, 1) with 53 random bits. Counter-based generator (as in Salmon et al. 2011) with
-/// the finalizer of SplitMix64 (Steele et al. 2014) as its mixing function.
+/// Returns a uniform number in [0, 1) with 53 random bits. The generator is counter-based (as in Salmon et
+/// al. 2011); its mixing function is the finalizer of SplitMix64 (Steele et al. 2014).
 double uniform_at(uint64_t seed, uint64_t index);
 
 struct SampleResult {

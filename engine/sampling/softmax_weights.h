@@ -26,9 +26,9 @@ inline float exp_nonpositive(float x) {
   constexpr float kLn2High = 0.693359375f;
   constexpr float kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the rounded integer in the low bits
-  // x is clamped to -88: there n is -127, so the exponent field is zero and the result is 0. The clamp
-  // compares bit patterns, because compilers turn a float comparison into a branch. For numbers <= 0, the bit
-  // pattern ascends as the number descends.
+  // Values below -88 are clamped to -88. There n is -127, so the exponent field is zero and the result is 0.
+  // The clamp compares bit patterns, because compilers turn a float comparison into a branch. For numbers <=
+  // 0, the bit pattern ascends as the number descends.
   constexpr uint32_t kClamp = std::bit_cast<uint32_t>(-88.0f);
   const float clamped = std::bit_cast<float>(std::min(std::bit_cast<uint32_t>(x), kClamp));
   const float shifted = clamped * std::numbers::log2e_v<float> + kRound;

@@ -44,7 +44,7 @@ struct Sequence {
   DraftCounts draft_counts;  // of drafts that were computed
   int n_prompt = 0;
   int n_computed = 0;      // tokens whose keys and values are in the KV cache
-  int n_cached = 0;        // prompt tokens found in the prefix cache at its first admission
+  int n_cached = 0;        // prompt tokens found in the prefix cache at the sequence's first admission
   int n_counted = 0;       // prompt tokens, cached or computed, that the engine's totals already include
   uint64_t admission = 0;  // sequence number of its admission, ascending
   // The sequence has lost its slot; on readmission it is promised all KV blocks that it can need.

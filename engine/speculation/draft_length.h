@@ -1,5 +1,5 @@
-// Chooses the draft length from measured step times and past acceptance rates, so that drafting is never
-// slower.
+// Chooses the draft length from measured step times and past acceptance rates, so that decoding with drafts
+// is never slower than without.
 //
 // Owned by Speculation; engine thread. The choice depends on measured times, but the tokens of an answer do
 // not.

@@ -28,7 +28,7 @@ struct Batch {
   std::vector<int32_t> scored_rows;
   std::span<const int32_t> block_tables;  // [n_slots, max_blocks] ids of KV blocks
   // Like block_tables, but for layers with a window and separate KV blocks (StepLimits::window). If no token
-  // of the batch sees a KV block, its entry is not read.
+  // of the batch sees a KV block, the entry of that KV block is not read.
   std::span<const int32_t> window_tables;
   int max_blocks = 0;
 
