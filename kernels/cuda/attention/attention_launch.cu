@@ -1,11 +1,12 @@
 // Attention over the paged cache: chooses the kernels for a step. See attention_launch.cuh for the
 // arithmetic.
 //
-// A step of a few tokens is divided by slices of keys, so that even one token fills the device. The slices'
-// results go through scratch, 4 * (head_dim + 2) bytes per token, head and slice. A larger step has enough
-// thread blocks: consecutive tokens form tiles, a token without a neighbor (a decode token of a mixed step)
-// gets its own thread block, and nothing goes through scratch. If heads are longer than kMaxTileDim, larger
-// steps use one thread block per token too. The choice of kernel changes no bit.
+// In a step of a few tokens, the keys of each token are divided into slices, so that even one token occupies
+// the whole device. The slices store their results in scratch: 4 * (head_dim + 2) bytes per token, head and
+// slice. A larger step has enough thread blocks without slices and uses no scratch: consecutive tokens form
+// tiles, and a token without a neighbor (a decode token of a mixed step) gets its own thread block. If heads
+// are longer than kMaxTileDim, every token of a larger step gets its own thread block. All kernels compute
+// the same bits.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -16,17 +17,18 @@
 namespace hearth::cuda {
 namespace {
 
-// Steps of up to this many tokens are divided by slices. With 8 key/value heads 32 tokens are 256 thread
-// blocks, two per multiprocessor of a large device; scratch for more tokens would take tens of MiB.
+// Steps of up to this many tokens divide the keys into slices. With 8 key/value heads, 32 tokens are 256
+// thread blocks even without slices, which is two per multiprocessor of a large device. Scratch for more
+// tokens would take tens of MiB.
 constexpr int kMaxSplitTokens = kSplitTokens;
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-/// The most slices of a token at a position below n_keys.
+/// The maximum number of slices for a token that sees at most n_keys positions.
 int most_slices(int n_keys, int window = 0) {
   const int slices = std::min(kMaxSlices, ceil_div(n_keys, kSliceKeys));
   return window > 0 ? std::min(slices, window / kSliceKeys + 2)
-                    : slices;  // the window may begin and end inside a slice
+                    : slices;  // a window may begin and end in the middle of a slice
 }
 
 /// The rows of a tile in attention_tiles().
@@ -36,7 +38,7 @@ void require(bool holds, const std::string& found) {
   if (!holds) throw std::invalid_argument("Attention on a CUDA device: " + found);
 }
 
-/// Whether a neighboring token of the step continues the same sequence.
+/// Whether the previous or next token of the step is the adjacent token of the same sequence.
 bool has_neighbor(const KvPlaces& places, int t) {
   const auto follows = [&](int a, int b) {
     return a >= 0 && b < places.n_tokens && places.table_of[a] == places.table_of[b] &&
@@ -49,7 +51,7 @@ bool has_neighbor(const KvPlaces& places, int t) {
 
 KernelWork attention_work(const AttentionCall& call, Attended which) {
   const KvPlaces& places = call.places;
-  double keys = 0, read = 0;  // keys that queries are multiplied by; keys that are read
+  double keys = 0, read = 0;  // keys: multiplied by queries; read: loaded from memory
   int n_tokens = 0, in_tile = 0;
   for (int t = 0; t < places.n_tokens; ++t) {
     const bool neighbor = has_neighbor(places, t);
@@ -65,7 +67,7 @@ KernelWork attention_work(const AttentionCall& call, Attended which) {
   const KvType type = call.shape.type;
   const double key_and_value =
       2.0 * static_cast<double>(kv_bytes(type, int64_t{call.shape.n_kv_heads} * call.shape.head_dim));
-  // Numbers with scales are multiplied once for all queries.
+  // A number with a scale is multiplied by it once for all queries.
   const double scaling = type == KvType::kQ8 ? 2 * read * width : 0;
   return {.kind = which == Attended::kNeighbors ? KernelClass::kAttentionTiles : KernelClass::kAttention,
           .bytes = key_and_value * read + 8.0 * n_tokens * heads * head_dim,

@@ -1,21 +1,27 @@
-// The common parts of the attention kernels: division of keys, softmax's running state, vector loads.
+// The common parts of the attention kernels: how keys are divided into slices, the running state of the
+// softmax, and vector loads.
 //
-// The arithmetic is that of kernels/cpu/attention.cpp and attention_inl.h, in the same order, so the results
-// have the same bits as on AVX2 and AVX-512 (the scalar code has no fused multiply-add). For one query row:
+// The kernels do the same arithmetic in the same order as kernels/cpu/attention.cpp and attention_inl.h, so
+// the results have the same bits as on AVX2 and AVX-512 (but not as those of the scalar code, which has no
+// fused multiply-add). For one query row:
 //
-//   a number of the cache = half, or int8 * scale (kv_layout.h), either exact
-//   score of a key = fma over the dimensions in order, from 0, of (q * scale) and the key; then capped. Where
-//       queries grow, scale is first multiplied by the factor of the query's position
-//   slices of slice_tokens_for() keys, each alone; in a slice tiles of 64 keys, in order:
+//   a number of the cache = half, or int8 * scale (kv_layout.h); both are exact in float32
+//   score of a key = fma of (q * scale) and the key over the dimensions in order, starting from 0; then
+//       soft-capped. If the model scales queries by position, `scale` is first multiplied by that factor
+//   each slice of slice_tokens_for() keys is computed independently, in tiles of 64 keys, in order:
 //     m' = max(m, scores);  p = e^(score - m');  shrink = e^(m - m')
-//     tile's sum: 16 lanes, ((p[l] + p[16+l]) + p[32+l]) + p[48+l], then lanes folded 8, 4, 2, 1 apart
-//     sum = sum * shrink + tile's sum, rounded twice;  w = w * shrink, then fma over the keys in order
-//   slices joined in order (join()), the sink as a last slice with a value of 0, and in the end w / sum.
-// A window begins in the slice and the tile of its first key; slices and tiles before are left out.
+//     tile's sum: ((p[l] + p[16+l]) + p[32+l]) + p[48+l] in each lane l of 16; then lanes 8, 4, 2 and 1 apart
+//         are added
+//     sum = sum * shrink + tile's sum, rounded twice
+//     w (the weighted values) = w * shrink, then fma over the keys in order
+//   join() joins the slices in order, then the sink as a last slice whose value is 0; the result is w / sum.
+// With a window, the computation starts at the tile that contains the window's first key; earlier slices and
+// tiles are skipped.
 //
-// Operations that the CPU skips because they change nothing (a shrink of e^0) are executed here. Keys beyond
-// a row's limit, or before its window, score -infinity, so that their p is exactly 0. Their values must not
-// be read, because 0 times an infinity is NaN. Only the bits of NaNs differ.
+// The CPU skips operations that change nothing, such as a shrink of e^0; the kernels execute them. Keys
+// beyond a row's limit or before its window get a score of -infinity, so that their p is exactly 0. Their
+// values must not be added, because 0 times an infinity is NaN. Only the bits of NaNs may differ from the
+// CPU's.
 #pragma once
 
 #include "kernels/cuda/ops/device_types.h"
@@ -27,19 +33,21 @@ namespace hearth::cuda {
 
 constexpr int kTileKeys = 64;    // kKeyTile of the CPU
 constexpr int kSliceKeys = 256;  // kSliceTokens
-constexpr int kMaxSlices = 32;   // contexts that would need more have longer slices
+constexpr int kMaxSlices = 32;   // a context that would need more slices uses longer slices
 constexpr int kBlockKeys = 16;   // positions of a KV block; the only size that these kernels support
 constexpr int kMaxHeadDim = kDeviceHeadDim;
-// Longer heads use attention_rows() only. With 512 dimensions a warp of attention_tiles() could keep two rows
-// in its registers and would read keys and values as often as attention_rows() with four query heads does.
+// Heads longer than this use only attention_rows(). With 512 dimensions, the registers of a warp in
+// attention_tiles() would hold only two rows, so it would read keys and values as often as attention_rows()
+// does with four query heads.
 constexpr int kMaxTileDim = 256;
-// The most query heads of one key/value head that a kernel processes together: for heads up to kMaxTileDim,
-// and for longer ones, whose queries and sums need more shared memory and registers.
+// The maximum number of query heads of one key/value head that a kernel processes together. The first
+// constant is for heads of up to kMaxTileDim dimensions, the second for longer heads, whose queries and sums
+// need more shared memory and registers.
 constexpr int kMaxPartHeads = 8;
 constexpr int kMaxLongPartHeads = 4;
 
-/// One call of attention(). A key/value head's query heads are cut into `n_parts` parts of at most
-/// part_heads.
+/// The arguments of one call of attention(). The query heads that share a key/value head are divided into
+/// `n_parts` parts of at most part_heads heads.
 struct AttentionCall {
   const float* q;
   int64_t stride;
@@ -56,32 +64,33 @@ struct AttentionCall {
   int tile_tokens;  // the most tokens that attention_tiles() processes together
 };
 
-/// Results of slices until they are joined: row (token * n_heads + head) * n_slices + slice.
+/// The results of slices until they are joined. A slice's row is (token * n_heads + head) * n_slices + slice.
 struct SliceResults {
   float* state;     // [rows, 2] largest score, sum
   float* weighted;  // [rows, head_dim]
-  int n_slices;     // 0: slices are joined at once and not stored
-  uint32_t* done;   // [n_tokens, parts of heads] slices that are done; 0 before and after a call
+  int n_slices;     // 0: each slice is joined as soon as it is computed, and not stored
+  uint32_t* done;   // [n_tokens, parts of heads] number of finished slices; 0 before and after a call
 };
 
-/// Computes each token separately. If results.n_slices > 0, it computes all tokens with a thread block per
-/// slice, and the last one to finish joins the slices. Otherwise a thread block processes all keys of a
-/// token, and with only_lone it computes only the tokens that attention_tiles() skips.
+/// Computes each token separately. If results.n_slices > 0, each slice of a token has its own thread block,
+/// and the last one to finish joins the slices. Otherwise one thread block processes all keys of a token.
+/// only_lone: compute only the tokens that attention_tiles() skips.
 void attention_rows(const AttentionCall& call, const SliceResults& results, bool only_lone,
                     cudaStream_t stream);
 
 /// Computes consecutive tokens of a sequence together; skips tokens that have no neighbor.
 void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 
-/// Which tokens a kernel computes: all, those with no other token of their sequence in the step, or those
-/// with one.
+/// Which tokens a kernel computes: all of them, only those without an adjacent token of their sequence in the
+/// step, or only those with one.
 enum class Attended { kAll, kLone, kNeighbors };
-/// The work for these tokens: keys and values are read once for each token, or for a tile of neighbors.
+/// The work for these tokens. Keys and values are read once per token, or once per tile of neighboring
+/// tokens.
 KernelWork attention_work(const AttentionCall& call, Attended which);
 
 // ---- device ----------------------------------------------------------------------------------------------
 
-/// The first position that a token sees, if its last one is n_keys - 1.
+/// The first position that a token sees. The last one is n_keys - 1.
 __device__ inline int first_key(int n_keys, int window) {
   return window > 0 && n_keys > window ? n_keys - window : 0;
 }
@@ -109,7 +118,7 @@ __device__ inline float query_scale(const AttentionCall& call, int token) {
   return __fmul_rn(scores.scale, scores.growth[call.places.positions[token] / scores.growth_span]);
 }
 
-/// N numbers that are loaded and stored together. REQUIRES: aligned to their size.
+/// N numbers that are loaded and stored together. REQUIRES: the address is a multiple of their total size.
 template <int N>
 struct alignas(4 * N) Floats {
   float at[N];
@@ -123,7 +132,7 @@ struct alignas(sizeof(T) * N) Packed {
 __device__ inline float widen(uint16_t half) { return __half2float(__ushort_as_half(half)); }
 __device__ inline float widen(int8_t whole) { return static_cast<float>(whole); }
 
-/// A number of the cache. `scale` is ignored for types without scales.
+/// Converts a number of the KV cache to float32. `scale` is ignored for types without scales.
 template <KvType kType>
 __device__ inline float cached(typename KvStored<kType>::Number number, float scale) {
   if constexpr (kType == KvType::kQ8) return __fmul_rn(widen(number), scale);
@@ -132,7 +141,7 @@ __device__ inline float cached(typename KvStored<kType>::Number number, float sc
 __device__ inline float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 __device__ inline float larger(float a, float b) { return a > b ? a : b; }
 
-/// The maximum over 16 neighboring lanes; every lane gets it.
+/// Returns the maximum over 16 neighboring lanes in each of them.
 __device__ inline float largest_of_16(float x) {
   GPU_UNROLL
   for (int apart = 8; apart > 0; apart /= 2) x = larger(x, __shfl_xor_sync(0xffffffffu, x, apart, 16));
@@ -144,7 +153,7 @@ __device__ inline float sum_of_16(float x) {
   return x;
 }
 
-/// The softmax of one row so far: scores are relative to the largest.
+/// The running softmax state of one row: the largest score, and the sum of e^(score - largest).
 struct RowState {
   float largest;
   float sum;
@@ -155,7 +164,8 @@ struct JoinFactors {
   float later;
 };
 
-/// Joins a later slice's state into that of all earlier ones; join_weighted() then joins the weighted sums.
+/// Merges a slice's state into `state`, which covers all earlier slices; join_weighted() then merges the
+/// weighted sums.
 __device__ inline JoinFactors join(RowState& state, RowState slice) {
   const float largest = larger(slice.largest, state.largest);
   const JoinFactors factors{exponential(__fsub_rn(state.largest, largest)),
@@ -168,10 +178,10 @@ __device__ inline float join_weighted(float weighted, float slice, JoinFactors f
   return __fmaf_rn(slice, factors.later, __fmul_rn(weighted, factors.earlier));
 }
 
-/// Joins a sink into a row's state; join_weighted() then joins its value, 0.
+/// Merges a sink into a row's state; join_weighted() then merges the sink's value, which is 0.
 __device__ inline JoinFactors join_sink(RowState& state, float sink) { return join(state, {sink, 1.0f}); }
 
-/// The query heads of blockIdx.y: a part of one key/value head's query heads.
+/// The query heads that blockIdx.y computes. They are some of the query heads of one key/value head.
 struct HeadPart {
   int first_head;
   int n_heads;
@@ -212,8 +222,9 @@ __device__ inline const int32_t* block_table(const AttentionCall& call, int toke
   return call.places.block_tables + int64_t{call.places.table_of[token]} * call.places.max_blocks;
 }
 
-/// Whether `token` begins a run of consecutive tokens that attention_tiles() processes together: of one
-/// sequence, cut into the same slices, and within call.tile_tokens.
+/// Whether `token` begins a new run. A run is a sequence of consecutive tokens that attention_tiles()
+/// processes together: they belong to one sequence, have the same slice length, and are at most
+/// call.tile_tokens.
 __device__ inline bool begins_run(const AttentionCall& call, int token) {
   if (token % call.tile_tokens == 0) return true;
   const int32_t* positions = call.places.positions;

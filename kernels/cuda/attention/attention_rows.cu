@@ -1,21 +1,21 @@
-// Attention of single tokens. A thread block computes a token, a part of a key/value head's query heads, and
-// either one slice of the keys (the last thread block to finish joins the slices) or all of them. See
-// attention_launch.cuh for the arithmetic.
+// Attention of single tokens. A thread block computes one token for some of the query heads of a key/value
+// head. It processes either all keys, or one slice of them, in which case the last thread block to finish
+// joins the slices. See attention_launch.cuh for the arithmetic.
 //
-// A thread block goes through 256 keys at a time, which are four tiles of softmax:
-//   1. scores: a thread per key, all rows (query heads); the 16 keys of a KV block lie side by side in each
-//      dimension
-//   2. largest score of each row and tile: 16 lanes per tile
-//   3. p and its sums: the same lanes, now that each knows the largest score of the tiles before its own
-//   4. values: a thread per dimension (three dimensions where heads are longer than 256), all rows, the keys
-//      in order
-// So keys and values are read once for all rows, at 2 bytes per number, or 17/16 with KvType::kQ8. A key,
-// dimension and row take 2 fused multiply-adds, which are 4 operations: with 8 rows, 8 operations per byte of
-// halves, so memory is the limit. To keep it busy, 16 keys' dimensions and 32 values are loaded to registers
-// ahead. A warp's 32 dimensions of a value share one scale: lane l loads the scale of the l-th value ahead.
-// Lanes exchange scales in pairs, because ptxas moves all shuffles to the front, and on sm_90 32 scales plus
-// 32 values do not fit the 128 registers that the launch bounds leave a thread. Results of a slice take 4 *
-// (head_dim + 2) bytes per row.
+// A thread block processes 256 keys at a time, which are four softmax tiles. A row is a query head.
+//   1. scores: one thread per key computes all rows; the 16 keys of a KV block are adjacent in each dimension
+//   2. the largest score of each row and tile: 16 lanes per tile
+//   3. p and its sums: the same lanes, which now have the largest scores of all earlier tiles
+//   4. values: one thread per dimension (or per three dimensions if heads are longer than 256) computes all
+//      rows, with the keys in order
+// So keys and values are read once for all rows, at 2 bytes per number, or 17/16 bytes with KvType::kQ8. Each
+// key, dimension and row takes 2 fused multiply-adds, one for the score and one for the value. With 8 rows
+// that is 8 operations per byte of halves, so memory is the limit. To keep memory busy, a thread loads 16
+// dimensions of a key, or 32 values, to registers ahead of their use. The 32 dimensions of a value that a
+// warp computes share one scale; lane l loads the scale of the l-th value ahead. A shuffle passes two scales
+// at once, because ptxas moves all shuffles to the front, and on sm_90 32 scales plus 32 values do not fit
+// into the 128 registers per thread that the launch bounds allow. The results of a slice take 4 * (head_dim +
+// 2) bytes per row.
 #include "kernels/cuda/attention/attention_launch.cuh"
 #include "kernels/cuda/rows/quantize_rows.cuh"
 #include "kernels/cuda/runtime/cuda_error.h"
@@ -55,7 +55,7 @@ struct Keys {
   int end;
 };
 
-/// Computes the scores of all rows with one key.
+/// Computes the scores of one key for all rows.
 template <int kRows, KvType kType>
 __device__ Floats<kRows> score_key(const Keys<kType>& keys, int position, const Floats<kRows>* q) {
   using Number = typename KvStored<kType>::Number;
@@ -97,8 +97,8 @@ __device__ Floats<kRows> score_key(const Keys<kType>& keys, int position, const 
   return sums;
 }
 
-/// Turns the scores of 256 keys into p, and computes the shrinks and sums of their tiles. `largest`: for the
-/// rows of this thread.
+/// Replaces the scores of 256 keys by p, and computes the shrinks and sums of their tiles. `largest`: the
+/// largest score so far of each of this thread's rows.
 template <int kRows, int kPasses>
 __device__ void soften(const Exchange<kRows>& shared, float (&largest)[kPasses]) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -147,14 +147,14 @@ __device__ void soften(const Exchange<kRows>& shared, float (&largest)[kPasses])
   }
 }
 
-/// weighted += p v for one dimension, over keys [begin + skip, begin + count) of kValuesAhead; kWhole: over
-/// all of them.
+/// weighted += p * v in one dimension, for keys [begin + skip, begin + count). kWhole: for all kValuesAhead
+/// keys from `begin` on.
 template <int kRows, bool kWhole, KvType kType>
 __device__ void add_values(const Keys<kType>& keys, int begin, int skip, int count, int dim,
                            const Floats<kRows>* p, float (&weighted)[kRows]) {
   using Number = typename KvStored<kType>::Number;
   Number ahead[kValuesAhead];
-  unsigned lane_scales = 0;  // in even lanes: the scales of values `lane` and `lane + 1`, a half each
+  unsigned lane_scales = 0;  // in even lanes: two halves, the scales of values `lane` and `lane + 1`
   if constexpr (kType == KvType::kQ8) {
     const int key = static_cast<int>(threadIdx.x) % kValuesAhead;
     if (kWhole || (key >= skip && key < count)) {
@@ -202,7 +202,8 @@ struct Softmax {
   RowState state;
 };
 
-/// Adds the values of a tile of keys to one dimension's sums. `begin`: the first of the 256 keys of p.
+/// Adds the values of a tile of keys to the sums of one dimension. `begin`: the position of the first of the
+/// 256 keys in p.
 template <int kRows, KvType kType>
 __device__ void add_tile(const Keys<kType>& keys, int begin, int tile, int dim, const Exchange<kRows>& shared,
                          float (&weighted)[kRows]) {
@@ -251,7 +252,7 @@ __device__ void attend_slice(const Keys<kType>& keys, int begin, const Exchange<
         if (dim < keys.head_dim) add_tile<kRows, kType>(keys, begin, tile, dim, shared, result.weighted[c]);
       }
     }
-    __syncthreads();  // wait before the next keys' scores are written
+    __syncthreads();  // all threads must have read these scores before the next ones are written
   }
 }
 
@@ -260,7 +261,7 @@ __device__ bool is_lone(const AttentionCall& call, int token) {
   return begins_run(call, token) && (token + 1 == call.places.n_tokens || begins_run(call, token + 1));
 }
 
-/// Loads the rows' queries, times scale; rows beyond the part's heads are 0.
+/// Loads the queries of all rows and multiplies them by the scale. Rows beyond the part's heads are set to 0.
 template <int kRows>
 __device__ void load_queries(const AttentionCall& call, const HeadPart& part, int token, Floats<kRows>* q) {
   const int head_dim = call.shape.head_dim;
@@ -294,13 +295,14 @@ __device__ void keep_slice(const SliceResults& results, int64_t first, int n_row
   }
 }
 
-/// Writes a number of out, and quantizes it if the call says so.
+/// Writes one number of `out`, and also its quantized form if the call requests it.
 __device__ __forceinline__ void write(const AttentionCall& call, int64_t i, float value) {
   call.out[i] = value;
   if (call.quantized.high != nullptr) quantize_own(value, i, call.quantized);
 }
 
-/// Joins the slices of the part's rows, in order, in the thread block that finishes its slice last.
+/// Every thread block calls this after its slice. The last one to finish joins the slices of the part's rows,
+/// in order.
 template <int kRows>
 __device__ void join_slices(const AttentionCall& call, const SliceResults& results, const HeadPart& part,
                             int64_t first, int n_slices) {
@@ -340,7 +342,8 @@ __device__ void join_slices(const AttentionCall& call, const SliceResults& resul
   }
 }
 
-/// Divides the rows' weighted sums by their sums, which are in shared memory. first: the part's first row.
+/// Writes each row's weighted sums divided by the row's entry of `sums`, which is in shared memory. first:
+/// the part's first row.
 template <int kRows, int kDims>
 __device__ void write_out(const AttentionCall& call, int64_t first, int n_rows, int head_dim,
                           const float (&sums)[kRows], const Softmax<kRows, kDims>& softmax) {
@@ -355,9 +358,9 @@ __device__ void write_out(const AttentionCall& call, int64_t first, int n_rows, 
   }
 }
 
-/// kDims: dimensions per thread. blockIdx.x: a token, and with kSplit one of the slices that it sees. Two
-/// thread blocks fit a multiprocessor, except where three dimensions of two states would not fit half of the
-/// registers.
+/// kDims: dimensions per thread. blockIdx.x selects a token and, with kSplit, one of the slices that the
+/// token sees. Two thread blocks share a multiprocessor, except without kSplit if a thread has three
+/// dimensions: then its two softmax states need more than half of the registers.
 template <int kRows, int kDims, bool kSplit, KvType kType>
 __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
     attention_rows_kernel(AttentionCall call, SliceResults results, bool only_lone) {
@@ -414,7 +417,7 @@ __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
     return;
   }
   if (call.scores.sinks != nullptr) {
-    __syncthreads();  // wait before the last slice's joins are overwritten
+    __syncthreads();  // all threads must have read the last slice's factors before they are overwritten
     if (thread < part.n_heads)
       joins[thread] = join_sink(total.state, call.scores.sinks[part.first_head + thread]);
     __syncthreads();

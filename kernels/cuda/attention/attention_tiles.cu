@@ -1,18 +1,21 @@
 // Attention of a prompt: consecutive tokens of a sequence are processed together. See attention_launch.cuh
 // for the arithmetic.
 //
-// A thread block processes a run of tokens with a part of a key/value head's query heads: up to 32 rows, or
-// 16 if heads are longer than 128. Its four warps have separate rows and never wait for each other. They
-// share the first-level cache, which reads a tile of 64 keys once for all of them. In a warp:
-//   1. scores: lane l of each half has keys l, 16+l, 32+l, 48+l, which is a lane of the CPU's sums, and half
-//      of the rows. So all of softmax except the fold over 16 lanes stays in a lane's registers
+// A thread block processes a run of tokens with some of the query heads of a key/value head: up to 32 rows
+// (pairs of a token and a query head), or 16 if heads are longer than 128. Its four warps have separate rows
+// and never wait for each other. They share the L1 cache, which loads a tile of 64 keys once for all of them.
+// In a warp:
+//   1. scores: lane l of each half-warp computes keys l, 16+l, 32+l, 48+l for half of the rows. These are the
+//      keys that one lane of the CPU adds up, so the softmax stays in a lane's registers until the 16 lanes
+//      are added
 //   2. p and shrink go to shared memory
-//   3. values: a lane has a few neighboring dimensions of all the warp's rows, and takes the keys in order
-// A key and dimension take 4 operations per row for 4 bytes: 32 operations per byte, so arithmetic is the
-// limit. 16 fused multiply-adds of scores need 5 loads, and 32 of values need 3. With KvType::kQ8 a number
-// takes one more multiplication, by its scale, for all of a warp's rows. State: registers and shared memory
-// only. On an H200, 512 tokens after 1,536 others reach 16 % of the instructions' bound with 32 key-value
-// heads, and 24 % with 8 for 64 heads (tests/data/measured/h200).
+//   3. values: a lane computes a few neighboring dimensions of all the warp's rows, with the keys in order
+// Each key and dimension takes 4 operations per row and 4 bytes in all, which is 32 operations per byte with
+// 32 rows, so arithmetic is the limit. Every 16 fused multiply-adds of scores need 5 loads, and every 32 of
+// values need 3. With KvType::kQ8, each number is also multiplied by its scale, once for all of a warp's
+// rows. All state is in registers and shared memory. On an H200, 512 tokens that follow 1,536 others reach 16
+// % of the instruction-bound speed with 32 key/value heads, and 24 % with 8 key/value heads for 64 query
+// heads (tests/data/measured/h200).
 #include "kernels/cuda/attention/attention_launch.cuh"
 #include "kernels/cuda/runtime/cuda_error.h"
 
@@ -33,12 +36,12 @@ struct alignas(16) WarpMemory {
   Floats<kRows / 2> p[kTileKeys][2];
   Floats<kRows / 2> shrink[2];  // then the sums
   JoinFactors join[kRows];
-  int32_t firsts[kRows];  // row r sees positions from firsts[r] on, below limits[r]; neither descends
+  int32_t firsts[kRows];  // row r sees positions [firsts[r], limits[r]); both arrays are ascending
   int32_t limits[kRows];
 };
 
-/// The keys and values that a warp's rows read. kPlain: scores have no windows, caps or sinks; plain kernels
-/// leave their code out, because it would take registers and so reduce the warps per multiprocessor.
+/// The keys and values that a warp's rows read. kPlain: the scores have no window, cap or sink. Plain kernels
+/// omit the code for these, because its registers would reduce the number of warps per multiprocessor.
 template <bool kPlain, KvType kType>
 struct Warp {
   const int32_t* blocks;
@@ -69,7 +72,7 @@ struct HalfState {
   RowState row[kHalfRows];
 };
 
-/// Computes the scores of the lane's rows with its four keys of the tile.
+/// Computes the scores of the lane's four keys of the tile for the lane's rows.
 template <int kMaxDim, int kRows, bool kPlain, KvType kType>
 __device__ void score_tile(const Warp<kPlain, kType>& warp, int begin,
                            const WarpMemory<kMaxDim, kRows>& memory,
@@ -79,7 +82,7 @@ __device__ void score_tile(const Warp<kPlain, kType>& warp, int begin,
   const uint16_t* scales[kTileBlocks] = {};
   GPU_UNROLL
   for (int b = 0; b < kTileBlocks; ++b) {
-    // If no key of a KV block is visible, any KV block may be read instead.
+    // If no key of this KV block is visible, read a visible KV block instead; its scores are discarded below.
     const int before_end = min(begin + b * kBlockKeys, warp.end - 1);
     const int position = kPlain ? before_end : max(before_end, warp.first);
     const int64_t block = warp.blocks[position / kBlockKeys];
@@ -145,8 +148,8 @@ __device__ void score_tile(const Warp<kPlain, kType>& warp, int begin,
   }
 }
 
-/// Turns scores into p and shrink, for all lanes, and updates the rows' states. A row whose window begins
-/// after the tile gets p, shrink and sum of 0, and keeps a largest score of -infinity.
+/// Replaces the scores by p, stores p and shrink for all lanes, and updates the state of the rows. If a row's
+/// window begins after the tile, its p, shrink and sum are 0 and its largest score stays -infinity.
 template <int kMaxDim, int kRows, bool kPlain, KvType kType>
 __device__ void soften(const Warp<kPlain, kType>& warp, int begin, float (&scores)[kRows / 2][kTileBlocks],
                        HalfState<kRows / 2>& state, WarpMemory<kMaxDim, kRows>& memory) {
@@ -177,8 +180,8 @@ __device__ void soften(const Warp<kPlain, kType>& warp, int begin, float (&score
   if (warp.lane % 16 == 0) memory.shrink[warp.half] = shrinks;
 }
 
-/// Loads kDims neighboring values; beyond the head's end they are undefined. aligned: head_dim is a multiple
-/// of kDims.
+/// Loads the values of kDims neighboring dimensions. Those beyond the end of the head are undefined. aligned:
+/// head_dim is a multiple of kDims.
 template <int kDims, class Number>
 __device__ Packed<kDims, Number> load_values(const Number* v, int dim, int head_dim, bool aligned) {
   if (aligned) return *gpu_aligned<Packed<kDims, Number>>(v + min(dim, head_dim - kDims));
@@ -188,7 +191,7 @@ __device__ Packed<kDims, Number> load_values(const Number* v, int dim, int head_
   return values;
 }
 
-/// weighted = weighted * shrink + p v over the tile.
+/// weighted = weighted * shrink + the sum of p * v over the tile.
 template <Edge kEdge, int kDims, int kMaxDim, int kRows, bool kPlain, KvType kType>
 __device__ void add_values(const Warp<kPlain, kType>& warp, int begin,
                            const WarpMemory<kMaxDim, kRows>& memory, float (&weighted)[kRows][kDims]) {
@@ -237,8 +240,8 @@ __device__ void add_values(const Warp<kPlain, kType>& warp, int begin,
   }
 }
 
-/// Joins a later slice, keys [begin, end), into all earlier ones; skips rows that see nothing of it. A row's
-/// first slice is copied: joining it could turn -0 into 0.
+/// Merges the slice of keys [begin, end) into the total of all earlier slices. Skips rows that see no key of
+/// this slice. A row's first slice is copied, because merging it could turn -0 into 0.
 template <int kDims, int kMaxDim, int kRows, bool kPlain, KvType kType>
 __device__ void join_slice(const Warp<kPlain, kType>& warp, int begin, int end, HalfState<kRows / 2>& total,
                            const HalfState<kRows / 2>& slice, float (&total_weighted)[kRows][kDims],
@@ -264,7 +267,7 @@ __device__ void join_slice(const Warp<kPlain, kType>& warp, int begin, int end, 
   }
 }
 
-/// The token and head of a row of the thread block's run.
+/// The token and the query head of a row.
 struct RowPlace {
   int token;
   int head;
@@ -273,13 +276,13 @@ __device__ RowPlace place_of(const HeadPart& part, int first_token, int row) {
   return {first_token + row / part.n_heads, part.first_head + row % part.n_heads};
 }
 
-/// Joins the sinks of the rows' heads, if there are any.
+/// Merges the sinks of the rows' heads, if the model has sinks.
 template <int kDims, int kMaxDim, int kRows, bool kPlain, KvType kType>
 __device__ void join_sinks(const AttentionCall& call, const HeadPart& part, const Warp<kPlain, kType>& warp,
                            int first_row, HalfState<kRows / 2>& total, float (&total_weighted)[kRows][kDims],
                            WarpMemory<kMaxDim, kRows>& memory) {
   if (kPlain || call.scores.sinks == nullptr) return;
-  __syncwarp();  // wait before the last slice's factors are overwritten
+  __syncwarp();  // all lanes must have read the last slice's factors before they are overwritten
   GPU_UNROLL
   for (int r = 0; r < kRows / 2; ++r) {
     const int row = warp.half * (kRows / 2) + r;
@@ -296,8 +299,8 @@ __device__ void join_sinks(const AttentionCall& call, const HeadPart& part, cons
   }
 }
 
-/// Loads the warp's queries, times scale, and which keys they see. Rows beyond the run get queries of 0 and
-/// the last row's keys.
+/// Loads the warp's queries multiplied by the scale, and the range of keys that each row sees. Rows beyond
+/// the run get queries of 0 and the key range of the last row.
 template <int kMaxDim, int kRows>
 __device__ void load_queries(const AttentionCall& call, const HeadPart& part, int first_token, int first_row,
                              int n_rows, int lane, WarpMemory<kMaxDim, kRows>& memory) {
@@ -317,7 +320,7 @@ __device__ void load_queries(const AttentionCall& call, const HeadPart& part, in
   }
 }
 
-/// The number of tokens in the run that `token` begins. All lanes call it together.
+/// Returns the number of tokens in the run that begins with `token`. All lanes must call it together.
 __device__ int run_length(const AttentionCall& call, int token, int lane) {
   const int next = token + 1 + lane;
   const bool ends = next >= call.places.n_tokens || begins_run(call, next);
@@ -343,8 +346,7 @@ __device__ void write_out(const AttentionCall& call, const HeadPart& part, int f
   }
 }
 
-/// kRows: rows per warp. Lanes beyond the head's last dimension compute its last dimensions again and write
-/// nothing.
+/// kRows: rows per warp. Lanes beyond the head's last dimension repeat its last dimensions and write nothing.
 template <int kDims, int kRows, bool kPlain, KvType kType>
 __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(AttentionCall call) {
   constexpr int kMaxDim = kLanes * kDims;
@@ -393,7 +395,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(Atte
       } else {
         add_values<Edge::kEnd>(warp, begin, memory, weighted);
       }
-      __syncwarp();  // wait before the next tile's p is written
+      __syncwarp();  // all lanes must have read p before the next tile overwrites it
     }
     if (slice > first_slice) {
       join_slice(warp, slice, slice + slice_tokens, total, state, total_weighted, weighted, memory);

@@ -1,11 +1,12 @@
 // Writes the keys and values of a step to the KV cache, rounded to its type.
 //
-// A thread handles one number of k and one of v: it reads 8 bytes and writes 4, or 2 and its part of two
-// scales. A value's numbers are adjacent. A key is a column of its KV block, one in every 16 numbers. A step
-// writes each byte once, and the second-level cache gathers the keys of a prompt. Halves: rounded to nearest
-// even, and numbers that are too large become infinite, with the same bits as the CPU's to_half(), except for
-// NaNs. KvType::kQ8 (kv_layout.h): a warp has the 32 numbers that share a scale, and the bits are always
-// those of the CPU's to_q8().
+// A thread handles one number of k and one of v. It reads 8 bytes and writes 4, or with KvType::kQ8 2 bytes
+// and its part of two scales. The numbers of a value are adjacent. A key is a column of its KV block, so its
+// numbers are 16 apart. A step writes each byte once; for a prompt, the L2 cache combines neighboring keys
+// before they are written to memory. Halves are rounded to nearest even, and numbers that are too large
+// become infinite; the bits equal those of the CPU's to_half(), except for NaNs. With KvType::kQ8
+// (kv_layout.h), a warp has the 32 numbers that share a scale, and the bits always equal those of the CPU's
+// to_q8().
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -21,7 +22,7 @@ struct Scaled {
   uint16_t scale;
 };
 
-/// Rounds the numbers of a warp's lanes together.
+/// Rounds the numbers of a warp's lanes, which share one scale.
 __device__ Scaled round_together(float x) {
   static_assert(kKvGroup == 32, "a warp's lanes");
   constexpr unsigned kAllLanes = 0xffffffffu;
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(kThreads)
     keys[key_at] = rounded_key.whole;
     values[value_at] = rounded_value.whole;
     if (threadIdx.x % kKvGroup != 0) return;
-    // A key's scales are a column of the KV block too.
+    // The scales of a key form a column of the KV block, too.
     gpu_aligned<uint16_t>(keys +
                           shape.block_numbers())[int64_t{column / kKvGroup} * shape.block_tokens + within] =
         rounded_key.scale;

@@ -1,11 +1,12 @@
-// Rotary position embedding: rotates pairs of a head's numbers by angles that the host has tabulated.
+// Rotary position embedding: rotates pairs of a head's numbers by angles from a table that the host computes.
 //
 //   (a, b) -> (a cos - b sin, b cos + a sin)
 //
 // Each product and sum is rounded separately, as in rotate_halves() and rotate_interleaved() of
-// kernels/cpu/lanes/rows_inl.h, which gives the same bits. One thread per pair. Moves 16 bytes of x and 8 of
-// the table (which stays in cache across heads) for 6 operations: memory-bound. Queries and keys of a decode
-// token are a few thousand pairs, so one launch rotates both.
+// kernels/cpu/lanes/rows_inl.h, so the results have the same bits. One thread rotates one pair. It moves 16
+// bytes of x and 8 of the table (which stays in the cache for all heads) for 6 operations, so the kernel is
+// memory-bound. The queries and keys of a decode token are only a few thousand pairs, so one launch rotates
+// both.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(RopeArgs args) {
     x[pair] = __fsub_rn(__fmul_rn(a, cosine), __fmul_rn(b, sine));
     x[half + pair] = __fadd_rn(__fmul_rn(b, cosine), __fmul_rn(a, sine));
   } else {
-    // Each cosine and each sine is stored twice; the first of the two sines is negated.
+    // The table stores each cosine and each sine twice. The first of the two sines is negated.
     const int first = 2 * pair;
     const float a = x[first], b = x[first + 1];
     const float* sines = table + args.n_rot;
