@@ -1,5 +1,5 @@
-// See the header. A case runs once to warm up, under a WorkMeter, and then as a graph of repetitions, each
-// with different weights.
+// See the header. Each case first runs once under a WorkMeter, which also warms it up. Then it runs as a
+// graph of repetitions, each with different weights.
 #include "kernels/cuda/bench/kernel_bench.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace {
 // Larger graphs take too long to make.
 constexpr int kMostRepetitions = 200;
 constexpr int kFirstRepetitions = 4;
-// Limits the number of warm-up launches if launches take the device almost no time.
+// Limits the number of warm-up launches, because a launch may take almost no device time.
 constexpr int kMostSpins = 100'000;
-// A tick of a clock, because an emulated device may take no time.
+// A lower limit for measured times, because an emulated device may take no time.
 constexpr double kLeastSeconds = 1e-9;
 
-/// Seconds for n repetitions: the fastest of a few runs.
+/// Returns the seconds that n repetitions take, in the fastest of n_runs runs.
 double seconds_of(const KernelCase& what, int n, int n_runs, const Stream& stream) {
   const GraphExec graph = record(stream, [&] {
     for (int turn = 0; turn < n; ++turn) what.launch(turn, false);
@@ -60,7 +60,7 @@ KernelTime time_case(const KernelCase& what, const KernelBenchOptions& options, 
   end.record(stream);
   stream.wait();
   const double once = std::max(end.seconds_since(begin), kLeastSeconds);
-  // The cost of launching a graph is in both runs, and cancels in their difference.
+  // Both the short and the long run include the cost of launching a graph, which cancels in their difference.
   if (once > options.seconds) {
     result.seconds = seconds_of(what, 1, options.n_runs, stream);
     return result;
@@ -73,14 +73,14 @@ KernelTime time_case(const KernelCase& what, const KernelBenchOptions& options, 
   return result;
 }
 
-/// Keeps the device busy for some time, so that its clocks are as high as in long work: with the products of
-/// a prompt, or with another case if there are none.
+/// Keeps the device busy for some time, so that its clocks rise as they do under sustained load. Uses the
+/// case with the products of a prompt, or another case if there is none.
 void spin_up(std::span<const KernelCase> cases, double seconds, const Stream& stream) {
   const KernelCase& busy = *std::ranges::max_element(
       cases, {}, [](const KernelCase& each) { return each.kernel == "matmul" ? each.n_tokens : 0; });
   TimedEvent begin, end;
   double spun = 0;
-  // Twice as many launches each time, so that the device does not wait for the host.
+  // Each round launches twice as many kernels as the last, so that the device does not wait for the host.
   for (int n = 1, n_launches = 0; spun < seconds && n_launches < kMostSpins; n_launches += n, n *= 2) {
     begin.record(stream);
     for (int turn = 0; turn < n; ++turn) busy.launch(turn, false);

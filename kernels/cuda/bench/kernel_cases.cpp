@@ -19,12 +19,12 @@ namespace {
 constexpr size_t kAlignment = 256;
 constexpr size_t kLeastBytes = size_t{1} << 20;
 constexpr size_t kPatternBytes = size_t{1} << 20;
-// The high byte of halves slightly larger than 2^-13. With such scales, as a model has them, no kernel takes
-// its path for products that are too large for integer sums.
+// The high byte of a half that is slightly larger than 2^-13. Scales of this size are typical of real models.
+// With them, no kernel takes its slow path for products that are too large for integer sums.
 constexpr int kHighByte = 0x08;
 constexpr int kBlockTokens = 16;
 constexpr int kMovedNeurons = 32;  // neurons that the prefetcher moves at once
-// Tokens of decode steps: one sequence, and a few.
+// Numbers of tokens in decode steps: one sequence, and a few sequences.
 constexpr int kDecoding[] = {1, 4};
 
 /// Fills device memory with copies of a pattern.
@@ -40,7 +40,7 @@ void fill(std::byte* to, size_t bytes, const std::byte* pattern, size_t pattern_
   stream.wait();
 }
 
-/// Values on the device, and a copy in memory that host and device read.
+/// Values in device memory, and a copy of them in memory that both the host and the device can read.
 template <class T>
 class Mirrored {
  public:
@@ -67,7 +67,7 @@ std::vector<float> normals(size_t n) {
   return values;
 }
 
-/// n random floats on the device, many of them equal.
+/// Returns n floats on the device: a random pattern, repeated as often as necessary.
 DeviceArray<float> random_floats(size_t n, const Stream& stream) {
   const std::vector<float> values = normals(std::min(n, kPatternBytes / sizeof(float)));
   const PinnedArray<float> pattern(values.size());
@@ -96,7 +96,7 @@ std::string times(int64_t a, int64_t b) { return std::to_string(a) + " x " + std
 
 std::string name_of(DType type) { return std::string(dtype_info(type).name); }
 
-/// Scores above 0 for exactly the neurons in `active`.
+/// Returns n scores, which are above 0 exactly for the neurons in `active`.
 std::vector<float> scores_of(int64_t n, const std::vector<int32_t>& active) {
   std::vector<float> scores(static_cast<size_t>(n), -1.0f);
   for (const int32_t id : active) scores[static_cast<size_t>(id)] = 1.0f;
@@ -129,7 +129,7 @@ std::byte* BenchWeights::at(int turn, size_t n) const {
   return memory_.data() + static_cast<size_t>(turn) % n_places * step;
 }
 
-/// The arrays that the operations read and write, besides weights.
+/// The arrays that the operations read and write, except for weights.
 struct KernelCases::Arrays {
   Arrays(const KernelShape& shape, const KernelBenchOptions& options, const Stream& stream)
       : max_tokens(std::max(options.n_prompt, kDecoding[std::size(kDecoding) - 1])),
@@ -274,7 +274,8 @@ void KernelCases::add_products(DType type) {
     cases_.push_back({"matmul", times(n_rows, n_cols), name_of(type), n_tokens, product(n_tokens)});
   }
   add_heads(type);
-  if (n_rows < shape_.d_ff) return;  // the matrix does not have the listed rows
+  // the listed rows are numbered up to d_ff, which this matrix does not reach
+  if (n_rows < shape_.d_ff) return;
   const auto n_listed = static_cast<int64_t>(a.active.size());
   const std::string listed = std::to_string(n_listed) + " of " + times(n_rows, n_cols);
   cases_.push_back({"matmul of listed rows", listed, name_of(type), 1,
@@ -295,7 +296,7 @@ void KernelCases::add_products(DType type) {
   }
 }
 
-/// Adds products of heads, each with its own square weights.
+/// Adds the cases of multiply_heads(), where each head has its own square matrix.
 void KernelCases::add_heads(DType type) {
   const Arrays& a = *arrays_;
   const int64_t head_dim = shape_.head_dim, width = shape_.n_heads * head_dim;
@@ -374,7 +375,7 @@ void KernelCases::add_attention(int n_tokens) {
               n_tokens, stream);
        }});
   if (2 * half + kAlignment > weights.bytes()) return;
-  // The positions of the last tokens of one sequence.
+  // The tokens are the last ones of a sequence of `context` tokens.
   std::vector<int32_t> positions(static_cast<size_t>(n_tokens)), table(static_cast<size_t>(n_blocks));
   std::iota(positions.begin(), positions.end(), context - n_tokens);
   std::iota(table.begin(), table.end(), 0);
@@ -446,7 +447,7 @@ void KernelCases::add_sharing() {
     end_sums(a.device_sums(), of_cpu, nullptr, 1, d, a.y.data(), stream);
   });
 
-  // Rows of gate, up and down side by side, from page-locked memory to rows of the neuron cache.
+  // Copies bundles (adjacent rows of gate, up and down) from page-locked memory to rows of the neuron cache.
   const size_t row = row_bytes(DType::kQ4_0, d);
   const auto n_moved = static_cast<int>(std::min<int64_t>(kMovedNeurons, ff));
   if (3 * row * static_cast<size_t>(n_moved) > weights.bytes()) return;

@@ -1,4 +1,4 @@
-// The operations that kernel_bench.cpp times, each with the arguments that a layer of a shape has.
+// The operations that kernel_bench.cpp times, with the arguments that they have in a layer of a given shape.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,36 +13,36 @@
 
 namespace hearth::cuda {
 
-/// Large memory that kernels read as weights of any type, keys or values. Its bytes are random, except for
-/// the high bytes of 16-bit words: so every scale, wherever a format stores it, is a small number, and no sum
-/// leaves its range.
+/// A large block of device memory that kernels read as weights of any type, or as keys or values. Its bytes
+/// are random, except that the high byte of every 16-bit word is fixed. So every scale is a small number, no
+/// matter where a format stores it, and no sum overflows.
 class BenchWeights {
  public:
-  /// Takes less than `bytes` if less is free. Throws std::bad_alloc if almost nothing is free.
+  /// Allocates `bytes`, or less if less memory is free. Throws std::bad_alloc if almost no memory is free.
   BenchWeights(size_t bytes, const Stream& stream);
 
   size_t bytes() const { return memory_.size(); }
-  /// Returns `n` bytes, different ones for each turn as far as possible, so that kernels read memory that was
-  /// not read just before.
+  /// Returns the address of `n` bytes. Successive turns get different addresses where possible, so that
+  /// kernels do not read memory that was read just before.
   std::byte* at(int turn, size_t n) const;
 
  private:
   DeviceArray<std::byte> memory_;
 };
 
-/// One operation. Its launch() may be called with any turn, and any number of times.
+/// One operation. Its launch() may be called any number of times, with any `turn`.
 struct KernelCase {
   std::string kernel, size, type;
   int n_tokens = 1;
-  /// Enqueues the operation. declared: list lengths and token positions are in memory that the host can read
-  /// too, for WorkMeter::sum().
+  /// Enqueues the operation. declared: pass list lengths and token positions in memory that the host can also
+  /// read, which WorkMeter::sum() needs.
   std::function<void(int turn, bool declared)> launch;
 };
 
-/// The cases of a shape, and the memory that they use besides the weights.
+/// The cases for one shape, and the memory that they use in addition to the weights.
 class KernelCases {
  public:
-  /// `weights` and `stream` must outlive it. Wait for `stream` before destroying it.
+  /// `weights` and `stream` must outlive this object. Wait for `stream` before destroying this object.
   KernelCases(const KernelShape& shape, const KernelBenchOptions& options, const BenchWeights& weights,
               const Stream& stream);
   ~KernelCases();

@@ -17,7 +17,7 @@
 namespace hearth::cuda {
 namespace {
 
-// Several times the largest cache of a GPU (B200: 126 MB), so that copies read and write memory.
+// Several times as large as any GPU's cache (B200: 126 MB), so that copies read and write memory.
 constexpr size_t kCopiedBytes = size_t{512} << 20;
 constexpr size_t kLeastBytes = size_t{8} << 20;
 // Large enough that the time to start a copy, some microseconds, does not matter: 10 ms at 25 GB/s.
@@ -26,7 +26,7 @@ constexpr size_t kSentBytes = size_t{256} << 20;
 constexpr size_t kPageableBytes = size_t{64} << 20;
 constexpr int kPasses = 5;
 
-/// Seconds that the fastest of a few copies takes.
+/// Returns the seconds of the fastest of kPasses copies.
 double best_copy_seconds(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                          const Stream& stream) {
   double best = 1e30;
@@ -36,15 +36,15 @@ double best_copy_seconds(void* to, const void* from, size_t bytes, cudaMemcpyKin
     check(cudaMemcpyAsync(to, from, bytes, kind, stream), "measuring bandwidth");
     end.record(stream);
     stream.wait();
-    // At least one tick of a clock, because an emulated device may take no time.
+    // An emulated device may take no time, so the result has a lower limit.
     best = std::min(best, std::max(end.seconds_since(begin), 1e-7));
   }
   return best;
 }
 
-/// Like best_copy_seconds(), for memory that is not pinned. When the call returns, such a copy is done or has
-/// at least left the host's memory. This is the only place where a synchronous copy is allowed, because it is
-/// what is measured.
+/// Like best_copy_seconds(), for host memory that is not pinned. The driver makes such a copy synchronously:
+/// when the call returns, it is done or has at least read the host's memory. Synchronous copies are allowed
+/// nowhere else; here they are what is measured.
 double best_pageable_seconds(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                              const Stream& stream) {
   using Clock = std::chrono::steady_clock;
@@ -82,8 +82,8 @@ Bandwidth measure_bandwidth(BandwidthOf what) {
 
   const size_t sent = std::min(2 * bytes, kSentBytes);
   const PinnedArray<std::byte> host(sent);
-  std::fill_n(host.data(), sent, std::byte{1});  // pages that were never written would not be read from
-                                                 // memory
+  // a page that was never written takes no memory, so reading it would not be measured
+  std::fill_n(host.data(), sent, std::byte{1});
   const auto n_sent = static_cast<double>(sent);
   found.to_device_bytes_per_s =
       n_sent / best_copy_seconds(memory.data(), host.data(), sent, cudaMemcpyHostToDevice, stream);
@@ -105,14 +105,15 @@ Bandwidth measure_bandwidth(BandwidthOf what) {
 namespace {
 
 constexpr int64_t kFloats = 4096;  // the activations of a token in a 7B model
-// A short and a long graph: the cost of launching a graph is in both and cancels in the difference.
+// Kernels in a short and in a long graph. The cost of launching a graph cancels in the difference of their
+// times.
 constexpr int kFewKernels = 16, kManyKernels = 80;
 constexpr int kRoundTrips = 32;
 constexpr int kLatencyPasses = 5;
-// One tick of a clock, because an emulated device may take no time.
+// A lower limit for measured times, because an emulated device may take no time.
 constexpr double kLeastSeconds = 1e-8;
 
-/// Seconds between the events around a graph, the best of a few passes.
+/// Returns the seconds between the events around a graph, in the fastest of kLatencyPasses passes.
 double best_seconds(const GraphExec& graph, const Stream& stream) {
   TimedEvent begin, end;
   double best = 1e30;

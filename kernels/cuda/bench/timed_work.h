@@ -1,5 +1,5 @@
-// Times a device's work: records it as a graph, and marks in its stream when the device reached it. Launched
-// as one graph, kernels follow each other without the host.
+// Times work of the device between two events in its stream. The work is recorded as a graph, so that its
+// kernels run without waiting for the host.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@
 
 namespace hearth::cuda {
 
-/// A mark in a stream's work that records when the device reached it.
+/// An event in a stream that records the time at which the device reaches it.
 class TimedEvent {
  public:
   TimedEvent() { check(cudaEventCreate(&event_), "creating an event"); }
@@ -18,7 +18,7 @@ class TimedEvent {
   TimedEvent(const TimedEvent&) = delete;
   TimedEvent& operator=(const TimedEvent&) = delete;
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "marking work to be timed"); }
-  /// REQUIRES: both were recorded and the device has reached both.
+  /// REQUIRES: both events were recorded, and the device has reached both.
   double seconds_since(const TimedEvent& begin) const {
     float ms = 0;
     check(cudaEventElapsedTime(&ms, begin.event_, event_), "timing the device's work");
@@ -29,7 +29,8 @@ class TimedEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Records what work() enqueues on the stream. Throws CudaError, std::bad_alloc, and what work() throws.
+/// Records everything that work() enqueues on the stream. Throws CudaError, std::bad_alloc, and whatever
+/// work() throws.
 template <class Work>
 GraphExec record(const Stream& stream, const Work& work) {
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording the work to be timed");
