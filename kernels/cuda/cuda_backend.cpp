@@ -1,5 +1,5 @@
-// CudaBackend implements Backend's calls as sequences of operations on one stream. CudaDevice owns it and
-// everything it works on. hybrid/cuda_hybrid_ffn.h computes layers that are shared with the CPU.
+// CudaBackend implements each call of Backend as operations on one stream. CudaDevice owns the backend and
+// everything it works on. hybrid/cuda_hybrid_ffn.h computes the layers that are split between GPU and CPU.
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::string device_name() {
 
 class CudaBackend final : public Backend {
  public:
-  /// `work` and `cpu` must outlive it; bind_thread() binds the threads of `cpu`.
+  /// `work` and `cpu` must outlive this object. bind_thread() binds the threads of `cpu`.
   CudaBackend(DeviceWork& work, CpuBackend& cpu)
       : work_(work),
         stream_(work.stream()),
@@ -73,7 +73,7 @@ class CudaBackend final : public Backend {
     return copy;
   }
 
-  /// A simulated device's memory is never read; rows that would be packed for it are given as null.
+  /// False for a simulated device, whose memory is never read. Callers then pass null instead of packed rows.
   bool reads() const override { return !device_is_simulated(); }
 
   void reserve(const StepBounds& bounds) override {
@@ -115,7 +115,7 @@ class CudaBackend final : public Backend {
   void finish() override { work_.finish(); }
 
   const float* to_host(const float* x, size_t n) override {
-    if (outputs_.size() < n) {  // the first step that needs more than was reserved
+    if (outputs_.size() < n) {  // the step needs more than was reserved
       work_.forget_recorded();  // recorded steps write to the old memory
       outputs_ = PinnedArray<float>(n);
     }
@@ -240,7 +240,8 @@ class CudaBackend final : public Backend {
     });
   }
 
-  /// Splits the rows into runs of prompt tokens and runs of others, and multiplies run by run.
+  /// Splits the rows of x into runs of prompt tokens and runs of other tokens, and multiplies each run
+  /// separately.
   void matmul(const float* x, int n_tokens, std::span<const Product> products) override {
     if (n_tokens == 0 || products.empty()) return;
     if (prompt_rows_.empty()) return multiply(x, n_tokens, products);
@@ -258,7 +259,7 @@ class CudaBackend final : public Backend {
     }
   }
 
-  /// Computes the products for rows [first, first + n) of the call's input; `x` points to row `first`.
+  /// Computes the products of matmul() for input rows [first, first + n). `x` points to row `first`.
   void multiply_run(const float* x, int first, int n, bool of_prompt, std::span<const Product> products) {
     by_library_.clear();
     by_kernels_.clear();
@@ -299,7 +300,8 @@ class CudaBackend final : public Backend {
         if (p.rows.data() != nullptr) ops[i].rows = inputs_.list(p.rows, recorder_);
       }
       products = products.subspan(n);
-      if (in_host_memory(ops[0].weight.data)) {  // all matrices of a layer are in the same memory
+      // a layer's matrices are either all in host memory or all on the device
+      if (in_host_memory(ops[0].weight.data)) {
         for (const MatmulOp& op : std::span(ops).first(n))
           streamed_->multiply(op, pins_->holds(op.weight.data), scratch_, stream_);
       } else {
@@ -325,7 +327,7 @@ class CudaBackend final : public Backend {
 
   void multiply_each_head(const HeadProducts& products, int n_tokens) {
     const int64_t n_cols = products.weight.n_cols;
-    float* const packed = scratch_.values;  // [max_tokens, max_cols], free outside the sums over neurons
+    float* const packed = scratch_.values;  // [max_tokens, max_cols]; unused except in sums over neurons
     assert(n_tokens <= max_tokens_ && n_cols <= max_cols_);
     for (int h = 0; h < products.n_heads; ++h) {
       copy_rows(products.x + h * products.x_head_stride, products.x_stride, n_tokens, n_cols, packed, n_cols);
@@ -373,7 +375,7 @@ class CudaBackend final : public Backend {
     recorder_.note(static_cast<uint64_t>(scores.window));
     recorder_.note(std::bit_cast<uint32_t>(scores.soft_cap));
     recorder_.note(static_cast<uint64_t>(places.n_seen != nullptr));
-    // A warp writes 32 numbers of one head, so it can quantize them.
+    // In small steps, a warp writes 32 numbers of one head, so the attention kernel can quantize its output.
     QuantizedActivations quantized;
     if (places.n_tokens <= kSplitTokens) {
       quantized = work_.writes_input(out, int64_t{places.n_tokens} * n_heads, shape.head_dim);
@@ -435,7 +437,8 @@ class CudaBackend final : public Backend {
   /// CudaHybridExperts hands over through the same exchange.
   ActivationExchange& exchange() { return exchange_; }
 
-  /// Sets how matrices in host memory are copied. Both objects must outlive this one. At load.
+  /// Sets the objects that copy matrices in host memory to the device. Both must outlive this object. Call it
+  /// at load.
   void stream_through(StreamedShare& streamed, const HostPins& pins) {
     streamed_ = &streamed;
     pins_ = &pins;
@@ -446,19 +449,21 @@ class CudaBackend final : public Backend {
   void enqueue(Work&& work) {
     work_.enqueue(std::forward<Work>(work));
   }
-  /// Whether data at this address must be copied to the device first (ComputeDevice::streams_layers).
+  /// Whether data at this address is in host memory and must first be copied to the device
+  /// (ComputeDevice::streams_layers).
   bool in_host_memory(const void* address) const {
     return scratch_.streamed_kv.k != nullptr && !work_.arena().holds(address);
   }
 
-  /// For norms: products will read the output if its rows have d_model columns, so it is quantized too.
+  /// Like DeviceWork::writes_input(), for norms. Only an output with rows of d_model columns is also
+  /// quantized, because it is probably the input of products.
   QuantizedActivations writes_normed(const float* out, int64_t n_rows, int64_t n_cols) {
     if (n_cols == d_model_) return work_.writes_input(out, n_rows, n_cols);
     work_.writes(out, n_rows * n_cols);
     return {};
   }
 
-  /// Rotates q, and k if it has heads.
+  /// Rotates q, and also k if it has heads.
   void turn(const HeadRows& q, const HeadRows& k, int head_dim, std::span<const int32_t> positions,
             const Rope& rope) {
     if (rope.kind == RopeKind::kNone || positions.empty()) return;
@@ -495,8 +500,8 @@ class CudaBackend final : public Backend {
     }
   }
 
-  /// The most positions that any token of the step sees or, for a recorded step, that any step of its shape
-  /// may see.
+  /// The maximum number of positions that a token of the step sees. For a recorded step, it is an upper bound
+  /// for all steps of the same shape.
   int longest_of(const KvPlaces& places) {
     if (longest_ == 0) {
       for (int t = 0; t < places.n_tokens; ++t) longest_ = std::max(longest_, places.n_keys(t));
@@ -514,11 +519,11 @@ class CudaBackend final : public Backend {
   int max_tokens_ = 1, max_context_ = 1;
   int64_t max_cols_ = 0, d_model_ = 0;
 
-  // Computes the products of prompt tokens; null: Hearth's own kernels do.
+  // Computes the products of prompt tokens. If null, Hearth's own kernels compute them.
   std::unique_ptr<LibraryProducts> library_;
   std::string why_no_library_;
-  std::vector<int32_t> prompt_rows_;              // for the current calls of matmul(); empty without a
-                                                  // library
+  // rows of matmul()'s input that are prompt tokens; empty without a library
+  std::vector<int32_t> prompt_rows_;
   std::vector<Product> by_library_, by_kernels_;  // of one call
 
   StreamedShare* streamed_ = nullptr;
@@ -530,10 +535,10 @@ class CudaBackend final : public Backend {
   RopeTables rope_host_;
   std::array<PinnedArray<float>, RopeTables::kTables> rope_pinned_;
   std::array<bool, RopeTables::kTables> rope_uploaded_ = {};
-  int longest_ = 0;  // the largest number of keys that a token sees; 0: not computed yet
+  int longest_ = 0;  // the maximum number of keys that a token sees; 0: not yet computed
   PinnedArray<float> outputs_, inputs_host_;
   ActivationExchange exchange_;        // empty without experts
-  std::optional<TraceBlock> experts_;  // from the arrival of a hand-over to what the host adds
+  std::optional<TraceBlock> experts_;  // from the arrival of a hand-over until the host's result is added
 
   // For to_host(NeuronSetId):
   PinnedArray<uint64_t> host_wanted_;
@@ -552,7 +557,7 @@ class CudaDevice final : public ComputeDevice {
         stream_from_tokens_(options.stream_from_tokens) {
     backend_.stream_through(hybrid_ffn_.streamed(), hybrid_ffn_.pins());
   }
-  /// Waits for all work, because it may use memory that is freed now.
+  /// Waits for all work, because the work may use memory that the destructor frees.
   ~CudaDevice() override {
     cudaStreamSynchronize(work_.stream());
     hybrid_ffn_.drain();
@@ -595,7 +600,7 @@ class CudaDevice final : public ComputeDevice {
  private:
   DeviceWork work_;
   CudaBackend backend_;
-  CudaHybridFfn hybrid_ffn_;  // after the arena, whose memory its copies write
+  CudaHybridFfn hybrid_ffn_;  // declared after work_, which owns the arena that its copies write to
   CudaHybridExperts hybrid_experts_;
   bool holds_experts_ = false;
   const int stream_from_tokens_;
@@ -610,7 +615,7 @@ std::string why_no_prompt_library() {
 
 size_t scratch_bytes(const StepBounds& bounds) {
   Arena counting;
-  const Scratch scratch(counting, bounds);  // takes its parts from the arena, which only counts them
+  const Scratch scratch(counting, bounds);  // the arena only counts what the constructor takes
   return counting.used();
 }
 
