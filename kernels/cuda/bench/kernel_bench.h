@@ -27,11 +27,11 @@ struct KernelBenchOptions {
   int n_prompt = 128;        // tokens of a prefill step
   int context = 2048;        // positions that attention reads; at least n_prompt
   double active = 0.12;      // fraction of the neurons that lists contain
-  // for weights, keys and values, more than any cache holds; reduced if less memory is free
+  // Memory for weights, keys and values. It is larger than any cache, and is reduced if less memory is free.
   size_t memory_bytes = size_t{1} << 30;
   double seconds = 2e-3;  // minimum duration of a run; a kernel is repeated until a run takes this long
   int n_runs = 5;         // runs per kernel; the fastest one counts
-  // device time of the warm-up, which is needed because an idle device lowers its clocks
+  // Device time of the warm-up, which is necessary because an idle device lowers its clocks.
   double spin_seconds = 0.5;
   std::function<void(double)> progress = {};  // receives the fraction done; may throw to end the benchmark
 };

@@ -1,5 +1,5 @@
-// The launch arguments of the kernels that multiply with experts' matrices, and how these kernels find their
-// part of the work.
+// The launch arguments of the kernels that multiply by experts' matrices, and the code with which a thread
+// block finds its part of the work.
 #pragma once
 
 #include <functional>
@@ -13,9 +13,9 @@
 namespace hearth::cuda {
 
 /// The kernel arguments of one or two products with the same inputs. A launch has a row of thread blocks for
-/// every tile; in it, the second product's follow the first one's.
+/// every tile: first those of the first product, then those of the second.
 struct ExpertArgs {
-  struct Part {  // without initializers, because it is in shared memory too
+  struct Part {  // no initializers, because kernels also keep it in shared memory
     const uint8_t* weights;
     int64_t n_rows;  // of an expert
     const float* bias;
@@ -38,7 +38,7 @@ struct ExpertArgs {
   }
 };
 
-/// A thread block's tile, and its rows of one product.
+/// The work of one thread block: a tile, and some rows of one product.
 struct ExpertWork {
   ExpertTile tile;
   ExpertArgs::Part part;
@@ -53,11 +53,12 @@ struct ExpertWork {
   }
 };
 
-/// Finds the work of a thread block that computes block_rows rows of tile `number`. block: its index among
-/// the tile's. Returns false if there is no such tile.
+/// Finds the work of a thread block that computes block_rows rows for tile `number`. block: the index of the
+/// thread block among those of the tile. Returns false if the tile does not exist or its slot is out of
+/// range.
 __device__ __forceinline__ bool find_work(const ExpertArgs& args, int64_t number, int64_t block,
                                           int block_rows, ExpertWork& work) {
-  // Both are loaded before either is waited for; tiles has room for every thread block's number.
+  // Both loads are issued before either result is needed. `tiles` has room for every `number` of the grid.
   const int32_t n_tiles = __ldg(args.n_tiles);
   const int4 tile = __ldg(gpu_aligned<int4>(args.tiles) + number);
   if (number >= n_tiles || tile.x < args.first_slot || tile.x >= args.end_slot) return false;
@@ -79,18 +80,19 @@ struct ExpertCall {
   ExpertArgs args() const;
   /// Thread blocks of block_rows rows for each tile.
   unsigned blocks(int block_rows) const;
-  /// A function that returns the launch's KernelWork. Weights are read and decoded once per tile. decode,
-  /// multiply: as in product_work() of matmul_args.cuh; tensor cores: on_tensor_cores.
+  /// Returns a function that computes the KernelWork of the launch. Weights are read and decoded once per
+  /// tile. decode, multiply: as in product_work() of matmul_args.cuh. on_tensor_cores: whether the products
+  /// run there.
   std::function<KernelWork()> work(double decode, double multiply, bool on_tensor_cores) const;
 };
 
-/// Launch the products of quantized weights with tiles of at most 4 rows, of quantized weights with larger
-/// tiles, and of float weights.
+/// These launch the products, in this order: quantized weights with tiles of at most 4 rows, quantized
+/// weights with larger tiles, and float weights.
 void launch_expert_few(const ExpertCall& call, cudaStream_t stream);
 void launch_expert_tiles(const ExpertCall& call, cudaStream_t stream);
 void launch_expert_floats(const ExpertCall& call, cudaStream_t stream);
 
-/// visit_block_type() for the types of slots. REQUIRES: experts_have(type).
+/// Like visit_block_type(), for the weight types that slots can hold. REQUIRES: experts_have(type).
 template <class Visitor>
 void visit_slot_block_type(DType type, Visitor&& visit) {
   visit_block_type(type, [&]<class Block>() {

@@ -1,9 +1,9 @@
 // Products of experts' quantized matrices with few tokens each: decoding, and batches in which an expert has
 // about three tokens or fewer.
 //
-// The arithmetic and the limits are those of matmul_few.cu: a thread block computes 8 rows for a tile of 1 or
-// up to 4 tokens. With one token, gate and up of 8 experts are one launch of about 1,500 thread blocks, so
-// that the chain of additions of some hides behind the loads of others.
+// The arithmetic and the limits are those of matmul_few.cu: a thread block computes 8 rows for a tile of one
+// token, or of up to 4 tokens. With one token, a launch for gate and up of 8 experts has about 1,500 thread
+// blocks, so that some load weights while others wait for their chains of additions.
 #include "kernels/cuda/experts/expert_args.cuh"
 #include "kernels/cuda/matmul/few_rows.cuh"
 #include "kernels/cuda/runtime/cuda_error.h"
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kFewThreads, 1) expert_few_kernel(ExpertArgs a
   __shared__ int input_rows[kTokens];
   ExpertWork work;
   if (!find_work(args, blockIdx.y, blockIdx.x, kFewRows, work)) return;
-  const uint8_t* rows[kFewRows];  // rows beyond the last one repeat it; their results are not stored
+  const uint8_t* rows[kFewRows];  // rows beyond the last row repeat it; their results are not stored
   GPU_UNROLL
   for (int r = 0; r < kFewRows; ++r) rows[r] = work.row_begin(work.first + r, args.row_bytes);
   const int thread = static_cast<int>(threadIdx.x);

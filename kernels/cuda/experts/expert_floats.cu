@@ -1,6 +1,7 @@
 // Products of experts' F32, F16 and BF16 matrices, in the order of matmul_floats.cu.
 //
-// A thread block goes through its tile's tokens eight at a time and reads its rows again for each eight.
+// A thread block processes the tokens of its tile eight at a time, and reads its weight rows again for every
+// eight tokens.
 #include "kernels/cuda/experts/expert_args.cuh"
 #include "kernels/cuda/matmul/float_rows.cuh"
 #include "kernels/cuda/ops/kernel_class.h"
@@ -19,7 +20,7 @@ __global__ void __launch_bounds__(kThreads) expert_floats_kernel(ExpertArgs args
   if (!find_work(args, blockIdx.y, blockIdx.x, kBlockRows, work)) return;
   const int thread = static_cast<int>(threadIdx.x), n_tokens = work.tile.n_rows;
   const int64_t first = work.first + thread / kChains * kRows;
-  const uint8_t* rows[kRows];  // rows and tokens beyond the last ones repeat it; they are not stored
+  const uint8_t* rows[kRows];  // rows and tokens beyond the last one repeat it; their results are not stored
   GPU_UNROLL
   for (int r = 0; r < kRows; ++r) rows[r] = work.row_begin(first + r, args.row_bytes);
   for (int begin = 0; begin < n_tokens; begin += kTokens) {

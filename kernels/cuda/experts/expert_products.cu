@@ -12,7 +12,7 @@
 namespace hearth::cuda {
 namespace {
 
-/// Above this many rows per tile, products run on the tensor cores.
+/// Products run on the tensor cores if tiles have more rows than this.
 constexpr int kMostFewRows = 4;
 
 bool is_empty(const ExpertProduct& product) { return product.n_rows == 0; }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Like gated_activation(), for n_rows rows, which only the device knows.
+/// Like gated_activation(), for n_rows rows. The number of rows is in device memory.
 template <Activation kKind>
 __global__ void __launch_bounds__(kThreads)
     expert_activation_kernel(const float* gate, const float* up, const int32_t* n_rows, int64_t d_expert,
@@ -49,7 +49,7 @@ void expert_activation(FfnActivation act, const float* gate, const float* up, co
 // out += the weighted sum of a token's rows.
 namespace {
 
-constexpr int kBatch = 8;  // rows whose loads are in flight at a time, some from the host
+constexpr int kBatch = 8;  // rows that are loaded at the same time, some of them from host memory
 
 struct CombineArgs {
   DeviceChoice choice;
@@ -60,7 +60,8 @@ struct CombineArgs {
   int64_t d_model;
 };
 
-/// The sum in the order of choice, as VectorKernels::add_weighted_rows() computes it.
+/// Returns the weighted sum over the token's pairs in the order of choice, as
+/// VectorKernels::add_weighted_rows() computes it.
 __device__ __forceinline__ float weighted_sum(const CombineArgs& args, int64_t token, int64_t column) {
   const int n_used = args.choice.n_used;
   float sum = 0.0f;
@@ -83,13 +84,13 @@ __device__ __forceinline__ float weighted_sum(const CombineArgs& args, int64_t t
   return sum;
 }
 
-/// Block (b, t): 256 columns of token t.
+/// Thread block (b, t) computes 256 columns of token t, from column 256 * b on.
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(CombineArgs args, float* out, QuantizedActivations quantized) {
   const int64_t token = blockIdx.y, column = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (column >= args.d_model) return;
   const int64_t i = token * args.d_model + column;
-  // The CPU adds to zeros, which makes -0 a 0.
+  // The CPU adds the sum to zeros, which turns -0 into 0.
   float mixed = __fadd_rn(0.0f, weighted_sum(args, token, column));
   if (args.shared.logits != nullptr) {
     const float weight = sigmoid(args.shared.logits[token]);
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(kThreads)
   if (quantized.high != nullptr) quantize_own(value, i, quantized);
 }
 
-/// How many pairs are resident. REQUIRES: row_of_pair is readable.
+/// Returns the number of resident pairs. REQUIRES: the host can read row_of_pair.
 int64_t count_resident(const int32_t* row_of_pair, int64_t n_pairs) {
   int64_t n = 0;
   for (int64_t pair = 0; pair < n_pairs; ++pair) n += row_of_pair[pair] >= 0 ? 1 : 0;

@@ -1,8 +1,9 @@
 // Products of experts' quantized matrices with many tokens each, on the tensor cores, for prompts.
 //
 // The arithmetic and the limits are those of matmul_prompts.cu, with tiles of 16, 32 or 64 tokens. A tile
-// costs about the same however many of its tokens there are, but decodes its rows' weights again, so the
-// step's mean number of tokens per expert decides (tile_rows_for() in group_pairs.cu).
+// takes about the same time no matter how many of its places hold a token, but each tile decodes the weights
+// again. So the tile size depends on the step's mean number of tokens per expert (tile_rows_for() in
+// group_pairs.cu).
 #include <type_traits>
 
 #include "kernels/cuda/experts/expert_args.cuh"
@@ -12,19 +13,19 @@
 namespace hearth::cuda {
 namespace {
 
-/// The alignment for loads of weights. With 64 tokens the loads are few, and wide ones take so many registers
-/// that ptxas spills.
+/// The alignment that loads of weights rely on. With 64 tokens the loads hardly matter, and wide loads take
+/// so many registers that ptxas spills.
 template <class Block, int kTokens>
 constexpr int kLoadAlign = kTokens == 64 && !std::is_same_v<Block, BlockMXFP4> ? 2 : kSlotAlign<Block>;
 
-// Tiles are the first grid dimension, so that thread blocks that run at the same time read the same weights
-// if an expert has several tiles. The launch bounds are those of matmul_prompts.cu.
+// Tiles are the first grid dimension. So if an expert has several tiles, thread blocks that run at the same
+// time read the same weights. The launch bounds are those of matmul_prompts.cu.
 template <class Block, int kTokens>
 __global__ void __launch_bounds__(kMostRowWarps* TileShape<kTokens>::kRowThreads,
                                   Span<Block>::kGroups == 1 ? 0 : 1) expert_tiles_kernel(ExpertArgs args) {
   __shared__ Stage<Block, kTokens> stages[2];
   __shared__ int input_rows[kTokens];
-  // In shared memory, because the sums need all registers.
+  // This is in shared memory, because the sums need all registers.
   __shared__ ExpertWork work;
   __shared__ bool found;
   const int block_rows = static_cast<int>(blockDim.x) / TileShape<kTokens>::kRowThreads * kWarpRows;

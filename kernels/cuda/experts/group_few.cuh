@@ -1,4 +1,5 @@
-// Sorts the resident pairs of a few tokens within one thread block, after the kernel that chose them.
+// Sorts the resident pairs of a few tokens in one thread block, at the end of the kernel that chose the
+// experts.
 #pragma once
 
 #include "kernels/cuda/ops/expert_ops.h"
@@ -11,14 +12,15 @@ inline constexpr int kFewPairs = kOneBlockTokens * kMostExpertsUsed;
 
 /// Shared memory of group_few().
 struct FewPairs {
-  int32_t slots[kFewPairs];      // by pair
-  int32_t pairs[kFewPairs];      // by row
-  int32_t tile_rows[kFewPairs];  // rows of the tile that begins at a row; 0 where none begins
+  int32_t slots[kFewPairs];  // by pair
+  int32_t pairs[kFewPairs];  // by row
+  // by row: rows of the tile that begins there; 0: none begins
+  int32_t tile_rows[kFewPairs];
 };
 
-/// Fills the arrays of `groups`. Each pair counts the pairs that come before it, a few dozen in all. All
-/// threads of the thread block call it, after a barrier behind the writes of choice.slots and
-/// choice.experts.
+/// Fills the arrays of `groups`. To find the row of a pair, a thread counts the pairs that come before it, of
+/// which there are at most a few dozen. All threads of the thread block must call this, after a barrier that
+/// follows the writes to choice.slots and choice.experts.
 __device__ __forceinline__ void group_few(const DeviceChoice& choice, const ExpertGroups& groups,
                                           FewPairs& shared) {
   const int thread = static_cast<int>(threadIdx.x), n_threads = static_cast<int>(blockDim.x);

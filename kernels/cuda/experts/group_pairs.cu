@@ -1,11 +1,11 @@
 // Sorts a step's resident pairs by slot: a stable counting sort in one launch, without communication between
 // thread blocks.
 //
-// A thread block lists the rows of one slot. It counts all pairs by slot in shared memory, so it knows where
-// its slot's rows and tiles begin, and then reads the pairs again to number its own. Each warp has one range
-// of the pairs, so that ranks come from votes of a warp and from the counts of the warps before it. Every
-// thread block reads the slots of all pairs twice, 4 bytes each, from the L2 cache: 128 KB for 4096 tokens
-// with 8 experts each.
+// A thread block lists the rows of one slot. It first counts all pairs by slot in shared memory, which gives
+// the first row and the first tile of its slot. Then it reads the pairs again and numbers those of its slot.
+// Each warp processes one range of the pairs, so a pair's rank follows from a vote of its warp and from the
+// counts of earlier warps. Every thread block reads the slots of all pairs twice from the L2 cache, 4 bytes
+// each: 128 KB for 4096 tokens with 8 experts each.
 #include <algorithm>
 
 #include "kernels/cuda/ops/expert_ops.h"
@@ -20,12 +20,12 @@ constexpr int kMostThreads = 1024, kLeastThreads = 64;
 
 struct SlotCounts {
   int pairs_of[kMostExperts];     // by slot
-  int own_of[kMostThreads / 32];  // by warp: its pairs with the thread block's slot
+  int own_of[kMostThreads / 32];  // by warp: how many of its pairs have the thread block's slot
   int first_row, first_tile;      // of the thread block's slot
   int expert;
 };
 
-/// The numbers that a thread block needs before it can number its slot's pairs.
+/// Computes the counts that a thread block needs before it can number the pairs of its slot.
 __device__ __forceinline__ void count_pairs(const DeviceChoice& choice, int begin, int end, int n_slots,
                                             int tile_rows, SlotCounts& shared) {
   const int thread = static_cast<int>(threadIdx.x), n_threads = static_cast<int>(blockDim.x);
@@ -57,7 +57,8 @@ __device__ __forceinline__ void count_pairs(const DeviceChoice& choice, int begi
   __syncthreads();
 }
 
-/// Thread block s handles slot s; the last one also writes the counts, the first one marks the missing pairs.
+/// Thread block s handles slot s. The last thread block also writes the counts, and the first one marks the
+/// missing pairs.
 __global__ void __launch_bounds__(kMostThreads) group_kernel(DeviceChoice choice, ExpertGroups groups) {
   __shared__ SlotCounts shared;
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
@@ -95,8 +96,9 @@ __global__ void __launch_bounds__(kMostThreads) group_kernel(DeviceChoice choice
   }
 }
 
-/// Tiles of more rows decode and read weights for more tokens at once, but multiply more absent ones. Up to 3
-/// tokens per expert, the kernels for few tokens are limited by the weights' bytes.
+/// Larger tiles read and decode weights for more tokens at once, but also multiply more places without a
+/// token. With up to 3 tokens per expert, the kernels for few tokens are faster, because they are only
+/// limited by the bytes of the weights.
 int tile_rows_for(int n_tokens, int64_t n_pairs, int n_experts) {
   if (n_tokens <= 1) return 1;
   const int64_t mean = n_pairs / std::max(1, n_experts);
@@ -123,7 +125,7 @@ ExpertGroups groups_in(void* memory, int n_tokens, int n_used, int n_experts, in
   groups.n_pairs = n_pairs;
   groups.n_slots = n_slots;
   groups.tile_rows = tile_rows_for(n_tokens, n_pairs, n_experts);
-  // Every slot may have one tile that is not full.
+  // Each slot has at most one tile that is not full.
   const int64_t partial = std::min<int64_t>(n_pairs, n_slots);
   groups.max_tiles = partial + (n_pairs - partial) / groups.tile_rows;
   return groups;
@@ -131,7 +133,7 @@ ExpertGroups groups_in(void* memory, int n_tokens, int n_used, int n_experts, in
 
 namespace {
 
-/// One thread block of at least n_experts threads.
+/// Runs as one thread block with at least n_experts threads.
 __global__ void __launch_bounds__(kMostThreads)
     number_kernel(const int32_t* slot_of, int n_experts, int n_slots, int32_t* numbers) {
   __shared__ int missing_of[kMostThreads / 32];  // by warp

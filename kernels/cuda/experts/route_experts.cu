@@ -1,10 +1,11 @@
-// Chooses each token's experts from its router's logits, with the choice and the bits of the CPU
-// (kernels/cpu/experts/expert_router.cpp).
+// Chooses each token's experts from the router's logits. The choice and the bits of the weights equal the
+// CPU's (kernels/cpu/experts/expert_router.cpp).
 //
-// One warp handles a token, because 48 layers of a model wait for it in every step: its time is a chain of
-// latencies, and operations of a warp have shorter ones than barriers of a thread block. Scores and keys are
-// in shared memory, lane l has experts l, l + 32, and so on. Each round takes the best expert: every lane
-// knows its own best, two reductions find the warp's, and its lane looks for its next one.
+// One warp handles a token. A model may have 48 layers that wait for this kernel in every step, and its time
+// is a chain of latencies, which are shorter for warp operations than for barriers of a thread block. Scores
+// and keys are in shared memory. Lane l handles experts l, l + 32, and so on. Each round takes the best
+// remaining expert: every lane keeps its own best, two reductions find the best of the warp, and the lane
+// that had it searches for its next best.
 #include "kernels/cuda/experts/group_few.cuh"
 #include "kernels/cuda/ops/expert_ops.h"
 #include "kernels/cuda/rows/exponential.cuh"
@@ -15,15 +16,17 @@
 namespace hearth::cuda {
 namespace {
 
-/// The most shared memory of a launch for which the device need not be asked, less that of FewPairs.
+/// route_and_group() is one launch if that needs at most this much dynamic shared memory. Together with
+/// FewPairs, it stays within the 48 KB that a kernel may use without an opt-in.
 constexpr size_t kMostSharedBytes = 40 << 10;
 
 /// The shared memory of a warp while it chooses a token's experts.
 struct TokenScratch {
-  float* scores;     // [n_experts]
-  unsigned* keys;    // [n_experts] sort_key() of the preference by which experts are chosen; 0: not available
+  float* scores;  // [n_experts]
+  // [n_experts] sort_key() of the score by which experts are chosen; 0: the expert is not available
+  unsigned* keys;
   int32_t* slots;    // [n_experts]
-  unsigned* groups;  // [n_groups] sort_key() of the group's score; 0: used
+  unsigned* groups;  // [n_groups] sort_key() of the group's score; 0: the group is used
   int32_t* chosen;   // [n_used]
   float* weights;    // [n_used]
 };
@@ -44,7 +47,8 @@ __device__ __forceinline__ TokenScratch scratch_at(float* words, const Router& r
   return scratch;
 }
 
-/// An integer above 0 that orders like the float, which is not NaN; equal for both zeros.
+/// Returns an integer above 0; such keys are ordered like their floats. Both zeros have the same key.
+/// REQUIRES: value is not NaN.
 __device__ __forceinline__ unsigned sort_key(float value) {
   const unsigned bits = __float_as_uint(__fadd_rn(value, 0.0f));
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
@@ -55,8 +59,8 @@ __device__ __forceinline__ float float_of_key(unsigned key) {
 
 constexpr float kWorst = -__builtin_inff();
 
-/// The sum of x [n] in the order of row_sum() in kernels/cpu/lanes/rows_inl.h. A lane has two of the 64
-/// chains.
+/// Returns the sum of x [n], added in the order of row_sum() in kernels/cpu/lanes/rows_inl.h. Each lane
+/// computes two of the 64 chains.
 __device__ __forceinline__ float warp_row_sum(const float* x, int n, int lane) {
   const int whole = n / kRowChains * kRowChains;
   float low = 0.0f, high = 0.0f;  // chains lane and lane + 32
@@ -76,7 +80,8 @@ __device__ __forceinline__ float warp_row_sum(const float* x, int n, int lane) {
   return sum;
 }
 
-/// Replaces x [n] by its softmax. NaN is not the largest, as on the CPU, but makes the sum NaN.
+/// Replaces x [n] by its softmax. As on the CPU, a NaN is ignored when the largest value is determined, but
+/// makes the sum NaN.
 __device__ __forceinline__ void warp_softmax(float* x, int n, int lane) {
   float most = kWorst;
   for (int i = lane; i < n; i += 32) most = x[i] > most ? x[i] : most;
@@ -88,7 +93,7 @@ __device__ __forceinline__ void warp_softmax(float* x, int n, int lane) {
   for (int i = lane; i < n; i += 32) x[i] = __fdiv_rn(x[i], sum);
 }
 
-/// A lane's largest key, and the lowest index that has it.
+/// The largest key of a lane, and the lowest index that has this key.
 struct LaneBest {
   unsigned key = 0, index = ~0u;
 
@@ -102,8 +107,9 @@ struct LaneBest {
   }
 };
 
-/// Takes the largest of keys [n] n_wanted times, the lowest index first among equal keys: sets it to 0 and
-/// calls take(how many were taken before, index) in one lane. REQUIRES: as many keys are above 0.
+/// Takes the n_wanted largest keys [n] in descending order, the lowest index first among equal keys. For
+/// each, sets the key to 0 and calls take(number of keys taken before, index) in one lane. REQUIRES: at least
+/// n_wanted keys are above 0.
 template <class Take>
 __device__ __forceinline__ void take_best(unsigned* keys, int n, int n_wanted, int lane, Take&& take) {
   LaneBest best;
@@ -126,8 +132,8 @@ __device__ __forceinline__ void keep_best_groups(const Router& router, const Tok
   for (int g = lane; g < router.n_groups; g += 32) {
     unsigned best = 0, second = 0;
     for (int i = 0; i < size; ++i) {
-      // Lanes begin at different experts, because shared memory serves only one of 32 neighboring words of a
-      // column at a time.
+      // Lanes start at different experts of their groups to avoid bank conflicts: if the group size is a
+      // multiple of 32, equal offsets would all be in one bank.
       const unsigned key = scratch.keys[g * size + (i + lane) % size];
       second = max(second, min(best, key));
       best = max(best, key);
@@ -135,7 +141,7 @@ __device__ __forceinline__ void keep_best_groups(const Router& router, const Tok
     if (!router.group_by_best && size > 1 && second != sort_key(kWorst)) {
       best = sort_key(__fadd_rn(float_of_key(best), float_of_key(second)));
     } else if (!router.group_by_best && size > 1) {
-      best = second;  // the worst: the sum of opposite infinities would be NaN
+      best = second;  // -infinity; the sum of opposite infinities would be NaN
     }
     scratch.groups[g] = best;
   }
@@ -146,7 +152,7 @@ __device__ __forceinline__ void keep_best_groups(const Router& router, const Tok
   }
 }
 
-/// Fills scores and slots, and the keys that experts are chosen by. Returns whether any preference is NaN.
+/// Fills scores, slots and keys. Returns whether the score by which any expert is chosen is NaN.
 __device__ __forceinline__ bool fill_scores(const float* logits, const Router& router, const int32_t* slot_of,
                                             const TokenScratch& scratch, int lane) {
   const int n = router.n_experts;
@@ -184,8 +190,8 @@ __device__ __forceinline__ void weigh(const Router& router, const TokenScratch& 
   for (int j = lane; j < n; j += 32) scratch.weights[j] = __fdiv_rn(scratch.weights[j], sum);
 }
 
-/// A thread block has one warp per token. With `groups` (tiles not null) the only thread block also groups
-/// the pairs. Without the minimum of one thread block per multiprocessor, ptxas spills registers.
+/// A thread block has one warp per token. If groups.tiles is not null, the grid has one thread block, which
+/// also groups the pairs. Without the minimum of one thread block per multiprocessor, ptxas spills registers.
 __global__ void __launch_bounds__(32 * kOneBlockTokens, 1)
     route_kernel(const float* logits, Router router, const int32_t* slot_of, DeviceChoice choice,
                  ExpertGroups groups) {
