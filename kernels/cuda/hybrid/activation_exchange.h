@@ -1,10 +1,10 @@
 // Exchanges activations in the middle of a step: the device hands arrays over to the host, and the host
-// returns an array that is added to the device's.
+// returns an array that the device adds to its own.
 //
-// Layers of experts use it: the CPU needs the router's logits, or the device's choice, and the experts'
-// input; the device needs the sum of the experts' outputs. One kernel writes both arrays to pinned memory and
-// then a number, which the host polls (hand_over.cu). The kernel that adds the host's sum reads it over PCIe.
-// So a layer needs no stream synchronization and no copy.
+// Mixture-of-experts layers use this. The CPU needs two arrays: the router's logits or the experts that the
+// device chose, and the input of the experts. The device needs the sum of the experts' outputs. One kernel
+// writes both arrays to pinned memory, and then a number that the host polls (hand_over.cu). The kernel that
+// adds the host's sum reads the sum over PCIe. So a layer needs no stream synchronization and no copy.
 //
 // Owned by CudaBackend; engine thread.
 #pragma once
@@ -24,20 +24,21 @@ namespace hearth::cuda {
 
 class ActivationExchange {
  public:
-  /// Allocates pinned memory for a layer's logits and its input and output. At load, where there are experts.
+  /// Allocates pinned memory for a layer's logits, input and output. Call it at load if the model has
+  /// experts.
   void reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch);
 
   /// Begins a hand-over of two arrays in device memory. The caller must enqueue the returned hand-over.
-  /// arrived() returns the arrays' host addresses.
+  /// Afterward arrived() returns the addresses of the two arrays in host memory.
   HandOver begin(std::span<const float> first, std::span<const float> second);
   Backend::HandedOver arrived() const { return {first_.data(), second_.data()}; }
 
-  /// Waits until the last hand-over has arrived; work enqueued behind it may still run. Throws like
+  /// Waits until the last hand-over has arrived. Work that was enqueued after it may still run. Throws like
   /// wait_for_number().
   void wait(cudaStream_t stream);
 
-  /// Copies n floats to pinned memory, which the device reads in the work that is enqueued next.
-  /// REQUIRES: wait() was called since the last call, so the device has read the previous floats.
+  /// Copies n floats to pinned memory and returns their address there, for the next work that is enqueued.
+  /// REQUIRES: wait() was called after the last call of give(), so the device has read the previous floats.
   const float* give(const float* x, int64_t n);
 
  private:

@@ -1,8 +1,9 @@
-// The CPU's share of a layer's neurons, computed while the device computes the others. The device hands over
-// the input, the CPU computes, and the sums are merged.
+// The cold neurons of a layer: the CPU computes them while the device computes the hot ones. The device hands
+// the input over, the CPU computes its sums, and the device adds them to its own.
 //
-// Owned by CudaHybridFfn; engine thread. One layer is under way at a time: begin(), then wait() and compute()
-// while the device works on, then the sums are merged. CudaHybridFfn enqueues the device's part of this.
+// Owned by CudaHybridFfn; engine thread. Layers are processed one at a time: begin(), then wait() and
+// compute() while the device computes, then sums(). CudaHybridFfn enqueues the device's part: the hand-over
+// and the merge of the sums.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,11 +24,11 @@ class ColdShare {
  public:
   explicit ColdShare(HostNeurons& host) : host_(host) {}
 
-  /// Allocates host memory: pageable for the CPU's list of neurons, pinned for what the device reads and
-  /// writes. At load, where there are hybrid layers.
+  /// Allocates host memory: pageable memory for the CPU's list of neurons, and pinned memory for everything
+  /// that the device reads or writes. Call it at load if there are hybrid layers.
   void reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch);
 
-  /// The inputs of the CPU's share of a layer: device memory.
+  /// The inputs of the CPU's share of a layer. The arrays are in device memory.
   struct Layer {
     const float* x = nullptr;      // [n_tokens, n_cols]
     const float* gates = nullptr;  // [n_tokens, n_neurons] or null
@@ -35,30 +36,31 @@ class ColdShare {
     int64_t n_neurons = 0, n_cols = 0;
     std::optional<float> least_contribution = {};  // see HybridCall
   };
-  /// Begins a layer. The caller must enqueue the returned hand-over after the set has been split to
-  /// cold_bits() and any_bits().
+  /// Begins a layer. The caller must first enqueue the kernel that splits the set and writes cold_bits() and
+  /// any_bits(), then the returned hand-over.
   HandOver begin(const Layer& layer, const Scratch& scratch);
-  /// SplitSet::cold and SplitSet::any, in host memory. Valid from begin() on.
+  /// The host memory for SplitSet::cold and SplitSet::any. Valid from begin() on.
   uint64_t* cold_bits() const { return wanted_.data(); }
   uint64_t* any_bits() const { return any_.data(); }
 
-  /// Waits until the layer has been handed over on the stream; the device works on meanwhile. Throws
-  /// CudaError if the device fails before that, std::runtime_error if the stream ends without a hand-over.
+  /// Waits until the layer's hand-over has arrived; the device continues with other work. Throws CudaError if
+  /// the device fails first, and std::runtime_error if the stream has no more work and the hand-over did not
+  /// arrive.
   void wait(cudaStream_t stream) const;
 
-  /// The neurons that any token wants, and the CPU's neurons among them: [words] each. Valid from wait() to
-  /// the next begin().
+  /// any(): bits of the neurons that any token wants. any_cold(): those of them that the CPU computes. Both
+  /// have [words] words and are valid from wait() to the next begin().
   std::span<const uint64_t> any() const { return {any_.data(), words_}; }
   std::span<const uint64_t> any_cold() const { return {any_.data() + words_, words_}; }
 
   /// The neurons that the CPU computes. Valid after compute().
   const NeuronSet& set() const { return set_; }
 
-  /// Computes the CPU's share from host memory. Call it after wait(). Returns the seconds it took. Fills
-  /// counts.found if there were neurons to compute.
+  /// Computes the CPU's share from the weights in host memory. Call it after wait(). Returns the seconds that
+  /// it took. Fills counts.found if the share is not empty.
   double compute(const FfnNeurons& host, NeuronCounts& counts);
 
-  /// The CPU's sums for end_sums(). Valid after compute(). The addresses are the same for every layer.
+  /// The CPU's sums for end_sums(). Valid after compute(). All layers use the same addresses.
   CpuSums sums() const { return {{sums_.data(), poison_.data()}, has_sums_.data()}; }
 
  private:
@@ -67,7 +69,7 @@ class ColdShare {
   size_t words_ = 0;      // of one token's bits
   uint32_t n_begun_ = 0;  // the number of hand-overs begun, as the device counts them
   PinnedArray<uint64_t> wanted_, any_;
-  NeuronSet set_;  // its bits are wanted_: the device writes them, compute() lists them
+  NeuronSet set_;  // uses wanted_ as its bits; the device writes the bits, and compute() lists the neurons
   PinnedArray<float> x_, gates_;
   PinnedArray<uint32_t> number_;
   PinnedArray<int64_t> sums_;

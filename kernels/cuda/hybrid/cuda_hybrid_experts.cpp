@@ -1,4 +1,4 @@
-// See the header; begin(), wait() and end() are the order of a layer.
+// See the header. For each layer, the engine calls begin(), wait() and end() in this order.
 #include "kernels/cuda/hybrid/cuda_hybrid_experts.h"
 
 #include <algorithm>
@@ -39,8 +39,9 @@ ExpertGroups CudaHybridExperts::groups() const {
                    call_.router.n_experts, layer_.device->n_slots);
 }
 
-/// Whether the missing experts are copied to the device. An expert has only some of the step's tokens, so the
-/// step must be longer by that factor than for neurons that all tokens share.
+/// Whether the step copies the missing experts to the device. A weight of an expert serves only the tokens
+/// that chose the expert. So the mean number of tokens per expert must reach the limit that a whole step must
+/// reach for neurons.
 bool CudaHybridExperts::streams() const {
   const Router& router = call_.router;
   const auto per_expert = static_cast<int>(int64_t{call_.n_tokens} * router.n_used / router.n_experts);
@@ -73,8 +74,8 @@ void CudaHybridExperts::begin(const HybridExpertLayer& layer, const HybridExpert
   multiply(down_stage(), groups);
 }
 
-/// Enqueues all rows, and the copies of the missing experts. Recorded graphs do not contain copies, and long
-/// steps are not recorded.
+/// Begins a layer whose missing experts are streamed: enqueues the copies of these experts and the products
+/// of all experts. The copies are not part of recorded graphs, because long steps are not recorded.
 void CudaHybridExperts::begin_streamed(const QuantizedActivations& x) {
   const int n_experts = call_.router.n_experts;
   missing_.clear();
@@ -122,21 +123,23 @@ CudaHybridExperts::Stage CudaHybridExperts::down_stage() const {
           {.x = scratch.hidden, .quantized = quantized_hidden(), .by_pair = true}};
 }
 
-/// Where the activation's output is quantized, if down matrices need that.
+/// Returns the arrays for the quantized output of the activation, or null arrays if the down matrices do not
+/// need it.
 QuantizedActivations CudaHybridExperts::quantized_hidden() const {
   if (!uses_quantized_activations(layer_.device->down.dtype)) return {};
   return quantized_in(work_.scratch().experts.quantized_hidden, static_cast<int>(choice().n_pairs()),
                       d_expert());
 }
 
-/// Enqueues a stage's products for the experts in slots.
+/// Enqueues the products of a stage for the experts in slots.
 void CudaHybridExperts::multiply(const Stage& stage, const ExpertGroups& groups) {
   work_.enqueue(
       [=, stream = work_.stream()] { expert_products(stage.products, stage.inputs, groups, stream); });
 }
 
-/// Enqueues a stage's products for the missing experts, piece by piece. A piece holds some experts: for each
-/// of the stage's matrices, their rows one behind another, and where a slot's rows differ, these behind them.
+/// Enqueues the products of a stage for the missing experts, piece by piece. The buffer of a piece contains
+/// several experts. For each matrix of the stage, it holds the rows of these experts one after the other, as
+/// in the file. If slots need another row layout, the converted rows follow.
 void CudaHybridExperts::multiply_missing(const Stage& stage, ExpertGroups groups) {
   const Expert& one = layer_.host.front();
   size_t bytes_of_expert = 0;
@@ -170,7 +173,7 @@ void CudaHybridExperts::multiply_missing(const Stage& stage, ExpertGroups groups
   }
 }
 
-/// The copies that bring the stage's matrices of these experts to a buffer.
+/// Returns the copies that bring the stage's matrices of these experts to the device buffer.
 std::span<const Strip> CudaHybridExperts::strips_of(const Stage& stage, std::span<const int32_t> experts) {
   strips_.clear();
   size_t at = 0;

@@ -1,8 +1,9 @@
 // The experts of a layer on a CUDA device and the CPU: see kernels/hybrid_experts.h.
 //
-// All device work of a layer is two segments of the step's recording: choice, hand-over and resident rows in
-// the first, the sum at the start of the second. The host waits once per layer, for the hand-over. The kernel
-// that adds up reads the CPU's rows over PCIe. Owned by CudaDevice; engine thread.
+// The device work of a layer belongs to two segments of the step's recording. The first contains the choice
+// of experts, the hand-over, and the rows of resident experts; the second begins with the sum. The host waits
+// once per layer, for the hand-over. The kernel that computes the sum reads the CPU's rows over PCIe. Owned
+// by CudaDevice; engine thread.
 #pragma once
 
 #include <array>
@@ -21,12 +22,13 @@ namespace hearth::cuda {
 
 class CudaHybridExperts final : public HybridExperts {
  public:
-  /// All must outlive it. host: computes the missing experts; streamed: copies them in long steps.
+  /// All arguments must outlive this object. host: computes the missing experts. streamed: copies them to the
+  /// device in long steps.
   CudaHybridExperts(DeviceWork& work, ActivationExchange& exchange, HostExperts& host,
                     StreamedShare& streamed)
       : work_(work), exchange_(exchange), host_(host), streamed_(streamed) {}
 
-  /// Allocates pinned memory. At load, once, after DeviceWork::reserve(), if the device holds experts.
+  /// Allocates pinned memory. Call it once at load, after DeviceWork::reserve(), if the device holds experts.
   void reserve(const StepBounds& bounds);
 
   void begin(const HybridExpertLayer& layer, const HybridExpertCall& call) override;
@@ -35,7 +37,7 @@ class CudaHybridExperts final : public HybridExperts {
 
  private:
   DeviceChoice choice() const;
-  /// The parts of the choice that have arrived in host memory.
+  /// The choice of experts, or their slots, as the hand-over wrote them to host memory.
   ExpertChoice arrived_choice() const;
   std::span<const int32_t> arrived_slots() const;
   ExpertGroups groups() const;
@@ -43,7 +45,7 @@ class CudaHybridExperts final : public HybridExperts {
   int64_t d_expert() const { return layer_.host.front().up.n_rows; }
   bool streams() const;
   void begin_streamed(const QuantizedActivations& x);
-  /// A stage of a layer: the products of gate and up, or of down.
+  /// One stage of a layer: the products with gate and up, or the products with down.
   struct Stage {
     std::array<ExpertProduct, 2> products;  // by slot; the second may be empty
     std::array<Matrix Expert::*, 2> parts;  // the same matrices in host memory
@@ -71,10 +73,10 @@ class CudaHybridExperts final : public HybridExperts {
   HybridExpertCall call_;
   bool streamed_now_ = false;
   Backend::HandedOver given_;     // the choice, and x
-  std::vector<int32_t> missing_;  // the missing experts, ascending; of a streamed layer
+  std::vector<int32_t> missing_;  // in a layer that streams them: the missing experts, ascending
   std::vector<Strip> strips_;     // scratch of multiply_missing()
 
-  PinnedArray<float> rows_;            // [max_expert_tokens, n_used, d_model] the CPU's rows, by pair
+  PinnedArray<float> rows_;  // [max_expert_tokens, n_used, d_model] rows that the CPU computes, by pair
   std::vector<uint8_t> slot_is_read_;  // [n_slots] scratch of count_resident()
 };
 

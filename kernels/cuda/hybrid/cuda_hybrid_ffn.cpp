@@ -1,4 +1,4 @@
-// See the header; run() shows the order of a layer.
+// See the header. run() lists the stages of a layer.
 #include "kernels/cuda/hybrid/cuda_hybrid_ffn.h"
 
 #include <bit>
@@ -22,7 +22,7 @@ void CudaHybridFfn::set_prefetcher(RowPrefetcher* prefetcher) {
 }
 
 void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) {
-  // 1. Wanted neurons: the set that the engine selected.
+  // 1. Get the wanted neurons, which the engine selected.
   const DeviceNeuronSet wanted = work_.set(call.wanted);
   const NeuronNotes notes = work_.begin_sums(wanted, counts);
   if (call.least_contribution) {
@@ -33,15 +33,16 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
   const NeuronInput input{call.x, work_.quantized(call.x, call.n_tokens, layer.device.gate.n_cols)};
 
   if (streamed_share_.takes(layer, call.n_tokens, call.gates != nullptr)) {
-    // 2 and 3. In a long step the cold neurons are copied to the device, and the CPU computes none. The host
-    // waits for nothing, so the cache does not change, and the prefetcher does not learn of the call.
+    // 2 and 3. In a long step, the cold neurons are copied to the device and the CPU computes none. The host
+    // does not wait for the device, so the neuron cache is not updated and the prefetcher is not told about
+    // the call.
     stream_cold(layer, call, input, wanted, notes);
   } else {
-    // 2. Residency: apply the cache's changes, then split the set by which neurons have a device row. The
-    // CPU's inputs go to host memory.
+    // 2. Apply the changes of the neuron cache. Then split the set into neurons with a device row and neurons
+    // without one, and copy the CPU's inputs to host memory.
     cpu_.expect_work();
     hand_over(layer, call, wanted);
-    // 3. Both compute at the same time: the device gets its part before the CPU begins with the other.
+    // 3. Compute both parts at the same time: enqueue the device's part, then compute the CPU's part.
     compute_on_device(layer, call, input, wanted, notes);
     compute_on_cpu(layer, counts);
     of_cpu = cold_share_.sums();
@@ -51,15 +52,15 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
   work_.end_sums(layer.device.down, call.n_tokens, call.out, of_cpu);
 }
 
-/// The neurons of the set that have a device row: scratch.hot, resized like the set.
+/// Returns scratch.hot, resized like `wanted`, for the neurons of the set that have a device row.
 DeviceNeuronSet CudaHybridFfn::hot(const DeviceNeuronSet& wanted) const {
   DeviceNeuronSet hot = work_.scratch().hot;
   hot.resize(wanted.n_tokens, wanted.n_neurons);
   return hot;
 }
 
-/// Enqueues the cache's changes, the split of the set, and the hand-over of the cold part and of the CPU's
-/// input.
+/// Enqueues the changes of the neuron cache, the split of the set, and the hand-over of the cold neurons and
+/// of their inputs to the CPU.
 void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
                               const DeviceNeuronSet& wanted) {
   const HandOver rest = cold_share_.begin({.x = call.x,
@@ -82,7 +83,7 @@ void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
   work_.mark("attention, active neurons", layer.layer);
 }
 
-/// Enqueues the hot part and the proposal, and launches everything recorded so far.
+/// Enqueues the work for the hot neurons and the proposal, and launches everything recorded so far.
 void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall& call,
                                       const NeuronInput& input, const DeviceNeuronSet& wanted,
                                       const NeuronNotes& notes) {
@@ -95,7 +96,8 @@ void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall
   prefetch_.enqueued(layer, work_.stream());
 }
 
-/// Enqueues the work that finds a later layer's neurons, and their hand-over.
+/// Enqueues the work that predicts which neurons a later layer will want, and hands the prediction over to
+/// the host.
 void CudaHybridFfn::propose(const HybridLayer& layer, const Proposal& proposal) {
   proposal.fill();
   const DeviceNeuronSet set = work_.set(proposal.set);
@@ -104,7 +106,7 @@ void CudaHybridFfn::propose(const HybridLayer& layer, const Proposal& proposal) 
   work_.enqueue([=, stream = work_.stream()] { cuda::hand_over(given, stream); });
 }
 
-/// Waits for the hand-over and computes the cold part while the device computes the hot one.
+/// Waits for the hand-over, then computes the cold neurons while the device computes the hot ones.
 void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& counts) {
   Trace* const trace = work_.trace();
   prefetch_.deliver_proposal(layer, work_.stream());
@@ -124,8 +126,8 @@ void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& count
   work_.begin_span();
 }
 
-/// Computes both parts on the device: the hot one, then the cold one piece by piece. Recorded graphs do not
-/// contain the copies.
+/// Computes all neurons on the device: the hot ones, then the cold ones piece by piece. The copies are not
+/// part of recorded graphs.
 void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input,
                                 const DeviceNeuronSet& wanted, const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();
@@ -142,7 +144,7 @@ void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call
   work_.mark("FFN, streamed neurons", layer.layer);
 }
 
-/// Launches the recorded work, after fetching the latest changes of the cache.
+/// Fetches the latest changes of the neuron cache, then launches the recorded work.
 void CudaHybridFfn::end_segment(const HybridLayer& layer) {
   work_.recorder().end_segment([&] { prefetch_.before_launch(layer); });
 }

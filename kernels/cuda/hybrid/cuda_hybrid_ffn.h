@@ -1,9 +1,9 @@
-// The hybrid FFN of a CUDA device and the CPU: it splits the wanted neurons, both compute, and the sums
-// merge.
+// The hybrid FFN of a CUDA device and the CPU. It splits the wanted neurons between the two, lets both
+// compute at the same time, and merges their sums.
 //
-// device_share.h computes the device's part and cold_share.h the CPU's; in long steps the cold neurons are
-// copied to the device instead (streamed_share.h). Owned by CudaDevice; engine thread. The host waits once
-// per layer, for the hand-over, but not for the device's part.
+// device_share.h computes the hot neurons on the device, and cold_share.h the cold ones on the CPU. In long
+// steps, the cold neurons are copied to the device instead (streamed_share.h). The host waits once per layer,
+// for the hand-over, but never for the device's part. Owned by CudaDevice; engine thread.
 #pragma once
 
 #include "kernels/cpu/cpu_backend.h"
@@ -20,16 +20,16 @@ namespace hearth::cuda {
 
 class CudaHybridFfn final : public HybridFfn {
  public:
-  /// `work`, `cpu` and what `options` refer to must outlive it.
+  /// `work`, `cpu` and the objects that `options` points to must outlive this object.
   CudaHybridFfn(DeviceWork& work, CpuBackend& cpu, const DeviceOptions& options)
       : work_(work),
         cpu_(cpu),
         cold_share_(options.cold_neurons != nullptr ? *options.cold_neurons : cpu),
         streamed_share_(cpu, options.stream_from_tokens) {}
 
-  /// Allocates pinned memory. At load, once, after DeviceWork::reserve().
+  /// Allocates pinned memory. Call it once at load, after DeviceWork::reserve().
   void reserve(const StepBounds& bounds);
-  /// Waits for copies under way, even after an error. Afterward host memory may be freed.
+  /// Waits for all copies in flight, even after an error. Afterward host memory may be freed.
   void drain() noexcept { streamed_share_.drain(); }
 
   bool pin(const std::byte* host, size_t bytes) override { return pins_.add(host, bytes); }
@@ -55,7 +55,7 @@ class CudaHybridFfn final : public HybridFfn {
   HostPins pins_;
   ColdShare cold_share_;
   PrefetchLink prefetch_;
-  StreamedShare streamed_share_;  // destroyed before pins_, whose memory its copies read
+  StreamedShare streamed_share_;  // destroyed before pins_, because its copies read the pinned memory
 };
 
 }  // namespace hearth::cuda

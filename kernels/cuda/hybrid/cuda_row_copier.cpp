@@ -1,4 +1,4 @@
-// See the header. Every layer has up to three parts, one per matrix; a move copies one row of each part.
+// See the header. A layer has up to three parts, one per matrix. A move copies one row of each part.
 #include "kernels/cuda/hybrid/cuda_row_copier.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace hearth::cuda {
 namespace {
 
-/// A mark that records when the device reached it; waiting for it sleeps.
+/// An event that records the time at which the device reaches it. A thread that waits for it sleeps.
 class TimedEvent {
  public:
   TimedEvent() { check(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync), "creating an event"); }
@@ -38,7 +38,7 @@ class TimedEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Where one layer's rows come from and go to.
+/// The source and the destination of the rows of one layer.
 struct Layer {
   Layer(const HybridLayer& layer, bool gathers) : pinned(layer.host_pinned), first(layer.first_on_host) {
     const FfnNeurons &host = layer.host, &device = layer.device;
@@ -63,16 +63,16 @@ struct Layer {
   bool pinned = false;
   int64_t first = 0;  // lower neurons are not in host memory
   std::array<BundlePart, 3> parts;
-  std::array<const std::byte*, 3> mapped{};  // each part's `from` as the device reads it
+  std::array<const std::byte*, 3> mapped{};  // the device's address of each part's `from`
   int n_parts = 0;
-  Event readers;  // marks the work that may still read emptied device rows
+  Event readers;  // recorded behind the last work that may read device rows that are now empty
 
  private:
   void add(const Matrix& from, const Matrix& to) {
     add(from.data, from.stride_bytes(), to.data, to.stride_bytes(), row_bytes(from.dtype, from.n_cols));
   }
   void add(const std::byte* from, size_t from_stride, const std::byte* to, size_t to_stride, size_t bytes) {
-    // The device's matrices are const for everything except the copier, which fills their device rows.
+    // Matrices on the device are const for everything but the copier, which fills their device rows.
     BundlePart part{from, from_stride, const_cast<std::byte*>(to), to_stride, bytes, 1};
     const auto all = reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | from_stride |
                      to_stride | bytes | 16;
@@ -82,7 +82,7 @@ struct Layer {
   void map() {
     for (int i = 0; i < n_parts; ++i) {
       const BundlePart& part = parts[static_cast<size_t>(i)];
-      // The address of the first row that exists; the memory of neurons below may have been freed.
+      // Map the address of the first row that exists. The memory of lower neurons may have been freed.
       const size_t at = static_cast<size_t>(first) * part.from_stride;
       void* there = nullptr;
       check(cudaHostGetDevicePointer(&there, const_cast<std::byte*>(part.from + at), 0),
@@ -115,7 +115,7 @@ class CudaRowCopier final : public RowCopier {
   void start(int layer, std::span<const RowChange> moves) override {
     assert(moves.size() <= RowPrefetcher::kMaxChanges);
     if (moves.empty()) return;
-    finish_started();  // the list of moves and the events serve one start() at a time
+    finish_started();  // there is one list of moves and one pair of events, so wait for the last start()
     const Layer& of = layers_.at(layer);
     check(cudaStreamWaitEvent(stream_, of.readers, 0), "waiting for the last use of emptied device rows");
     began_.record(stream_);
@@ -165,7 +165,7 @@ class CudaRowCopier final : public RowCopier {
     gather_bundles(op, stream_);
   }
 
-  /// Copies rows in runs: adjacent neurons that go to adjacent device rows are one copy.
+  /// Copies rows in runs. Adjacent neurons that go to adjacent device rows take one copy.
   void copy_runs(const BundlePart& part, std::span<const RowChange> moves) {
     for (size_t i = 0, n = 0; i < moves.size(); i += n) {
       for (n = 1; i + n < moves.size() && follows(moves[i + n - 1], moves[i + n]);) ++n;
@@ -177,7 +177,7 @@ class CudaRowCopier final : public RowCopier {
     return b.neuron == a.neuron + 1 && b.device_row == a.device_row + 1;
   }
 
-  /// Copies through pinned memory: one half is filled while the other is copied to the device.
+  /// Copies through the staging memory: one half is filled while the other half is copied to the device.
   void stage(const Layer& of, std::span<const RowChange> moves) {
     const size_t n_fit = half_bytes_ / of.bundle_bytes();
     for (size_t half = 0; !moves.empty(); half = 1 - half) {
@@ -200,7 +200,7 @@ class CudaRowCopier final : public RowCopier {
     }
   }
 
-  /// Copies n rows, from_stride apart, to device rows from `device_row` on.
+  /// Copies n rows, which are from_stride bytes apart, to the device rows from `device_row` on.
   void copy_rows(const BundlePart& part, const std::byte* from, size_t from_stride, int32_t device_row,
                  size_t n) {
     std::byte* to = part.to + static_cast<size_t>(device_row) * part.to_stride;
@@ -228,7 +228,7 @@ class CudaRowCopier final : public RowCopier {
   Started started_;
   Copied copied_;  // since the last wait()
   TimedEvent began_, ended_;
-  Stream stream_;  // destroyed first: after that nothing above is in use
+  Stream stream_;  // declared last, so that it is destroyed before everything that its work uses
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The RowCopier of a CUDA device. It has a non-blocking stream of its own, on which copies run beside the
-// backend's kernels.
+// The RowCopier of a CUDA device. It has its own non-blocking stream, on which copies run concurrently with
+// the backend's kernels.
 //
 // Contains no CUDA headers, so that the engine can include it; a build without CUDA links no_cuda.cpp.
 #pragma once
@@ -16,15 +16,15 @@ namespace hearth::cuda {
 
 struct RowCopierOptions {
   CopyWay way = CopyWay::kGather;
-  /// Pinned staging memory, for bundles whose host memory is not pinned; these always come by copies. Grows
-  /// if a bundle is larger than half of it.
+  /// Bytes of pinned staging memory. Bundles in host memory that is not pinned are copied through it,
+  /// whatever `way` is. Increased if a bundle is larger than half of it.
   size_t staging_bytes = size_t{4} << 20;
   Trace* trace = nullptr;  // outlives the copier; null: nothing is traced
 };
 
-/// Makes a copier for the neurons of these layers, which must outlive it. It moves rows of gate (unless all
-/// gates are on the device), up and down, or the codes of a coded down projection. Throws CudaError,
-/// std::bad_alloc.
+/// Creates a copier for the neurons of these layers, which must outlive it. It copies rows of gate (unless
+/// all gates are on the device), rows of up, and either rows of down or the codes of a coded down projection.
+/// Throws CudaError, std::bad_alloc.
 std::unique_ptr<RowCopier> make_row_copier(std::span<const HybridLayer* const> layers,
                                            const RowCopierOptions& options);
 

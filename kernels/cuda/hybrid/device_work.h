@@ -1,9 +1,9 @@
-// The state that all parts of the CUDA device share: one stream, one allocation of memory, the sets of
-// neurons, the recorder that all work of a step goes through, and the counts made on the device.
+// The state that all parts of the CUDA device share: the stream, the arena with all device memory, the sets
+// of neurons, the recorder through which all work of a step is enqueued, and the counts made on the device.
 //
-// Owned by CudaDevice (cuda_backend.cpp), shared by CudaBackend and CudaHybridFfn. Engine thread. enqueue()
-// puts all work of a step into the stream, so that steps can be recorded and played back (step_recorder.h).
-// Enqueued work holds copies of the values it needs.
+// Owned by CudaDevice (cuda_backend.cpp), and used by CudaBackend, CudaHybridFfn and CudaHybridExperts.
+// Engine thread. All work of a step goes through enqueue(), so that steps can be recorded and played back
+// (step_recorder.h). Enqueued work must hold copies of the values that it needs.
 #pragma once
 
 #include <optional>
@@ -36,7 +36,7 @@ class DeviceWork {
   StepRecorder& recorder() { return recorder_; }
   Trace* trace() const { return trace_; }  // null: no trace
 
-  /// Allocates scratch from the arena. At load, once.
+  /// Allocates scratch from the arena. Call it once at load.
   void reserve(const StepBounds& bounds);
 
   void begin_step(const StepShape& shape);
@@ -48,15 +48,17 @@ class DeviceWork {
   void enqueue(Work&& work) {
     recorder_.enqueue(std::forward<Work>(work));
   }
-  /// If there is a trace: makes a span of this name (a literal) from the work enqueued since the last mark.
-  /// Events are not put into graphs, so a segment of the recording ends here.
+  /// With a trace, ends a span of this name (a literal) that covers the work enqueued since the last mark.
+  /// Graphs do not contain events, so this also ends the current segment of the recording. Does nothing
+  /// without a trace.
   void mark(const char* name, int layer);
-  /// Begins a span with the work enqueued from here on. Used after the host has taken part in the step.
+  /// Begins a new span with the work that is enqueued next. Call it after the host has computed its part of a
+  /// step.
   void begin_span();
-  /// Waits for all enqueued work; `last` names the last part of it, for the trace.
+  /// Waits for all enqueued work. `last` is the name of the last span for the trace.
   void wait_for_all(const char* last);
-  /// Like wait_for_all(), and also adds the device's counts to the NeuronCounts of the calls since the last
-  /// finish().
+  /// Like wait_for_all(), but also adds the device's counts since the last finish() to the NeuronCounts that
+  /// begin_sums() got.
   void finish();
 
   // ---- neurons -------------------------------------------------------------------------------------------
@@ -65,25 +67,28 @@ class DeviceWork {
   NeuronSetId make_set();
   /// The set as it was filled last.
   const DeviceNeuronSet& set(NeuronSetId id) const { return sets_.at(id.index()); }
-  /// Begins to fill a set with this many tokens and neurons.
+  /// Sets the size of a set, and returns it to be filled.
   const DeviceNeuronSet& begin_set(NeuronSetId id, int n_tokens, int64_t n_neurons);
 
-  /// Begins a sum over neurons of a set in scratch().sums, which are zero between sums. The next finish()
-  /// adds the device's counts to `counts`. Returns where to note single neurons.
+  /// Begins a sum over the neurons of a set in scratch().sums, which are zero between sums. The next finish()
+  /// adds the device's counts to `counts`. Returns the memory where kernels note the neurons that they find
+  /// active.
   NeuronNotes begin_sums(const DeviceNeuronSet& set, NeuronCounts& counts);
-  /// out [n_tokens, n_cols] += the sums (+ the CPU's, + the bias), rounded to floats.
+  /// out [n_tokens, n_cols] += float(the sums + the CPU's sums) + the bias of `down`. of_cpu and the bias may
+  /// be missing.
   void end_sums(const DownColumns& down, int n_tokens, float* out, const CpuSums& of_cpu = {});
   // ---- quantized activations -----------------------------------------------------------------------------
 
-  /// Returns x [n_tokens, n_cols] in quantized form, for work that is enqueued before the next call;
-  /// quantizes it if necessary. Returns null arrays if n_cols is not a multiple of 32.
+  /// Returns x [n_tokens, n_cols] in quantized form, and enqueues the quantization if necessary. Only work
+  /// that is enqueued before the next call may use the result. Returns null arrays if n_cols is not a
+  /// multiple of 32.
   QuantizedActivations quantized(const float* x, int n_tokens, int64_t n_cols);
-  /// Room for n activations, at most max_tokens * max_cols of StepBounds, for work that is enqueued before
-  /// the next call.
+  /// Returns arrays for n quantized activations. n is at most max_tokens * max_cols of StepBounds. Only work
+  /// that is enqueued before the next call may use them.
   QuantizedActivations quantized_room(int64_t n) { return quantized_inputs_.room(n); }
-  /// Call this for an operation that writes n_rows of n_cols floats to x, if products will probably read
-  /// them. Returns the arrays to which the operation shall also quantize them; null arrays in large steps: it
-  /// shall not.
+  /// Call this for an operation that writes n_rows rows of n_cols floats to x, if products will probably read
+  /// them. The operation must also write the floats in quantized form to the returned arrays. In large steps
+  /// these are null, and it must not quantize.
   QuantizedActivations writes_input(const float* x, int64_t n_rows, int64_t n_cols);
   /// Call this for every other operation that writes n floats to x.
   void writes(const float* x, int64_t n) { quantized_inputs_.written(x, n); }
@@ -99,9 +104,10 @@ class DeviceWork {
   StepRecorder recorder_;
   Trace* trace_;
   std::optional<DeviceTrace> device_trace_;  // if there is a trace
-  std::vector<DeviceNeuronSet> sets_;        // the sets that were made; their memory is in scratch
+  std::vector<DeviceNeuronSet> sets_;        // the sets made so far; their memory is in scratch
   PinnedArray<DeviceCounts> host_counts_;
-  NeuronCounts* counts_of_ = nullptr;  // where the device's counts go; null: nothing counted since finish()
+  // receives the device's counts; null: nothing was counted since finish()
+  NeuronCounts* counts_of_ = nullptr;
   NotedNeurons noted_;
   QuantizedInputs quantized_inputs_;
 };

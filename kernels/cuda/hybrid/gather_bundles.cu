@@ -1,9 +1,9 @@
-// A kernel that reads bundles from mapped host memory: one launch copies scattered host rows to scattered
+// A kernel that copies bundles from mapped host memory. One launch copies scattered host rows to scattered
 // device rows.
 //
-// Thread blocks take rows in turn. The threads of a thread block read neighboring words, so that a warp's
-// reads cross the bus as whole requests (Min et al., EMOGI, VLDB 2020: scattered reads of host memory
-// saturate the bus if warps read aligned lines side by side).
+// The rows are distributed over the thread blocks in turn. The threads of a thread block read neighboring
+// words, so that the bus transfers the reads of a warp as full-size requests (Min et al., EMOGI, VLDB 2020:
+// scattered reads of host memory saturate the bus if each warp reads whole, aligned lines).
 #include "kernels/cuda/hybrid/gather_bundles.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -13,9 +13,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// The most thread blocks. 32 of 256 threads with 16 bytes each have 128 KB in flight; 55 GB/s (PCIe 5, 16
-// lanes) at a latency of 2 us needs 110 KB. More would only take multiprocessors from the layers that compute
-// at the same time.
+// The maximum number of thread blocks. 32 thread blocks of 256 threads with 16 bytes each have 128 KB in
+// flight; 55 GB/s (PCIe 5, 16 lanes) at a latency of 2 us needs 110 KB. More thread blocks would only take
+// multiprocessors from the kernels that run at the same time.
 constexpr unsigned kMostBlocks = 32;
 
 template <class Word>

@@ -1,4 +1,4 @@
-// A kernel that reads bundles from mapped host memory, for cuda_row_copier.cpp.
+// A kernel that copies bundles from mapped host memory to the device, for cuda_row_copier.cpp.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,24 +10,24 @@
 
 namespace hearth::cuda {
 
-/// One matrix of a layer: where its rows lie on the host, by neuron, and on the device, by device row.
+/// One matrix of a layer: its rows in host memory, by neuron, and on the device, by device row.
 struct BundlePart {
   const std::byte* from = nullptr;  // as the device addresses it
   size_t from_stride = 0;
   std::byte* to = nullptr;
   size_t to_stride = 0;
   size_t bytes = 0;  // bytes of a row
-  int word = 1;      // bytes of a load: 16, 8, 4, 2 or 1, the largest that divides all of the above
+  int word = 1;      // bytes per load: the largest of 16, 8, 4, 2 and 1 that divides all of the above
 };
 
 struct BundleGather {
-  BundlePart parts[3];  // gate, up, down; only those that are moved
+  BundlePart parts[3];  // those of gate, up and down that are moved
   int n_parts = 0;
   const RowChange* moves = nullptr;  // [n_moves], pinned
   int n_moves = 0;
 };
 
-/// Copies every part of every move. See ops.h for what all operations have in common.
+/// Copies every part for every move. The rules in ops.h for all operations apply.
 void gather_bundles(const BundleGather& gather, cudaStream_t stream);
 
 }  // namespace hearth::cuda

@@ -1,10 +1,11 @@
-// Gives the host the inputs for its share of a layer: a kernel writes arrays to host memory, and then a
-// number that tells the host that all have arrived.
+// Hands the inputs of the CPU's share of a layer over to the host: a kernel writes arrays to host memory, and
+// then a number that signals that all arrays have arrived.
 //
-// A kernel replaces copies, because one launch then does everything, and the host polls a word of its own
-// memory, which needs neither a driver call nor an interrupt. The last thread block to finish writes the
-// number. It counts the hand-overs itself, so that a recorded one can be played back. Each word is 4 bytes
-// read and 4 written; only the writes cross PCIe. residency.cu hands over in the kernel that splits a set.
+// A kernel is better than copies, because it needs only one launch, and the host can poll a word of its own
+// memory without a driver call or an interrupt. The last thread block to finish writes the number. The number
+// counts hand-overs, and the device keeps the count, so that a recorded hand-over can be played back. Each
+// word is 4 bytes read and 4 bytes written; only the writes cross PCIe. In small steps, the kernel of
+// residency.cu that splits a set also does the hand-over.
 #include "kernels/cuda/hybrid/hand_over.cuh"
 
 #include "kernels/cuda/runtime/cuda_error.h"

@@ -1,5 +1,5 @@
-// Device code that gives arrays to the host: thread blocks copy parts, and the last one to finish signals the
-// host.
+// Device code that hands arrays over to the host: the thread blocks copy the parts, and the last thread block
+// to finish signals the host.
 #pragma once
 
 #include "kernels/cuda/ops/ops.h"
@@ -9,7 +9,8 @@ namespace hearth::cuda {
 
 inline constexpr int kHandOverThreads = 256;
 
-/// Copies this thread block's share of the parts. The thread block has number `block` of n_blocks.
+/// Copies this thread block's share of the parts. block: its index among the n_blocks thread blocks that
+/// copy.
 __device__ __forceinline__ void copy_parts(const HandOver& what, unsigned block, unsigned n_blocks) {
   const int64_t first = int64_t{block} * kHandOverThreads + threadIdx.x,
                 step = int64_t{n_blocks} * kHandOverThreads;
@@ -25,8 +26,8 @@ __device__ __forceinline__ void copy_parts(const HandOver& what, unsigned block,
   }
 }
 
-/// Every thread block calls this last. The last thread block of the grid then stores the number, after
-/// everything that the grid wrote.
+/// Every thread block must call this at its end. The last thread block of the grid to finish then stores the
+/// number, so the host sees everything that the grid wrote before.
 __device__ __forceinline__ void tell_host(const HandOver& what) {
   __threadfence_system();
   __syncthreads();
@@ -36,8 +37,8 @@ __device__ __forceinline__ void tell_host(const HandOver& what) {
   gpu_store_release_system(what.number, what.state[1]);
 }
 
-/// The number of thread blocks that copy the parts. A thread writes 16 bytes at a time, and 32 thread blocks
-/// together write more than PCIe has in flight; the other multiprocessors stay free for waiting work.
+/// The number of thread blocks that copy the parts. A thread writes 16 bytes at a time, so 32 thread blocks
+/// write more than PCIe can have in flight. The other multiprocessors stay free for other kernels.
 inline unsigned hand_over_blocks(const HandOver& what) {
   constexpr int64_t kWordsOfBlock = 4 * kHandOverThreads, kMaxBlocks = 32;
   int64_t most = 1;

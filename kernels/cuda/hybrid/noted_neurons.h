@@ -1,9 +1,9 @@
-// The neurons that each call of a step found active. The device writes its neurons to pinned host memory
-// while it works, and the CPU adds its share. They are read when the step is over, so that counting neurons
-// never waits.
+// The neurons that each FFN call of a step found active. The device writes its neurons to pinned host memory
+// while it works, and the CPU adds those that it computed. They are read after the step, so the engine never
+// waits for the device to count neurons.
 //
-// Each call has one list of neurons. The device fills it from the front and the CPU from the back; they have
-// no neuron in common, and the list has room for all. Owned by DeviceWork; engine thread.
+// Each call has one list of neurons. The device fills the list from the front and the CPU from the back. They
+// have no neuron in common, and the list has room for all neurons. Owned by DeviceWork; engine thread.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,22 @@ class NotedNeurons {
   /// Bytes of pinned memory that reserve() takes.
   static double bytes_needed(int n_calls, int max_tokens, int64_t n_neurons);
 
-  /// Allocates that memory and frees the memory of the last call. `state`: device memory, 2 words of 0.
-  /// Throws std::bad_alloc; then nothing can be noted. REQUIRES: the device has finished the last step.
+  /// Allocates bytes_needed() bytes, and frees the memory of the last call of reserve(). `state`: two words
+  /// of device memory, both 0. Throws std::bad_alloc, after which no neurons can be noted. REQUIRES: the
+  /// device has finished the last step.
   void reserve(int n_calls, int max_tokens, int64_t n_neurons, uint32_t* state);
 
-  /// Begins a step without notes. REQUIRES: the device has finished the last step.
+  /// Begins a step and forgets the neurons of the last one. REQUIRES: the device has finished the last step.
   void begin_step();
 
-  /// Begins the step's next call. Returns where the device notes its neurons.
+  /// Begins the step's next call. Returns the memory where the device notes its neurons.
   NeuronNotes begin(int n_tokens, int64_t n_neurons);
-  /// Notes the CPU's neurons of the call that was begun last: those neurons of `set` that are in `found`.
+  /// Notes neurons that the CPU computed, for the call that was begun last: those in `set` that `found`
+  /// contains.
   void add(const NeuronSet& set, const ActiveNeurons& found);
 
-  /// Copies to `found` the neurons that call `call` of the step found. REQUIRES: the device has finished the
-  /// call.
+  /// Fills `found` with the active neurons of the step's call number `call`. REQUIRES: the device has
+  /// finished the call.
   void read(int call, const ActiveNeurons& found) const;
 
  private:
@@ -47,7 +49,7 @@ class NotedNeurons {
 
   size_t max_tokens_ = 0, n_neurons_ = 0;
   uint32_t* state_ = nullptr;
-  std::vector<Call> calls_;            // of the current step; reserve() sets its capacity
+  std::vector<Call> calls_;            // calls of the current step; reserve() sets the capacity
   PinnedArray<uint32_t> n_of_device_;  // [n_calls]
   PinnedArray<int32_t> ids_;           // [n_calls, n_neurons]
   PinnedArray<float> values_;          // [n_calls, max_tokens, n_neurons]

@@ -1,13 +1,14 @@
-// The device's end of the link to the prefetcher (kernels/row_prefetcher.h): brings a layer's row changes to
-// the device, and what the layers want or propose to the prefetcher. Without a prefetcher it does nothing.
+// The device's side of the link to the prefetcher (kernels/row_prefetcher.h). It passes the prefetcher's row
+// changes to the device, and tells the prefetcher which neurons layers want or will probably want. Without a
+// prefetcher it does nothing.
 //
-// Changes are fetched as late as possible and applied in stream order. A recorded step reads the list when it
-// runs, so the latest changes are fetched just before its graph is launched.
+// Changes are fetched as late as possible and applied in stream order. The graph of a recorded step reads the
+// list of changes when it runs, so the changes are fetched just before the graph is launched.
 //
-// The device finds a proposal (the neurons that a later layer will probably want) while the CPU computes its
-// share of a layer. The host reads it after it has begun with the next layer, so it never waits for a
-// proposal that the device has not reached. At most two are in flight: the device may already write the next
-// one while the host reads.
+// A proposal is the set of neurons that a later layer will probably want. The device computes it while the
+// CPU computes its share of a layer. The host reads it after it has enqueued the next layer, so the device
+// always has other work while the host waits for a proposal. At most two proposals are in flight: the device
+// may already write the next one while the host reads one.
 //
 // Owned by CudaHybridFfn; engine thread.
 #pragma once
@@ -30,27 +31,29 @@ namespace hearth::cuda {
 
 class PrefetchLink {
  public:
-  /// Allocates pinned memory. At load, if there are hybrid layers.
+  /// Allocates pinned memory. Call it at load if there are hybrid layers.
   void reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch);
 
   /// Null: there is no prefetcher. Between steps.
   void set_prefetcher(RowPrefetcher* prefetcher) { prefetcher_ = prefetcher; }
 
-  /// The layer's changes, for work that is enqueued next; null: there are none.
+  /// Returns the list of the layer's changes, for the work that is enqueued next, or null if there is no
+  /// prefetcher.
   const RowChanges* changes(const HybridLayer& layer, const StepRecorder& recorder);
-  /// Fetches the changes before the launch of a recorded segment that applies them. The list may be
-  /// overwritten, because the previous shared layer's hand-over came after its last read.
+  /// Call this before the launch of a recorded segment. Fetches the changes if the segment applies them. The
+  /// list may be overwritten then: the device reads it before the hand-over of each hybrid layer, and the
+  /// host has received the previous layer's hand-over.
   void before_launch(const HybridLayer& layer) {
     if (due_) fetch(layer);
   }
 
-  /// Begins the hand-over of a proposal that is made while the CPU computes its share of layer `in`. The
-  /// proposal is for `layer`: the bits `any` (device memory, [words] of n_neurons). The caller must enqueue
-  /// the returned hand-over.
+  /// Begins the hand-over of a proposal that the device computes while the CPU computes its share of layer
+  /// `in`. `layer`: the layer that the proposal is for. `any`: device memory, one bit for each of n_neurons
+  /// neurons. The caller must enqueue the returned hand-over.
   HandOver begin_proposal(const HybridLayer& in, int layer, const uint64_t* any, int64_t n_neurons,
                           const Scratch& scratch);
-  /// If the hybrid layer before `after` has made a proposal, waits until it is handed over on the stream and
-  /// passes it on. Throws like wait_for_number().
+  /// If the hybrid layer before `after` began a proposal, waits until its hand-over has arrived and passes
+  /// the proposal to the prefetcher. Throws like wait_for_number().
   void deliver_proposal(const HybridLayer& after, cudaStream_t stream);
 
   // As RowPrefetcher has them.
@@ -66,7 +69,7 @@ class PrefetchLink {
 
  private:
   struct Proposed {
-    int layer = -1;  // the layer that the proposal in flight is for; -1: none is in flight
+    int layer = -1;  // the layer that the proposal is for; -1: no proposal is in flight
     size_t words = 0;
     uint32_t n_begun = 0;  // hand-overs begun, as the device counts them
     PinnedArray<uint64_t> bits;
@@ -77,8 +80,8 @@ class PrefetchLink {
 
   RowPrefetcher* prefetcher_ = nullptr;
   PinnedArray<RowChanges> changes_;
-  bool due_ = false;                   // the open segment reads the changes, and they are not fetched yet
-  std::array<Proposed, 2> proposals_;  // for hybrid layers with even and with odd index
+  bool due_ = false;                   // the current segment reads the changes, which are not fetched yet
+  std::array<Proposed, 2> proposals_;  // for hybrid layers with an even and with an odd index
 };
 
 }  // namespace hearth::cuda

@@ -1,4 +1,5 @@
-// Updates which neurons of a layer have a device row, splits sets accordingly, and gives the CPU its part.
+// Updates which neurons of a layer have a device row, splits sets of neurons accordingly, and hands the CPU's
+// part over to the host.
 #include "kernels/cuda/hybrid/hand_over.cuh"
 #include "kernels/cuda/neurons/neuron_list.cuh"
 #include "kernels/cuda/ops/ops.h"
@@ -12,9 +13,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Runs as one thread block of kThreads, because the list is short and is read from host memory only once. If
-/// a neuron changes several times, the last change counts, so each thread checks whether its neuron has a
-/// later change.
+/// One thread block of kThreads threads must call this. One is enough, because the list is short, and it
+/// reads the list from host memory only once. If a neuron is in the list several times, only the last change
+/// counts, so each thread checks whether its neuron has a later change.
 __device__ __forceinline__ void apply_changes(const RowChanges* changes, uint64_t* resident,
                                               int32_t* device_row) {
   __shared__ int32_t neurons[RowPrefetcher::kMaxChanges], device_rows[RowPrefetcher::kMaxChanges];
@@ -60,7 +61,7 @@ void change_rows(const RowChanges* changes, uint64_t* resident, int32_t* device_
         "changing device rows of the neuron cache");
 }
 
-// Splits a set of neurons in two: those that have a device row, and the others, which the CPU computes.
+// Splits a set of neurons into those that have a device row and the others, which the CPU computes.
 namespace {
 
 constexpr int kSplitThreads = 128;
@@ -84,7 +85,7 @@ __global__ void __launch_bounds__(kSplitThreads) split_kernel(SplitSet split, in
   if (word < n_words) split_word(split, word, n_words);
 }
 
-/// The declared work of splitting a set, not counting the list of its neurons.
+/// The declared work of splitting a set, without the work of listing the neurons.
 KernelWork split_work(const SplitSet& split) {
   const double cold = bit_sets(split.all.n_tokens + 2, split.all.n_neurons);
   KernelWork work{.kind = KernelClass::kList,
@@ -108,8 +109,8 @@ void split_set(const SplitSet& split, cudaStream_t stream) {
   list_wanted(split.hot, stream);
 }
 
-// Does both in one kernel, for few tokens: the first thread block changes rows and splits the set, while the
-// others copy the CPU's other inputs. The last one to finish signals the host.
+// For few tokens, one kernel does all of this: the first thread block changes rows and splits the set, while
+// the others copy the CPU's other inputs. The last thread block to finish signals the host.
 namespace {
 
 static_assert(kThreads == kHandOverThreads);
