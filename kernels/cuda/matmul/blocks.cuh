@@ -1,5 +1,5 @@
-// Unpacks spans of 32 weights of every quantized type to bytes in registers, for matmul_*.cu, the products of
-// experts and gather_embeddings.cu. kernels/quant/formats.h and decode.cpp define the bits.
+// Unpacks spans of 32 weights of every quantized type to bytes in registers, for matmul_*.cu, the kernels in
+// experts/ and gather_embeddings.cu. kernels/quant/formats.h and decode.cpp define the formats.
 #pragma once
 
 #include "kernels/cuda/matmul/load_words.cuh"
@@ -9,21 +9,21 @@ namespace hearth::cuda {
 
 inline constexpr int kSpan = 32;
 
-/// weight = scale * (stored - kStoredOffset<Block>) + min, with the scale and min of the weight's group.
-/// Stored bytes must be read as signed.
+/// weight = scale * (stored - kStoredOffset<Block>) + min. `stored` is an unpacked byte, read as signed;
+/// scale and min are those of the weight's group.
 template <class Block>
 inline constexpr int kStoredOffset = Block::kOffset == 128 ? 0 : Block::kOffset;
 template <>
 inline constexpr int kStoredOffset<BlockMXFP4> = 0;
 
-/// The alignment in bytes that every block of packed rows has if the first block has it.
+/// An alignment in bytes. If the first block of packed rows is aligned to it, all blocks are.
 template <class Block>
 inline constexpr int kBlockAlign = static_cast<int>((sizeof(Block) & -sizeof(Block)) < 16
                                                         ? sizeof(Block) & -sizeof(Block)
                                                         : 16);
 
-/// Likewise for rows of experts that are laid out as kernels/cuda/ops/expert_types.h says, from an address
-/// aligned to 16 bytes.
+/// The alignment of all blocks in rows of experts that have the layout of kernels/cuda/ops/expert_types.h and
+/// begin at a multiple of 16 bytes.
 template <class Block>
 inline constexpr int kSlotAlign = kBlockAlign<Block>;
 template <>
@@ -32,13 +32,13 @@ inline constexpr int kSlotAlign<BlockMXFP4> = 16;
 template <class Block>
 struct Span {
   static constexpr int kGroups = kSpan / Block::kGroup;  // 1 or 2
-  unsigned words[8];                                     // byte b of word k: column 4k + b
+  unsigned words[8];                                     // byte b of word k belongs to column 4k + b
   float scale[kGroups];
   float min[kGroups];  // for types with mins
 };
 
-// load_span<kAlign>(row, s, out) unpacks span s of the row. kAlign: 2 or kBlockAlign; every block's address
-// is a multiple of it.
+// load_span<kAlign>(row, s, out) unpacks span s of the row. The address of every block must be a multiple of
+// kAlign, which is 2 or kBlockAlign.
 
 __device__ __forceinline__ void split_nibbles(const unsigned* packed, unsigned* words) {
   GPU_UNROLL
@@ -48,16 +48,17 @@ __device__ __forceinline__ void split_nibbles(const unsigned* packed, unsigned* 
   }
 }
 
-// Bit i of `bits`: the fifth bit of weight i.
+// Adds the fifth bits of 32 weights to their words. Bit i of `bits` is the fifth bit of weight i.
 __device__ __forceinline__ void add_fifth_bits(unsigned bits, unsigned* words) {
   GPU_UNROLL
   for (int k = 0; k < 8; ++k) {
-    // Copies of the four bits, 7 bits apart, bring bit b to bit 8b + 4.
+    // The multiplication copies the four bits to places 7 bits apart, so that one copy has bit b at bit 8b +
+    // 4.
     words[k] |= (((bits >> (4 * k)) & 15u) * 0x02040810u) & 0x10101010u;
   }
 }
 
-/// Packs four of 16 values into a word.
+/// Packs four of the 16 values into a word, from value `first` on.
 template <const int8_t (&kValues)[16]>
 __host__ __device__ constexpr unsigned word_of_values(int first) {
   unsigned word = 0;
@@ -65,7 +66,8 @@ __host__ __device__ constexpr unsigned word_of_values(int first) {
   return word;
 }
 
-// Looks up the values of four nibbles, the lower 16 bits of `nibbles`, in order.
+// Looks up the values of the four nibbles in the lower 16 bits of `nibbles`, and returns them as bytes in the
+// same order.
 template <const int8_t (&kValues)[16]>
 __device__ __forceinline__ unsigned look_up_four(unsigned nibbles) {
   constexpr unsigned kTable[4] = {word_of_values<kValues>(0), word_of_values<kValues>(4),
@@ -150,9 +152,9 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockI
   out.scale[0] = __fmul_rn(half_to_float(head[0] & 0xffffu), __int2float_rn(scale));
 }
 
-// The row is laid out as expert_types.h says: runs of 16 scale bytes and the nibbles of 16 spans. The scale
-// is 2^(e - 128), the product of two powers of about half that size, because a normal number's exponent does
-// not reach the smallest ones.
+// The row has the layout of expert_types.h: runs of 16 scale bytes followed by the nibbles of 16 spans. The
+// scale is 2^(e - 128). It is computed as the product of two powers of two with half that exponent each,
+// because the smallest scales are subnormal numbers.
 template <int kAlign>
 __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockMXFP4>& out) {
   static_assert(kAlign == 16);
@@ -167,7 +169,8 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockM
 
 // ---- blocks of 256 weights with two levels of scales -----------------------------------------------------
 
-// scale = d * scale's bits, min = -(dmin * min's bits).
+// Sets the factors of a group: scale = d * `scale`, min = -(dmin * `min`), where `scale` and `min` are the
+// stored integers.
 template <class Block>
 __device__ __forceinline__ void set_factors(Span<Block>& out, int group, float d, float dmin, unsigned scale,
                                             unsigned min) {
@@ -212,8 +215,8 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockQ
   }
 }
 
-// The 6-bit scale and min of group k from the 12 bytes of a Q4_K or Q5_K block: see k_scale_min() of
-// decode.cpp.
+// Extracts the 6-bit scale and min of group k from 12 bytes of a Q4_K or Q5_K block, as k_scale_min() in
+// decode.cpp does.
 template <class Block>
 __device__ __forceinline__ void set_k_factors(const unsigned* head, int k, Span<Block>& out) {
   const int shift = 8 * (k % 4);

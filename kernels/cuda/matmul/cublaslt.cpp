@@ -8,15 +8,15 @@
 namespace hearth::cuda {
 namespace {
 
-// The newest version comes first. Version 12 belongs to CUDA 12, the oldest toolkit that builds Hearth.
+// The newest version comes first. Version 12 belongs to CUDA 12, the oldest toolkit with which Hearth builds.
 constexpr const char* kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-// The loader's own search path comes first, then the folders of NVIDIA's installers, which do not register
-// them with the loader.
+// The first entry stands for the loader's own search path. The others are folders that NVIDIA's installers
+// use but do not register with the loader.
 constexpr const char* kFolders[] = {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/lib/",
                                     "/usr/local/cuda/targets/x86_64-linux/lib/",
                                     "/usr/local/cuda/targets/sbsa-linux/lib/"};
 
-/// Returns the library's handle, or null. why: the loader's message for the first name.
+/// Returns the library's handle, or null. If null, `why` is the loader's message for the first name.
 void* open_library(std::string& why) {
   for (const char* name : kNames) {
     for (const char* folder : kFolders) {

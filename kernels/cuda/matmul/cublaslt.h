@@ -1,9 +1,9 @@
-// The part of NVIDIA's cuBLASLt that Hearth calls, loaded at run time: no NVIDIA header is included, nothing
-// is linked, and the program runs on machines without the library.
+// The part of NVIDIA's cuBLASLt library that Hearth calls. It is loaded at run time, without NVIDIA's headers
+// and without linking, so the program also runs on machines that do not have the library.
 //
-// Types, constants and sizes are those of cublasLt.h 13.1, and equal in 12;
-// tests/kernels/cuda/cublaslt_test.cpp compares them with the header if there is one. cublaslt_products.cpp
-// makes the calls. Tests on the emulator replace cublaslt.cpp by a library of their own
+// Types, constants and sizes are those of cublasLt.h 13.1, and are the same in version 12.
+// tests/kernels/cuda/cublaslt_test.cpp compares them with the header if the header is installed.
+// cublaslt_products.cpp makes the calls. Tests on the emulator replace cublaslt.cpp with their own library
 // (tests/support/cudaemu/cublaslt.cpp).
 #pragma once
 
@@ -27,7 +27,8 @@ inline constexpr LtStatus kLtSuccess = 0, kLtNotInitialized = 1, kLtInvalidValue
 
 // cudaDataType
 inline constexpr int kLtF32 = 0, kLtF16 = 2, kLtBF16 = 14;
-// cublasComputeType_t: products and sums in F32, with 16-bit or F32 inputs unchanged (not TF32).
+// cublasComputeType_t: products and sums are in F32. 16-bit and F32 inputs are used as they are, not rounded
+// to TF32.
 inline constexpr int kLtComputeF32 = 68;
 // cublasOperation_t
 inline constexpr int kLtNotTransposed = 0, kLtTransposed = 1;
@@ -55,7 +56,7 @@ struct LtHeuristicResult {
   int reserved[4];
 };
 
-/// The functions, named as in the library, without its prefix. All may be called from any thread.
+/// The library's functions, without the prefix of their names. All may be called from any thread.
 struct CublasLt {
   size_t (*GetVersion)();
   const char* (*GetStatusString)(LtStatus);
@@ -78,9 +79,9 @@ struct CublasLt {
                      const LtAlgorithm*, void* workspace, size_t workspace_bytes, cudaStream_t);
 };
 
-/// The library, or a phrase that says why there is none: "libcublasLt.so.13: cannot open shared object file".
-/// The first call loads it, which may take some tenths of a second; it stays loaded. Uses no device.
-/// Thread-safe.
+/// Returns the library, or a phrase with the reason why there is none, such as "libcublasLt.so.13: cannot
+/// open shared object file". The first call loads the library, which may take some tenths of a second. The
+/// library stays loaded. Uses no device. Thread-safe.
 const std::variant<CublasLt, std::string>& find_cublaslt();
 
 }  // namespace hearth::cuda

@@ -1,6 +1,6 @@
-// See the header. The library's matrices are column-major. The weights [n_rows, n_cols], whose rows are
-// contiguous, are its n_cols x n_rows matrix, transposed; the tokens are n_cols x tokens; the products are
-// n_rows x tokens, with gaps.
+// See the header. The library's matrices are column-major. For the library, the weights [n_rows, n_cols] are
+// an n_cols x n_rows matrix that it transposes, the tokens are an n_cols x n_tokens matrix, and the products
+// are an n_rows x n_tokens matrix with gaps between its columns.
 #include "kernels/cuda/matmul/cublaslt_products.h"
 
 #include <algorithm>
@@ -16,9 +16,10 @@
 namespace hearth::cuda {
 namespace {
 
-// The alignment of addresses and strides that the library may rely on. All memory from the arena has more.
+// The alignment of addresses and strides that the library may rely on. Memory from the arena has a larger
+// alignment.
 constexpr uint32_t kAlignment = 16;
-// How many algorithms are considered, the fastest first.
+// The number of algorithms to consider. The library returns the fastest one first.
 constexpr int kCandidates = 16;
 
 int library_number(LibraryType type) {
@@ -33,14 +34,14 @@ int library_number(LibraryType type) {
   return kLtF32;
 }
 
-/// The number type in which this weight is multiplied.
+/// Returns the number type in which the library multiplies this matrix.
 LibraryType type_of(const Matrix& weight) {
   if (weight.dtype == DType::kF32) return LibraryType::kF32;
   return weight.dtype == DType::kBF16 ? LibraryType::kBF16 : LibraryType::kF16;
 }
 
 std::string version_text(size_t version) {
-  // 130101 means 13.1.1; versions up to 12 count the major version in steps of 10000 as well.
+  // 130101 means 13.1.1. Version 12 also multiplies the major version by 10000.
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
 }
@@ -115,8 +116,8 @@ bool LibraryProducts::read_config(const LtAlgorithm& algorithm, int attribute, T
          kLtSuccess;
 }
 
-/// Chooses the fastest algorithm that sums every product in one piece. The preference excludes all others,
-/// but we check the library's answer.
+/// Chooses the fastest algorithm that computes each sum without splitting it. The preference excludes all
+/// other algorithms, but we check the library's results.
 bool LibraryProducts::find_algorithm(Call& call) {
   std::array<LtHeuristicResult, kCandidates> results{};
   int n = 0;
@@ -159,7 +160,7 @@ const LibraryProducts::Call& LibraryProducts::call_of(const Shape& shape) {
 
 namespace {
 
-/// One piece of a matrix: its rows [first, first + n_rows).
+/// One piece of a matrix: rows [first, first + n_rows).
 struct Piece {
   int64_t first = 0, n_rows = 0;
 };
@@ -173,7 +174,7 @@ bool for_each_piece(const Matrix& weight, Use&& use) {
   return true;
 }
 
-/// Elements between the rows of the matrix that the library reads.
+/// Returns the number of elements from one row to the next in the matrix that the library reads.
 int64_t stride_of(const Matrix& weight) {
   if (uses_quantized_activations(weight.dtype)) return weight.n_cols;
   return static_cast<int64_t>(weight.stride_bytes() / library_bytes(type_of(weight)));
@@ -182,7 +183,7 @@ int64_t stride_of(const Matrix& weight) {
 }  // namespace
 
 bool LibraryProducts::takes(const Matrix& weight, const LibraryScratch& scratch) {
-  constexpr int64_t kColumns = 8;  // 16 bytes of f16, so that every token and row is aligned
+  constexpr int64_t kColumns = 8;  // 16 bytes of f16, so that every token and every row is aligned
   if (weight.n_cols == 0 || weight.n_cols % kColumns != 0 || weight.n_rows == 0) return false;
   const int64_t piece_rows = library_piece_rows(weight.n_rows, weight.n_cols);
   if (weight.n_cols > scratch.max_cols || products_stride(piece_rows) > scratch.max_rows) return false;

@@ -1,19 +1,21 @@
-// Multiplies prompt tokens with a library, cuBLASLt, in steps of many tokens. The results do not have the
-// CPU's bits.
+// Multiplies prompt tokens with the cuBLASLt library in steps of many tokens. The results do not have the
+// same bits as the CPU's.
 //
-// For --prompt-products fast. Owned by CudaBackend, which decides for which tokens it is used; engine thread.
-// Weights of float types are read in place. Quantized weights are dequantized to f16 first, piece by piece,
-// on devices where that pays (library_decodes). Tokens are packed in the weights' number type
-// (cublaslt_rows.cuh).
+// This implements `--prompt-products fast`. Owned by CudaBackend, which decides for which tokens the library
+// is used; engine thread. Weights of float types are read in place. Quantized weights are first dequantized
+// to f16, piece by piece, on devices where that is worthwhile (library_decodes). Tokens are packed in the
+// number type of the weights (cublaslt_rows.cuh).
 //
-// Equal bits: a token's results may depend only on its own values and the weights, not on how its prompt is
-// cut or what else is in the step. NVIDIA promises equal bits for equal calls on one device, so
-//   - every call has kLibraryTokens tokens, the missing ones zero, and never another number of them;
-//   - a shape and type has one algorithm as long as the process runs, the first that the library's heuristic
-//     gives;
-//   - no algorithm has a workspace, a reduction scheme or a split along the columns.
-// It also relies on one more property: such a kernel adds up a token's products in the same order at every
-// token position of the call. tests/kernels/cuda/cublaslt_products_test.cpp checks this, on a GPU too.
+// Reproducibility: the results of a token may depend only on its own values and on the weights, not on how
+// its prompt is divided into steps or on other tokens in the step. NVIDIA promises equal bits for equal calls
+// on one device. Therefore
+//   - every call has exactly kLibraryTokens tokens, and missing tokens are zeros;
+//   - each combination of shape and type uses one algorithm as long as the process runs: the first suitable
+//     one that the library's heuristic returns;
+//   - no algorithm uses a workspace, a reduction scheme or a split of the columns.
+// This also relies on a property that is not promised: the library's kernel adds up the products of a token
+// in the same order at every token position of the call. tests/kernels/cuda/cublaslt_products_test.cpp checks
+// this, also on a GPU.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -43,8 +45,8 @@ class LibraryError : public std::runtime_error {
 
 class LibraryProducts {
  public:
-  /// Starts the library for the current device. Returns a phrase that says why it cannot be used, if that is
-  /// so.
+  /// Starts the library for the current device. If the library cannot be used, returns a phrase with the
+  /// reason.
   static std::variant<std::unique_ptr<LibraryProducts>, std::string> start();
   ~LibraryProducts();
   LibraryProducts(const LibraryProducts&) = delete;
@@ -53,26 +55,26 @@ class LibraryProducts {
   /// The library's name and version: "cuBLASLt 13.1.0".
   const std::string& name() const { return name_; }
 
-  /// Whether the library multiplies by this matrix, which depends on its type, shape and alignment, and on
-  /// the size of the scratch. Asks the library the first time that a shape occurs.
+  /// Whether the library can multiply by this matrix. This depends on the type, shape and alignment of the
+  /// matrix, and on the size of the scratch. Queries the library the first time that a shape occurs.
   bool takes(const Matrix& weight, const LibraryScratch& scratch);
 
-  /// Computes the products, all with the same x [n_tokens, n_cols]. n_tokens may be any number that the
-  /// scratch has room for. Throws LibraryError and CudaError. REQUIRES: takes() each weight, no rows are
-  /// listed, and the stream does not record.
+  /// Computes products that all have the same input x [n_tokens, n_cols]. n_tokens may be any number that the
+  /// scratch has room for. Throws LibraryError and CudaError. REQUIRES: takes() is true for each weight, no
+  /// product has a row list, and the stream is not being captured.
   void multiply(const float* x, int n_tokens, std::span<const Product> products,
                 const LibraryScratch& scratch, cudaStream_t stream);
 
  private:
   explicit LibraryProducts(const CublasLt& library);
 
-  /// The descriptors and the algorithm of one call, for a piece of a matrix.
+  /// The descriptors and the algorithm of a library call, which multiplies by one piece of a matrix.
   struct Call {
     LtLayout weights = nullptr, tokens = nullptr, products = nullptr;
     LtAlgorithm algorithm = {};
     bool usable = false;  // the library has an algorithm
   };
-  /// Type, rows, columns and stride of a row, in elements.
+  /// The type, number of rows, number of columns, and row stride in elements.
   using Shape = std::tuple<LibraryType, int64_t, int64_t, int64_t>;
 
   const Call& call_of(const Shape& shape);

@@ -1,4 +1,4 @@
-// Packs tokens and weights for the library's products, and stores its results. All kernels are memory-bound.
+// Packs tokens and weights for the library, and stores the library's products. All kernels are memory-bound.
 #include "kernels/cuda/matmul/cublaslt_rows.cuh"
 
 #include "kernels/cuda/matmul/dequantize_spans.cuh"
@@ -21,12 +21,12 @@ unsigned grid_rows(int64_t n) { return n < kMostRows ? static_cast<unsigned>(n) 
 // packed[t, c] = type(x[t, c] * factor[t])
 namespace {
 
-// The exponent fields of factor and 1 / factor add up to this.
+// The sum of the exponent fields of factor and 1 / factor.
 constexpr int kInverseExponents = 254;
 
-/// The exponent field of the factor for a row whose largest value has these bits, without the sign. The
-/// factor is 2^(14 - exponent of that value), but 1 if the value is infinite or NaN, and at most 2^126, so
-/// that the inverse is a normal number.
+/// Returns the exponent field of a row's factor. largest: the bits of the row's largest magnitude. The factor
+/// is 2^(14 - exponent of that magnitude), but 1 if the magnitude is infinite or NaN, and at most 2^126, so
+/// that its inverse is a normal number.
 __device__ __forceinline__ int factor_exponent(int largest) {
   const int exponent = largest >> 23;  // biased by 127
   if (exponent == 255) return 127;
@@ -46,7 +46,7 @@ struct PackF16 {
 struct PackBF16 {
   using Number = uint16_t;
   static constexpr bool kScales = false;
-  /// Rounds to nearest even. A NaN stays one.
+  /// Rounds to nearest even. A NaN stays a NaN.
   static __device__ uint16_t pack(float v) {
     const unsigned bits = __float_as_uint(v);
     if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
@@ -64,8 +64,8 @@ struct alignas(4 * sizeof(Number)) FourNumbers {
   Number of[4];
 };
 
-/// The largest of the row's bit patterns without their signs, for all threads. Bit patterns order like the
-/// values, with NaN above infinity above all numbers.
+/// Returns the bits of the row's largest magnitude in all threads. The bit patterns of magnitudes have the
+/// same order as the magnitudes; infinity is above all numbers, and NaN above infinity.
 __device__ __forceinline__ int largest_of_row(const float4* row, int64_t n_fours) {
   __shared__ int of_warps[kPackThreads / 32];
   int largest = 0;

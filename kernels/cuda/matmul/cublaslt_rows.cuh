@@ -1,6 +1,6 @@
-// The conversions around a library's products (cublaslt_products.h): tokens and weights to the numbers that
-// it multiplies, and its results to those of a Product. cublaslt_rows.cu launches them on the stream; the
-// rules of ops.h apply.
+// The conversions before and after a library's products (cublaslt_products.h): tokens and weights to the
+// number type that the library multiplies, and the library's results to the output of a Product. Each
+// conversion is enqueued on the stream; the rules of ops.h apply.
 #pragma once
 
 #include "kernels/cuda/ops/ops.h"
@@ -11,17 +11,18 @@ namespace hearth::cuda {
 enum class LibraryType : uint8_t { kF16, kBF16, kF32 };
 constexpr size_t library_bytes(LibraryType type) { return type == LibraryType::kF32 ? 4 : 2; }
 
-/// packed [n_packed, n_cols] = the rows of x [n, n_cols] as `type`, then rows of zeros. For F16 a row is
-/// first multiplied by the power of two that brings its largest value to [2^14, 2^15), so that it neither
-/// overflows nor loses small values to subnormals. unscale [n_packed] gets the inverse of the factor. A row
-/// with an infinity or NaN keeps it. n_cols is a multiple of 4. n_packed >= n.
+/// packed [n_packed, n_cols] = the rows of x [n, n_cols] as `type`, followed by rows of zeros. For F16, each
+/// row is first multiplied by the power of two that brings its largest value to [2^14, 2^15), so that no
+/// value overflows and small values do not become subnormal. unscale [n_packed] gets the inverses of these
+/// factors. Infinities and NaNs are kept. n_cols must be a multiple of 4, and n_packed >= n.
 void pack_tokens(const float* x, int n, int n_packed, int64_t n_cols, LibraryType type, void* packed,
                  float* unscale, cudaStream_t stream);
 
-/// out [n_rows, weight.n_cols] in f16: rows of a quantized matrix from `first` on, rounded to nearest.
+/// out [n_rows, weight.n_cols] = the rows of a quantized matrix from `first` on, rounded to the nearest f16.
 void decode_rows(const Matrix& weight, int64_t first, int64_t n_rows, uint16_t* out, cudaStream_t stream);
 
-/// The destination of a library's results: see Product. out and bias point at the first of the rows' columns.
+/// The results of a library and their destination, as in Product. out and bias point to the entries for the
+/// piece's first row.
 struct LibraryResults {
   const float* products = nullptr;  // [n_tokens, n_rows], rows `stride` floats apart
   int64_t stride = 0;
@@ -33,7 +34,7 @@ struct LibraryResults {
   int64_t out_stride = 0;
   bool accumulate = false;
 };
-/// out[t, r] = products[t, r] * unscale[t] + bias[r], or += that.
+/// out[t, r] = products[t, r] * unscale[t] + bias[r]. With `accumulate`, += instead of =.
 void store_results(const LibraryResults& results, cudaStream_t stream);
 
 }  // namespace hearth::cuda

@@ -1,5 +1,5 @@
-// Dequantizes rows of every quantized type: a warp unpacks 32 spans, one per lane, and exchanges them through
-// shared memory, so that neighboring lanes get neighboring columns.
+// Dequantizes rows of every quantized type. The lanes of a warp unpack 32 spans, one each, and exchange them
+// through shared memory, so that neighboring lanes write neighboring columns.
 #pragma once
 
 #include "kernels/cuda/matmul/blocks.cuh"
@@ -7,15 +7,17 @@
 
 namespace hearth::cuda {
 
-// A warp's spans and their factors. Odd pitches avoid bank conflicts in reads and writes.
+// The unpacked spans of a warp, and their factors. The odd row lengths avoid bank conflicts in reads and
+// writes.
 struct UnpackedSpans {
   unsigned words[32][9];
   float scale[32][3];
   float min[32][3];
 };
 
-// Calls write(first of four columns, values) for the spans of a row that belong to the calling thread's warp,
-// the row's warp number `warp`. All lanes of the warp must call it.
+// Dequantizes the 32 spans of a row from span 32 * warp on, where `warp` is the number of the calling warp
+// within the row. Calls write(column, values) for every four columns, where `column` is the first of them.
+// All lanes of the warp must call this.
 template <class Block, int kAlign, class Write>
 __device__ __forceinline__ void dequantize_spans(const uint8_t* row, int64_t n_cols, int64_t warp,
                                                  UnpackedSpans& spans, Write&& write) {
@@ -42,7 +44,7 @@ __device__ __forceinline__ void dequantize_spans(const uint8_t* row, int64_t n_c
     for (int b = 0; b < 4; ++b) {
       const int q = static_cast<int8_t>((word >> (8 * b)) & 0xffu) - kStoredOffset<Block>;
       values[b] = __fmul_rn(spans.scale[s][group], __int2float_rn(q));
-      // Adding an absent min of 0 would turn -0 into +0.
+      // Types without mins must not add a min of 0, because that would turn -0 into +0.
       if constexpr (Block::kHasMin) values[b] = __fadd_rn(values[b], spans.min[s][group]);
     }
     write((begin + s) * kSpan + 4 * k, float4{values[0], values[1], values[2], values[3]});

@@ -1,5 +1,5 @@
-// A thread block's products of 8 rows of quantized weights with up to 4 tokens: the code of matmul_few.cu,
-// which describes it, for all kernels that multiply few tokens.
+// Computes the products of 8 rows of quantized weights with up to 4 tokens in a thread block. All kernels
+// that multiply few tokens share this code. matmul_few.cu describes it.
 #pragma once
 
 #include "kernels/cuda/matmul/span_products.cuh"
@@ -10,9 +10,10 @@ namespace hearth::cuda {
 
 inline constexpr int kFewThreads = 128;
 inline constexpr int kFewRows = 8;
-inline constexpr int kFewBatch = 4;  // rows whose weights a thread holds at a time
+inline constexpr int kFewBatch = 4;  // number of rows whose weights a thread holds at a time
 
-/// Threads for rows of n_spans spans: at least one warp, because a warp sums the results.
+/// Returns the number of threads for rows of n_spans spans. It is at least one warp, because the threads of a
+/// warp add up the results.
 inline unsigned few_threads(int64_t n_spans) {
   const int64_t threads = n_spans <= 32 ? 32 : (n_spans + 31) / 32 * 32;
   return static_cast<unsigned>(threads < kFewThreads ? threads : kFewThreads);
@@ -21,15 +22,16 @@ inline unsigned few_threads(int64_t n_spans) {
 /// The results of a thread block's spans.
 template <int kTokens>
 struct __align__(16) FewResults {
-  // How many spans' results are in shared memory at a time, 16 KB: rows of up to 16384 columns for one token.
+  // The number of spans whose results are in shared memory at a time. They take 16 KB, and for one token,
+  // rows of up to 16384 columns fit.
   static constexpr int kSpans = 512 / kTokens;
-  // Floats from one row of results to the next: 16-byte aligned, so that 16 bytes of each of eight rows cover
-  // all 32 banks.
+  // Floats from one row of results to the next. The 4 extra floats keep rows aligned to 16 bytes, and shift
+  // each row by 4 banks, so that 16 bytes of each of eight rows cover all 32 banks.
   static constexpr int kPitch = kSpans + 4;
   float of[kFewRows * kTokens][kPitch];
 };
 
-/// The quants of span s of an input row.
+/// Loads the quants of span s of an input row.
 __device__ __forceinline__ SpanQuants load_quants(const QuantizedActivations& q, int64_t n_cols, int row,
                                                   int s) {
   const int64_t span = row * (n_cols / kSpan) + s;
@@ -41,8 +43,9 @@ __device__ __forceinline__ SpanQuants load_quants(const QuantizedActivations& q,
           __ldg(q.scale + span)};
 }
 
-/// Returns the product of rows[thread % kFewRows] with token thread / kFewRows, to the threads below kFewRows
-/// * n_tokens. input_row(t): the row of `quantized` that token t reads, in any thread.
+/// Computes the products of the rows with n_tokens tokens. Every thread below kFewRows * n_tokens gets one:
+/// that of rows[thread % kFewRows] with token thread / kFewRows. input_row(t) returns the row of `quantized`
+/// for token t, and may be called in any thread.
 template <class Block, int kAlign, int kTokens, class InputRow>
 __device__ __forceinline__ float multiply_few(const uint8_t* const (&rows)[kFewRows],
                                               const QuantizedActivations& quantized, int64_t n_cols,

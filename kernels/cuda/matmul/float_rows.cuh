@@ -1,5 +1,5 @@
-// Products of float weights in chains: the code of matmul_floats.cu, which describes it, for all kernels that
-// multiply with float weights.
+// Computes products of float weights in chains. All kernels that multiply by float weights share this code.
+// matmul_floats.cu describes it.
 #pragma once
 
 #include "kernels/cuda/matmul/float_weights.cuh"
@@ -7,7 +7,7 @@
 
 namespace hearth::cuda {
 
-/// Chains of a sum, and lanes that compute it together.
+/// The number of chains of a sum. Each lane computes one chain.
 inline constexpr int kChains = 16;
 
 // acc[r][t] += w[r] * x[t].
@@ -21,8 +21,8 @@ __device__ __forceinline__ void add_products(const float (&w)[kRows], const floa
   }
 }
 
-/// Calls store(r, t, product of rows[r] and x[t]), each in one of the 16 lanes that compute these products.
-/// chain: the lane's number among them. All lanes of a warp must call it.
+/// Computes the products of rows[r] and x[t] in 16 lanes, and calls store(r, t, product) for each in one of
+/// these lanes. chain: the lane's number among the 16. All lanes of a warp must call this.
 template <class Load, int kRows, int kTokens, class Store>
 __device__ __forceinline__ void multiply_floats(const uint8_t* const (&rows)[kRows],
                                                 const float* const (&x)[kTokens], int64_t n_cols, int chain,
@@ -30,7 +30,7 @@ __device__ __forceinline__ void multiply_floats(const uint8_t* const (&rows)[kRo
   static_assert(kTokens <= kChains);
   float acc[kRows][kTokens] = {}, w[kRows], xs[kTokens];
   const int64_t whole = n_cols / kChains * kChains;
-  // Loads in flight at once, to hide their latency: 2 x 8 for one token, 2 x 10 for eight.
+  // Unrolling hides the latency of loads: 2 x 8 loads are in flight for one token, and 2 x 10 for eight.
 #pragma unroll(kRows* kTokens == 1 ? 8 : 2)
   for (int64_t column = chain; column < whole; column += kChains) {
     GPU_UNROLL
@@ -39,7 +39,7 @@ __device__ __forceinline__ void multiply_floats(const uint8_t* const (&rows)[kRo
     for (int t = 0; t < kTokens; ++t) xs[t] = __ldg(x[t] + column);
     add_products(w, xs, acc);
   }
-  if (whole < n_cols) {  // chains beyond the end add a product of zeros, as masked lanes do
+  if (whole < n_cols) {  // chains beyond the end add a product of zeros, like masked lanes on the CPU
     const bool inside = whole + chain < n_cols;
     GPU_UNROLL
     for (int r = 0; r < kRows; ++r) w[r] = inside ? Load::at(rows[r], whole + chain) : 0.0f;

@@ -12,7 +12,7 @@ struct LoadF32 {
   }
 };
 
-/// For F32 rows between rows of other types, which are aligned to two bytes only.
+/// For F32 rows that are only aligned to two bytes, because they lie between rows of other types.
 struct LoadF32Halves {
   static __device__ __forceinline__ float at(const uint8_t* row, int64_t i) {
     return __uint_as_float(load_half_word(row + 4 * i) | (load_half_word(row + 4 * i + 2) << 16));
@@ -31,7 +31,8 @@ struct LoadBF16 {
   }
 };
 
-/// Calls visit.template operator()<Load>() with the class that reads the rows of a float matrix. Host code.
+/// Calls visit.template operator()<Load>(), where Load is the class that reads the rows of a float matrix.
+/// Host code.
 template <class Visitor>
 void visit_float_type(DType type, bool aligned, Visitor&& visit) {
   if (type == DType::kF16) return visit.template operator()<LoadF16>();

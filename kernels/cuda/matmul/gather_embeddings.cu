@@ -1,4 +1,4 @@
-// out row i = the dequantized row tokens[i] of the embedding table.
+// Row i of `out` = the dequantized row tokens[i] of the embedding table.
 #include "kernels/cuda/matmul/dequantize_spans.cuh"
 #include "kernels/cuda/matmul/float_weights.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"

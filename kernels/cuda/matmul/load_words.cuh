@@ -1,26 +1,26 @@
-// Loads words of weights from addresses that are only multiples of two, as in blocks of 18 or 210 bytes.
+// Loads words of weights from addresses that may only be multiples of two, as in blocks of 18 or 210 bytes.
 //
-// Loads are as wide as the known alignment allows. At two bytes, aligned words are loaded, and each result is
-// put together by one byte permutation. That is half as many loads as of halves, and loads are the main cost
-// for small blocks. No byte outside the aligned words that contain the requested bytes is read, and none past
-// the last requested byte, so a row may end where its allocation ends.
+// Loads are as wide as the known alignment allows. If it is two bytes, the code loads aligned words and
+// combines two of them with one byte permutation per result. This takes half as many loads as loading 16-bit
+// halves, and loads are the main cost for small blocks. Only aligned words that contain requested bytes are
+// read, and no byte past the last requested one, so a row may end where its allocation ends.
 //
-// All loads are __ldg, which may come from a cache that stores do not reach while a kernel runs (PTX:
-// ld.global.nc). Meanwhile, another stream writes device rows of cached neurons (gather_bundles.cu), and such
-// rows share 32-byte sectors and words with their neighbors. That is correct because no kernel uses bytes
-// that were written after it began: a row becomes readable when the event behind its copy is reached, the
-// host has seen that, and the host launches a new kernel that has the row in its list; and a row is written
-// only when the kernels that may read it are done (RowCopier::gate). A kernel that begins before the
-// kernels ahead of it end (programmatic dependent launch), or that keeps running and takes new rows as they
-// arrive (a persistent kernel), would break this and must load such rows coherently. row_copier_test.cpp
-// writes rows next to rows that are read.
+// All loads are __ldg, which may read from a cache that does not see stores made while the kernel runs (PTX:
+// ld.global.nc). At the same time, another stream may write device rows of cached neurons
+// (gather_bundles.cu), and such rows share 32-byte sectors and words with their neighbors. This is correct
+// because no kernel uses bytes that were written after it began. A row becomes readable only after its copy
+// is complete, the host has seen the event behind the copy, and the host has launched a new kernel whose list
+// contains the row. A row is written only after the kernels that may read it are done (RowCopier::gate). Two
+// kinds of kernels would break this and would have to load such rows coherently: kernels that begin before
+// the kernels ahead of them end (programmatic dependent launch), and kernels that keep running and take new
+// rows as they arrive (persistent kernels). row_copier_test.cpp writes rows next to rows that are read.
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {
 
-/// The two bytes at p, which is a multiple of 2.
+/// Loads the two bytes at p, which must be a multiple of 2.
 __device__ __forceinline__ unsigned load_half_word(const uint8_t* p) {
   return __ldg(gpu_aligned<uint16_t>(p));
 }
@@ -29,7 +29,7 @@ __device__ __forceinline__ float half_to_float(unsigned bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
 
-/// n words from p, which is a multiple of kAlign: 2, 4, 8 or 16.
+/// Loads n words from p, which must be a multiple of kAlign. kAlign is 2, 4, 8 or 16.
 template <int kAlign, int n>
 __device__ __forceinline__ void load_words(const uint8_t* p, unsigned* out) {
   if constexpr (kAlign >= 16 && n % 4 == 0) {
@@ -59,8 +59,8 @@ __device__ __forceinline__ void load_words(const uint8_t* p, unsigned* out) {
   }
 }
 
-/// Loads a half and the n words behind it from p, a multiple of 2. Loads n aligned words, and one half from
-/// whichever end leaves the words aligned.
+/// Loads a 16-bit half at p, and the n words that follow it. p must be a multiple of 2. The code loads n
+/// aligned words and one half. Depending on p, this is the first or the last half of the range.
 template <int n>
 __device__ __forceinline__ void load_half_and_words(const uint8_t* p, unsigned& half, unsigned* out) {
   const bool odd = (reinterpret_cast<uintptr_t>(p) & 2) != 0;

@@ -1,12 +1,13 @@
 // Matrix products: chooses the kernel.
 //
-// Limits for few tokens, for a matrix of n_rows x n_cols and n tokens. Bytes: the weights once per 4 tokens
-// (all but the first time from the L2 cache if they fit), the activations 2.4 bytes per column and token, out
-// 4 bytes per row and token. Operations: n_rows * n_cols * n / 2 instructions of four byte products (dp4a),
-// one for each byte plane, and about 5 float operations per span of 32 columns. So at 4.5 bits per weight,
-// one token takes 0.56 bytes and half a dp4a per weight: memory-bound. At 64 dp4a per cycle and
-// multiprocessor, arithmetic becomes the limit at some 4 to 20 tokens, depending on a device's ratio of
-// bandwidth to arithmetic. For many tokens, on tensor cores, see matmul_prompts.cu.
+// The limits for few tokens, with a matrix of n_rows x n_cols and n tokens, are as follows. Bytes: the
+// weights are read once per 4 tokens (if they fit the L2 cache, only the first time from memory), the
+// activations take 2.4 bytes per column and token, and the output takes 4 bytes per row and token.
+// Operations: n_rows * n_cols * n / 2 dp4a instructions, each of which computes four byte products (there are
+// two byte planes), and about 5 float operations per span of 32 columns. So at 4.5 bits per weight, one token
+// takes 0.56 bytes and half a dp4a per weight, and memory is the limit. At 64 dp4a per cycle and
+// multiprocessor, arithmetic becomes the limit at some 4 to 20 tokens, depending on the device's ratio of
+// bandwidth to arithmetic. matmul_prompts.cu describes the limits for many tokens, on tensor cores.
 #include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/ops/kernel_class.h"
@@ -28,7 +29,7 @@ KernelClass product_class(const MatmulOp& op) {
   return cuda::product_class(op.weight.dtype, op.rows.ids != nullptr);
 }
 
-/// Activations are read once, products are written once, and weights are read `passes` times.
+/// The work if activations are read once, products are written once, and weights are read `passes` times.
 KernelWork work_of(const MatmulOp& op, double passes) {
   const int64_t places = n_places(op);
   simulate_product({.weight = op.weight,
@@ -99,7 +100,7 @@ bool takes_few(const MatmulOp& op) {
   return uses_quantized_activations(op.weight.dtype) && op.n_tokens <= kFewTokens;
 }
 
-/// Whether two products can share one launch of launch_few().
+/// Whether launch_few() can compute both products in one launch.
 bool are_alike(const MatmulOp& a, const MatmulOp& b) {
   const auto plain = [](const MatmulOp& op) {
     return takes_few(op) && op.rows.ids == nullptr && !is_empty(op);

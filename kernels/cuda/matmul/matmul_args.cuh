@@ -1,5 +1,5 @@
-// The launch arguments of the kernels in matmul_few.cu, matmul_prompts.cu and matmul_floats.cu, and how they
-// store results.
+// The launch arguments of the kernels in matmul_few.cu, matmul_prompts.cu and matmul_floats.cu, and the code
+// that stores their results.
 #pragma once
 
 #include "kernels/cuda/ops/ops.h"
@@ -7,8 +7,8 @@
 
 namespace hearth::cuda {
 
-/// The kernel arguments of a MatmulOp. A place is a column of the output: a row, or the index of a row in the
-/// list.
+/// The kernel arguments of a MatmulOp. A place is a column of the output: the number of a matrix row or, if
+/// rows are listed, an index in the list.
 struct MatmulArgs {
   const uint8_t* weights;
   int64_t row_bytes;  // from the start of one row to the start of the next
@@ -16,7 +16,7 @@ struct MatmulArgs {
   int64_t n_cols;
   const int32_t* ids;  // null: all rows
   const int32_t* n_ids;
-  const int32_t* device_rows;  // null, or row r is row device_rows[r] of the matrix
+  const int32_t* device_rows;  // row r is row device_rows[r] of the matrix; null: it is row r
   const float* bias;
   const float* x;
   int64_t x_stride;
@@ -39,9 +39,9 @@ struct MatmulArgs {
   }
 };
 
-/// The distances from one head's product to the next, if a launch computes one for every blockIdx.z. Kernels
-/// add the head's share where they compute addresses: changed arguments would occupy registers from the first
-/// instruction to the last.
+/// The distances from one head's arrays to the next head's, for launches in which blockIdx.z is the head.
+/// Kernels add a head's distance where they compute an address. If they changed MatmulArgs instead, the
+/// changed values would occupy registers during the whole kernel.
 struct HeadSteps {
   int64_t weights = 0;     // bytes
   int64_t x = 0, out = 0;  // floats
@@ -51,10 +51,10 @@ struct HeadSteps {
   __device__ int64_t to_out() const { return static_cast<int64_t>(blockIdx.z) * out; }
 };
 
-/// Several products with the same x in one launch. A thread block works on one of them.
+/// Several products with the same x that share a launch. A thread block computes a part of one of them.
 struct ProductRun {
   MatmulArgs first;
-  /// The arguments that differ for the other products.
+  /// The arguments that differ between the first and another product.
   struct Other {
     const uint8_t* weights;
     int64_t row_bytes;
@@ -65,9 +65,10 @@ struct ProductRun {
     int64_t first_block;
   };
   static constexpr int kOthers = static_cast<int>(kMostProducts) - 1;
-  Other others[kOthers];  // a first_block beyond the grid marks a missing product
+  Other others[kOthers];  // a missing product has a first_block beyond the grid
 
-  /// Returns this thread block's product and its number among the product's thread blocks.
+  /// Returns the arguments of the product that a thread block computes. The parameter is the index of the
+  /// thread block in the grid, and becomes its index among the thread blocks of the product.
   __device__ MatmulArgs of_block(int64_t& block) const {
     MatmulArgs args = first;
     int64_t begin = 0;
@@ -90,7 +91,8 @@ struct ProductRun {
 
 MatmulArgs args_of(const MatmulOp& op);
 
-/// The places that a grid must cover: for lists the maximum, because only the device knows the length.
+/// The number of places that a grid must cover. For a list it is the maximum length, because only the device
+/// has the actual length.
 inline int64_t most_places(const MatmulOp& op) {
   return op.rows.ids == nullptr ? op.weight.n_rows : op.rows.max;
 }
@@ -100,22 +102,23 @@ inline bool rows_aligned(const Matrix& weight, size_t n) {
   return reinterpret_cast<uintptr_t>(weight.data) % n == 0 && weight.stride_bytes() % n == 0;
 }
 
-/// The work of a product whose rows are read once per `pass_tokens` tokens. decode, multiply: the
-/// instructions that it takes to decode a weight and to multiply it by a token's activation.
+/// The work of a product whose rows are read once per `pass_tokens` tokens. decode: instructions to decode
+/// one weight. multiply: instructions to multiply a weight by the activation of one token.
 KernelWork product_work(const MatmulOp& op, int pass_tokens, double decode, double multiply);
-/// Like product_work(), for several products with the same x.
+/// Like product_work() above, but for several products with the same x.
 KernelWork product_work(std::span<const MatmulOp> ops, int pass_tokens, double decode, double multiply);
-/// Like product_work(), for a product on the tensor cores.
+/// Like product_work(), but for a product on the tensor cores.
 KernelWork tile_work(const MatmulOp& op);
 
-/// Launches one product, or several in one launch. Several must have the same x, weight type and alignment
-/// (few_aligned()), and no row list (rows.ids).
+/// Launches one or several products of quantized weights with few tokens, in one launch. Several products
+/// must have the same x, weight type, number of columns and alignment (few_aligned()), and no row list
+/// (rows.ids).
 void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream);
-/// Whether launch_few() may load more than 2 bytes of the matrix's weights at a time.
+/// Whether the matrix is so aligned that launch_few() may load more than 2 bytes at a time.
 bool few_aligned(const Matrix& weight);
-/// launch_many() launches a product of quantized weights with many tokens, launch_float() one of float
-/// weights. With n_heads > 1 they launch one product per head; `op` and `args` describe the first head.
-/// Neither may be empty.
+/// launch_many() launches a product of quantized weights with many tokens, and launch_float() a product of
+/// float weights. With n_heads > 1 they compute one product per head, and `op` and `args` describe that of
+/// the first head. The products must not be empty.
 void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads = 1,
                  const HeadSteps& steps = {});
 void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads = 1,
@@ -128,8 +131,8 @@ inline KernelWork times(int n_heads, KernelWork work) {
   return work;
 }
 
-// Up to this many tokens, quantized weights are read again for every 4 tokens; the other kernel always loads
-// a tile of 64 tokens.
+// Up to this many tokens, products of quantized weights use the kernel that reads the weights once per 4
+// tokens. The kernel for more tokens always computes tiles of 64 tokens.
 inline constexpr int kFewTokens = 16;
 
 }  // namespace hearth::cuda

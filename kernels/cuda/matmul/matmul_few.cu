@@ -1,14 +1,15 @@
-// Quantized weights times few tokens, mainly the single token of decoding. Up to three products with the same
-// x share a launch: q, k and v, or gate and up.
+// Products of quantized weights with few tokens, mainly with the single token of a decode step. Up to three
+// products with the same x share a launch: q, k and v, or gate and up.
 //
-// A thread block computes 8 rows. A thread handles a span of 32 columns in all of them, four rows at a time.
-// So activations loaded once serve several rows, the weights of several rows are loaded at once, and adjacent
-// threads read adjacent weight blocks. The sum over a row's spans is one sequence, ascending, from 0: threads
-// write their spans' results to shared memory, and one thread per row and token adds them up. For 4096
-// columns these are 128 dependent additions, some 600 cycles, during which other thread blocks load.
+// A thread block computes 8 rows. A thread handles a span of 32 columns in all 8 rows, four rows at a time.
+// So each loaded activation serves several rows, the weights of several rows are loaded at the same time, and
+// adjacent threads read adjacent weight blocks. The spans of a row are added one by one in ascending order,
+// starting from 0: threads write the results of their spans to shared memory, and one thread per row and
+// token adds them up. For 4096 columns this is a chain of 128 additions, which takes some 600 cycles, during
+// which other thread blocks load weights.
 //
-// On an H200, one token reaches 55 % of the bytes' bound with 25 MB of Q4_0, 71 % with 132 MB of Q4_K, and
-// four tokens reach 33 and 38 % (tests/data/measured/h200).
+// On an H200, one token reaches 55 % of the memory-bound speed with 25 MB of Q4_0 and 71 % with 132 MB of
+// Q4_K; four tokens reach 33 % and 38 % (tests/data/measured/h200).
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -21,8 +22,8 @@
 namespace hearth::cuda {
 namespace {
 
-// The minimum of one thread block per multiprocessor matters: without it, ptxas keeps Q5_K's registers below
-// 96 on sm_89 and spills.
+// The launch bounds need the minimum of one thread block per multiprocessor. Without it, ptxas keeps the
+// kernel for Q5_K below 96 registers on sm_89 and spills.
 template <class Block, int kAlign, int kTokens>
 __global__ void __launch_bounds__(kFewThreads, 1) few_kernel(ProductRun run) {
   __shared__ FewResults<kTokens> results;
@@ -33,8 +34,7 @@ __global__ void __launch_bounds__(kFewThreads, 1) few_kernel(ProductRun run) {
   if (first >= n_places) return;
   const int first_token = static_cast<int>(blockIdx.y) * kTokens;
   const int n_tokens = min(kTokens, args.n_tokens - first_token);
-  const uint8_t* rows[kFewRows];  // places beyond the last one repeat the last row; their results are not
-                                  // stored
+  const uint8_t* rows[kFewRows];  // places beyond the last place repeat it; their results are not stored
   GPU_UNROLL
   for (int r = 0; r < kFewRows; ++r) rows[r] = args.row_begin(min(first + r, n_places - 1));
   const float sum = multiply_few<Block, kAlign, kTokens>(rows, args.quantized, args.n_cols, n_tokens, results,
@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(kFewThreads, 1) few_kernel(ProductRun run) {
 
 int64_t blocks_of(const MatmulOp& op) { return (most_places(op) + kFewRows - 1) / kFewRows; }
 
-/// Converts the products to kernel arguments, and adds up their thread blocks.
+/// Converts the products to kernel arguments. The second parameter gets the number of thread blocks for all
+/// of them.
 ProductRun run_of(std::span<const MatmulOp> ops, int64_t& blocks) {
   ProductRun run{.first = args_of(ops[0]), .others = {}};
   blocks = blocks_of(ops[0]);

@@ -1,8 +1,10 @@
-// F32, F16 and BF16 weights times float activations, in the order of the CPU's vector kernels
-// (kernels/cpu/simd/matmul_float.h): 16 chains of fused multiply-adds by column modulo 16, folded in halves.
+// Products of F32, F16 and BF16 weights with float activations, in the order of the CPU's vector kernels
+// (kernels/cpu/simd/matmul_float.h). There are 16 chains of fused multiply-adds. Column c belongs to chain c
+// % 16, and in the end the chains are added pairwise: those 8, 4, 2 and 1 apart.
 //
-// 16 lanes compute a row and token, one chain each, so that they read neighboring columns. A single token is
-// limited by the weights' bytes; with many tokens, a lane's two rows and eight tokens share loads.
+// 16 lanes compute the product of a row and a token, one chain each, so that they read neighboring columns.
+// With a single token, reading the weights is the limit. With several tokens, a lane computes two rows and
+// eight tokens, which share their loads.
 #include "kernels/cuda/matmul/float_rows.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/ops/kernel_class.h"
@@ -21,8 +23,7 @@ __global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args, HeadSt
   const int chain = static_cast<int>(threadIdx.x) % kChains;
   const int64_t first = (int64_t{blockIdx.x} * kGroups + static_cast<int>(threadIdx.x) / kChains) * kRows;
   const int first_token = static_cast<int>(blockIdx.y) * kTokens;
-  const uint8_t* rows[kRows];  // rows and tokens beyond the last ones repeat the last one; their results are
-                               // not stored
+  const uint8_t* rows[kRows];  // rows and tokens beyond the last one repeat it; their results are not stored
   const float* x[kTokens];
   GPU_UNROLL
   for (int r = 0; r < kRows; ++r) rows[r] = args.row_begin(min(first + r, n_places - 1)) + steps.to_weights();

@@ -1,14 +1,15 @@
-// Products of all heads, each with its own weights (Backend::multiply_heads), in one launch.
+// Products of all heads in one launch, where each head has its own weights (Backend::multiply_heads).
 //
-// Float weights, and quantized weights with many tokens, use the kernels of matrix products, with the heads
-// as the grid's third dimension. Quantized weights with few tokens use the kernel below, which quantizes too:
-// a head's rows are short (128 to 512 columns) and its products few, so a separate launch for quantizing
-// would take as long as the products themselves.
+// Float weights, and quantized weights with many tokens, use the kernels for matrix products, with the heads
+// as the grid's third dimension. Quantized weights with few tokens use the kernel below, which also quantizes
+// the activations. The rows of a head are short (128 to 512 columns) and its products few, so a separate
+// launch for quantizing would take as long as the products themselves.
 //
-// A thread block computes 32 rows of a head for four tokens. It quantizes the tokens' activations to shared
-// memory, 512 columns at a time. This is repeated for every 32 rows: 4 bytes per column and token from the L2
-// cache, compared with the weights of 32 rows. A thread then takes a span of 32 columns of four rows, as in
-// matmul_few.cu, and one thread per row and token adds the spans up in ascending order.
+// A thread block computes 32 rows of a head for four tokens. It quantizes the activations of the tokens to
+// shared memory, 512 columns at a time. Every thread block of a head repeats this, which reads 4 bytes per
+// column and token from the L2 cache; that is little compared with the weights of 32 rows. Then, as in
+// matmul_few.cu, each thread multiplies a span of 32 columns for four rows, and one thread per row and token
+// adds the spans up in ascending order.
 #include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/matmul/span_products.cuh"
@@ -21,14 +22,14 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kRows = 32, kTokens = 4;  // per thread block
-constexpr int kBatch = 4;               // rows whose weights a thread holds at a time
-constexpr int kPieceSpans = 16;         // spans that are in shared memory at a time
-// Floats from one row of results to the next: 16-byte aligned, so that 16 bytes of each of eight rows cover
-// all 32 banks.
+constexpr int kBatch = 4;               // number of rows whose weights a thread holds at a time
+constexpr int kPieceSpans = 16;         // number of spans that are in shared memory at a time
+// Floats from one row of results to the next. The 4 extra floats keep rows aligned to 16 bytes, and shift
+// each row so that 16 bytes of each of eight rows cover all 32 banks.
 constexpr int kPitch = kPieceSpans + 4;
 static_assert(kRows * kTokens == kThreads && kPieceSpans * kSpanLanes == kThreads);
 
-/// The quants of a thread block's tokens, [kTokens, kPieceSpans] spans.
+/// The quants of a thread block's tokens: [kTokens, kPieceSpans] spans.
 struct __align__(16) SharedQuants {
   uint4 high[kTokens * kPieceSpans * 2];
   uint4 low[kTokens * kPieceSpans * 2];
@@ -45,8 +46,8 @@ struct __align__(16) SharedQuants {
   }
 };
 
-/// Quantizes n_spans spans of n_tokens rows; the first row is at x. Each round of the thread block handles
-/// one token.
+/// Quantizes n_spans spans of each of n_tokens rows. The first row is at x. In each round, the thread block
+/// quantizes one token.
 __device__ __forceinline__ void quantize_rows(const float* x, int64_t stride, int n_tokens, int n_spans,
                                               SharedQuants& quants) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -57,8 +58,8 @@ __device__ __forceinline__ void quantize_rows(const float* x, int64_t stride, in
   }
 }
 
-// At least one thread block per multiprocessor, as in matmul_few.cu: ptxas must not spill to keep registers
-// below 96.
+// The launch bounds have a minimum of one thread block per multiprocessor, as in matmul_few.cu. Without it,
+// ptxas would keep the kernel below 96 registers and spill.
 template <class Block>
 __global__ void __launch_bounds__(kThreads, 1) heads_kernel(MatmulArgs args, HeadSteps steps) {
   __shared__ __align__(16) float results[kRows * kTokens][kPitch];
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(kThreads, 1) heads_kernel(MatmulArgs args, Hea
   const float* x = args.x + steps.to_x() + first_token * args.x_stride;
 
   const uint8_t* const weights_of_head = args.weights + steps.to_weights();
-  float sum = 0.0f;  // for row thread % kRows and token thread / kRows
+  float sum = 0.0f;  // the product of row thread % kRows and token thread / kRows
   for (int begin = 0; begin < n_spans; begin += kPieceSpans) {
     const int n = min(kPieceSpans, n_spans - begin);
     quantize_rows(x + int64_t{begin} * kSpan, args.x_stride, n_tokens, n, quants);
@@ -80,9 +81,10 @@ __global__ void __launch_bounds__(kThreads, 1) heads_kernel(MatmulArgs args, Hea
       const int s = task % n, batch = task / n * kBatch;
       Span<Block> weights[kBatch];
       GPU_UNROLL
-      for (int r = 0; r < kBatch; ++r) {  // rows beyond the last one repeat it; their results are not stored
+      for (int r = 0; r < kBatch; ++r) {  // rows beyond the last row repeat it; their results are not stored
         const uint8_t* row = weights_of_head + min(first + batch + r, args.n_rows - 1) * args.row_bytes;
-        // Alignment to two bytes covers all matrices, and the heads' weights are small.
+        // All matrices are aligned to two bytes. Wider loads would gain little, because the weights of heads
+        // are small.
         load_span<2>(row, begin + s, weights[r]);
       }
       for (int t = 0; t < n_tokens; ++t) {
@@ -104,7 +106,7 @@ bool takes_few(const HeadProducts& products, int n_tokens) {
   return uses_quantized_activations(products.weight.dtype) && n_tokens <= kFewTokens;
 }
 
-/// The activations are read as floats; the weights are read once per kTokens tokens.
+/// The declared work: activations are read as floats, and weights are read once per kTokens tokens.
 KernelWork few_work(const HeadProducts& heads, int n_tokens) {
   const Matrix& weight = heads.weight;
   const int passes = (n_tokens + kTokens - 1) / kTokens;

@@ -1,20 +1,21 @@
-// Quantized weights times many tokens, for prompts. Runs on tensor cores and gives the bits of every other
-// kernel.
+// Products of quantized weights with many tokens, for prompts. They run on tensor cores, and have the same
+// bits as those of all other kernels.
 //
-// A quant is two bytes, q = 256 * high + low. So a span of 32 columns is two products of bytes on the tensor
-// cores (four of half the length for types with two groups per span), with exact int32 sums. The float
-// operations that follow are those of the CPU, in the same order.
+// A quant is two bytes, q = 256 * high + low. So a span of 32 columns takes two byte products on the tensor
+// cores (or four of half the length, for types with two groups per span), with exact int32 sums. The float
+// operations that follow are the same as on the CPU, in the same order.
 //
-// A thread block has a tile of 32 to 128 rows and 64 tokens, and a warp has 32 x 32 of it. A warp's sums over
-// spans stay in registers, so they are added in ascending order. Two spans at a time are copied to shared
-// memory, with unpacked weights and subtracted offsets, while the previous two are multiplied.
+// A thread block computes a tile of 32 to 128 rows and 64 tokens, and each of its warps 32 x 32 of it. A warp
+// keeps its sums in registers and adds the spans in ascending order. While two spans are multiplied, the next
+// two are unpacked, their offsets are subtracted, and the results are stored in shared memory.
 //
-// Limits, per span of a row and token. Operations: 64 byte products, which take 2 / 64 of a cycle of a
-// multiprocessor of compute capability 8.0 and 8 / 128 of one of 8.6 and 8.9 (2048 and 1024 per cycle: peak
-// rates divided by clock and multiprocessors); 6 float operations (9 with mins, 11 and 17 for two groups),
-// which take 6 / 64 and 6 / 128 of a cycle. So floats are the limit on 8.0, bytes on 8.6 and 8.9. Memory:
-// weights once per 64 tokens, unpacked, and activations of 2.4 bytes per column once per 128 rows, both
-// mostly from the L2 cache, because thread blocks that run at the same time share weights. For 4.5 bits that
+// The limits per span of a row and token are as follows. Byte products: there are 64 of them. A
+// multiprocessor of compute capability 8.0 computes 2048 per cycle, and one of 8.6 or 8.9 1024 (peak rate
+// divided by clock and multiprocessors), so they take 2 / 64 and 8 / 128 of a cycle. Float operations: there
+// are 6 (9 with mins; 11 and 17 for types with two groups), which take 6 / 64 and 6 / 128 of a cycle. So
+// float operations are the limit on 8.0, and byte products on 8.6 and 8.9. Memory: the packed weights are
+// read once per 64 tokens, and activations of 2.4 bytes per column once per 128 rows. Both come mostly from
+// the L2 cache, because thread blocks that run at the same time share weights. At 4.5 bits per weight, this
 // is one byte per 75 byte products.
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/matmul/token_tiles.cuh"
@@ -26,7 +27,8 @@ namespace {
 
 constexpr int kTileTokens = 64;
 
-// Without these launch bounds, ptxas keeps the registers of types with two groups below 128 and spills.
+// Without these launch bounds, ptxas keeps the kernels for types with two groups below 128 registers and
+// spills.
 template <class Block>
 __global__ void __launch_bounds__(kMostRowWarps* TileShape<kTileTokens>::kRowThreads,
                                   Span<Block>::kGroups == 1 ? 0 : 1)
@@ -36,9 +38,9 @@ __global__ void __launch_bounds__(kMostRowWarps* TileShape<kTileTokens>::kRowThr
   const int64_t n_places = args.n_places(), first_place = int64_t{blockIdx.y} * n_rows;
   if (first_place >= n_places) return;
   const int first_token = static_cast<int>(blockIdx.x) * kTileTokens, last_token = args.n_tokens - 1;
-  // Alignment to two bytes covers all matrices: with 64 tokens the loads are few compared with the products.
-  // Rows and tokens beyond the last ones repeat the last ones. With heads, each head's inputs follow those of
-  // the previous head.
+  // The loads only rely on an alignment of two bytes, which all matrices have. With 64 tokens, wider loads
+  // would gain little, because loads are few compared with products. Rows and tokens beyond the last one
+  // repeat it. If there are heads, the quantized inputs of each head follow those of the previous head.
   multiply_tile<Block, 2, kTileTokens>(
       args.quantized, args.n_cols, n_places - first_place, args.n_tokens - first_token, stages,
       [&](int row) { return args.row_begin(min(first_place + row, n_places - 1)) + steps.to_weights(); },
@@ -62,8 +64,8 @@ void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream
   };
   int row_warps = kMostRowWarps;
   while (row_warps > 1 && row_tiles(row_warps) * token_tiles * n_heads < kEnoughBlocks) row_warps /= 2;
-  // Tokens are the first grid dimension, so that thread blocks that run at the same time read the same
-  // weights.
+  // Tiles of tokens are the first grid dimension, so that thread blocks that run at the same time read the
+  // same weights.
   const dim3 grid(static_cast<unsigned>(token_tiles), static_cast<unsigned>(row_tiles(row_warps)),
                   static_cast<unsigned>(n_heads));
   visit_device_block_type(op.weight.dtype, [&]<class Block>() {

@@ -1,5 +1,5 @@
-// Multiplies a span of 32 quantized weights by a token's activations with byte products (dp4a): the
-// arithmetic of the kernels for few tokens.
+// Multiplies a span of 32 quantized weights by the activations of a token, with byte products (dp4a). All
+// kernels for few tokens use this arithmetic.
 #pragma once
 
 #include "kernels/cuda/matmul/blocks.cuh"
@@ -20,8 +20,8 @@ __device__ __forceinline__ int dot_16(const unsigned* weights, const uint4& quan
   return __dp4a(static_cast<int>(weights[3]), static_cast<int>(quants.w), sum);
 }
 
-// A group's term, as defined in kernels/cpu/isa/matmul_kernels.h. high, low: products of stored weights with
-// the two byte planes; sum: of the quants.
+// Returns the term of a group, as defined in kernels/cpu/isa/matmul_kernels.h. high, low: the products of the
+// stored weights with the two byte planes. sum: the sum of the quants.
 template <class Block>
 __device__ __forceinline__ float group_term(int high, int low, int sum, float scale, float min) {
   // Bounds: kernels/cpu/isa/activation_row.h.
@@ -51,7 +51,7 @@ __device__ __forceinline__ float span_product(const Span<Block>& w, const SpanQu
   }
 }
 
-// sum + values[0] + values[1] + ..., added in this order.
+// Returns sum + values[0] + values[1] + ..., added in this order.
 __device__ __forceinline__ float add_in_order(float sum, const float* values, int n) {
   int i = 0;
   for (; i + 4 <= n; i += 4) {

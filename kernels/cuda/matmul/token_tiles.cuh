@@ -1,8 +1,8 @@
-// A thread block's products of quantized weights with a tile of 16, 32 or 64 tokens on the tensor cores: the
-// code of matmul_prompts.cu, which describes it, for all kernels that multiply many tokens.
+// Computes the products of quantized weights with a tile of 16, 32 or 64 tokens in a thread block, on the
+// tensor cores. All kernels that multiply many tokens share this code. matmul_prompts.cu describes it.
 //
-// A warp has 32 rows and up to 32 of the tokens. Tiles of 64 tokens have two warps for every 32 rows, smaller
-// ones have one.
+// A warp computes 32 rows and up to 32 of the tokens. Tiles of 64 tokens have two warps for every 32 rows,
+// and smaller tiles have one.
 #pragma once
 
 #include "kernels/cuda/matmul/blocks.cuh"
@@ -14,7 +14,8 @@ namespace hearth::cuda {
 inline constexpr int kWarpRows = 32, kMostRowWarps = 4, kMostRows = kMostRowWarps * kWarpRows;
 inline constexpr int kStageSpans = 2;
 inline constexpr int kPieces = 2 * kStageSpans;  // 16-byte pieces per row of a stage
-/// The number of thread blocks that keeps large GPUs busy; with fewer, tiles get fewer rows.
+/// The number of thread blocks that keeps large GPUs busy. If a launch would have fewer, its tiles get fewer
+/// rows.
 inline constexpr int64_t kEnoughBlocks = 256;
 
 /// How a tile of tokens is divided.
@@ -23,12 +24,13 @@ struct TileShape {
   static constexpr int kWarpTokens = kTokens < 32 ? kTokens : 32;
   static constexpr int kTokenWarps = kTokens / kWarpTokens;
   static constexpr int kRowThreads = 32 * kTokenWarps;  // of 32 rows
-  // Rows of which a thread loads one span of each stage.
+  // The number of rows for which a thread loads one span per stage.
   static constexpr int kLoads = kWarpRows * kStageSpans / kRowThreads;
 };
 
-// Sums of byte products start at the bit pattern of this float, so that they are exact floats themselves:
-// they stay below 2^20, and the lowest bit of a float from 2^23 to 2^24 stands for 1.
+// Integer sums of byte products start at the bit pattern of this float. The sums stay below 2^20, and the
+// lowest bit of a float from 2^23 to 2^24 stands for 1. So the finished bit pattern, read as a float, is
+// exactly kIntegers + sum.
 inline constexpr float kIntegers = 0x1.8p23f;
 inline constexpr int kIntegerBits = 0x4b400000;
 
@@ -43,13 +45,13 @@ struct __align__(16) Stage {
   float min[Block::kHasMin ? kStageSpans : 1][kGroups][Block::kHasMin ? kMostRows : 1];
 };
 
-// The index of a row's piece. One piece of each of eight rows, or two pieces of each of four rows, cover all
-// banks.
+// Returns the index of a row's piece in a stage. The pieces are permuted so that one piece of each of eight
+// rows, or two pieces of each of four rows, cover all banks.
 __device__ __forceinline__ int place_of(int row, int piece) {
   return row * kPieces + (piece ^ (row / 2 % kPieces));
 }
 
-// Where a warp's part of the tile begins.
+// The first row and the first token of a warp's part of the tile.
 struct WarpPart {
   int row, token;
 
@@ -61,7 +63,7 @@ struct WarpPart {
   }
 };
 
-// Subtracts an offset of at most 128 from each of four bytes, which are 0 to 127.
+// Subtracts kOffset, which is at most 128, from each of four bytes, whose values are 0 to 127.
 template <int kOffset>
 __device__ __forceinline__ unsigned without_offset(unsigned word) {
   if constexpr (kOffset == 0) return word;
@@ -117,7 +119,8 @@ __device__ __forceinline__ void bring_quants(const QuantizedActivations& quantiz
   }
 }
 
-// A lane's products of a group's weights (a) with the two bytes of the quants, for 16 rows and 8 tokens.
+// Multiplies the weights of a group (a) by the two bytes of the quants, for 16 rows and 8 tokens. Each lane
+// gets its part of the products.
 template <class Block>
 __device__ __forceinline__ void multiply_group(const unsigned (&a)[4], const unsigned* high,
                                                const unsigned* low, int g, int (&highs)[4], int (&lows)[4]) {
@@ -130,13 +133,14 @@ __device__ __forceinline__ void multiply_group(const unsigned (&a)[4], const uns
   }
 }
 
-// 256 * high + low, rounded once, like a conversion from the integer.
+// Returns 256 * high + low, rounded once, like the conversion of this integer to a float.
 __device__ __forceinline__ float joined(int high, int low) {
   return __fmaf_rn(__fsub_rn(__int_as_float(high), kIntegers), 256.0f,
                    __fsub_rn(__int_as_float(low), kIntegers));
 }
 
-// A lane's sums, for rows 16m + 8h + lane / 4 and tokens 8n + 2 * (lane % 4) + c of its warp.
+// The sums that a lane holds: [m][n][2h + c] is that of row 16m + 8h + lane / 4 and token 8n + 2 * (lane % 4)
+// + c of its warp.
 template <int kTokens>
 using WarpSums = float[2][TileShape<kTokens>::kWarpTokens / 8][4];  // [m][n][2h + c]
 
@@ -159,7 +163,7 @@ __device__ __forceinline__ void add_span(const Stage<Block, kTokens>& stage, int
   }
   GPU_UNROLL
   for (int pair = 0; pair < TileShape<kTokens>::kWarpTokens / 16; ++pair) {
-    unsigned high[4], low[4];  // two words of each of two times 8 tokens
+    unsigned high[4], low[4];  // two words for each of two groups of 8 tokens
     const int place = place_of(part.token + 16 * pair + lane % 8 + lane / 16 * 8, 2 * s + lane / 8 % 2);
     gpu_load_matrices(high, &stage.quants[0][place]);
     gpu_load_matrices(low, &stage.quants[1][place]);
@@ -195,11 +199,12 @@ __device__ __forceinline__ void add_span(const Stage<Block, kTokens>& stage, int
   }
 }
 
-/// Computes the products of a tile: of the thread block's rows, kWarpRows for every TileShape::kRowThreads
-/// threads, with kTokens tokens. row_begin(r): row r of the tile; input_row(t): the row of `quantized` that
-/// token t reads, an int64_t; both are called in any thread, and rows and tokens beyond the last ones must
-/// repeat others. n_rows, n_tokens: of the tile. store(t, r, value) stores a product, and must drop those of
-/// the others. kAlign: as for load_span().
+/// Computes the products of a tile: those of the thread block's rows (kWarpRows for every
+/// TileShape::kRowThreads threads) with kTokens tokens. n_rows, n_tokens: how many of them exist.
+/// row_begin(r) returns the address of row r of the tile, and input_row(t) the row of `quantized` for token
+/// t, an int64_t. Both are called in any thread, and must return an existing row even for rows and tokens
+/// that do not exist. store(t, r, value) stores a product, and must ignore rows and tokens that do not exist.
+/// kAlign: as for load_span().
 template <class Block, int kAlign, int kTokens, class RowBegin, class InputRow, class Store>
 __device__ __forceinline__ void multiply_tile(const QuantizedActivations& quantized, int64_t n_cols,
                                               int64_t n_rows, int n_tokens,
