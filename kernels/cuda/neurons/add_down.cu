@@ -1,19 +1,20 @@
-// Multiplies neurons' down rows by their values and adds the products to integer sums.
+// Multiplies the down rows of neurons by the neurons' values, and adds the products to integer sums.
 //
-// For quantized rows, the value times the scale is rounded to an integer, and its parts are multiplied by the
-// codes and summed: two integer multiply-adds per weight (kernels/quant/neuron_terms.h). Contributions of
-// other rows are summed in two parts of 32 bits (SumParts in kernels/neuron_sums.h), because consumer GPUs
-// convert only two numbers per clock to 64-bit integers and have few doubles. Products that are too large for
-// this, which a model's outliers have, are converted one by one and added to memory at once.
+// For quantized rows, the product of value and scale is rounded to an integer (a term) and divided into a
+// high and a low part. Both parts are multiplied by the codes and summed, which takes two integer
+// multiply-adds per weight (kernels/quant/neuron_terms.h). For other rows, each contribution is summed in two
+// parts of 32 bits (SumParts in kernels/neuron_sums.h), because consumer GPUs convert only two numbers per
+// clock to 64-bit integers and have few units for doubles. Products that are too large for these parts, as a
+// model's outliers have, are converted one by one and added to memory at once.
 //
-// A thread block has 256 columns, eight per lane, and its warps share a chunk of the listed neurons. A row's
-// bytes are decoded once for kDownPassTokens tokens. So every column costs one 64-bit atomic addition per
-// chunk. The order of the additions and of the neurons does not matter.
+// A thread block computes 256 columns, eight per lane, for a chunk of the listed neurons, which its warps
+// share. So every column takes one 64-bit atomic addition per chunk. The bytes of a row are decoded once for
+// kDownPassTokens tokens. The order of the additions and of the neurons does not matter.
 //
-// With few tokens the kernel is as slow as its waits: for the list, for the rows, for the additions. So as
-// many thread blocks run as the GPU holds at a time, and each takes an equal part of the list, whose length
-// only the device knows. On an H200, 1,321 rows of 4,096 Q4_0 weights take 7.5 us, 10 % of the bytes' bound
-// (tests/data/measured/h200).
+// With few tokens, the time is that of three latencies: loading the list, loading the rows, and the
+// additions. So the grid has as many thread blocks as the GPU holds at a time, and each takes an equal part
+// of the list, whose length only the device has. On an H200, 1,321 rows of 4,096 Q4_0 weights take 7.5 us,
+// which is 10 % of the memory-bound speed (tests/data/measured/h200).
 #include <algorithm>
 #include <type_traits>
 
@@ -29,13 +30,13 @@ namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kColumns = 32 * kLaneColumns;
-/// Thread blocks that a multiprocessor holds at a time, which bounds the registers.
+/// The number of thread blocks that a multiprocessor holds at a time. It limits the registers per thread.
 template <class Source, int kTokens>
 constexpr int kBlocksPerSm = kTokens == 1 ? Source::kBlocksPerSm : 2;
 constexpr int kLeastChunk = 4 * kWarps, kMaxChunk = SumParts::kMost;
 constexpr int kFewTokens = 8;
-/// The number of thread blocks that keeps the largest GPUs busy with many tokens; more would only add atomic
-/// additions.
+/// The number of thread blocks that keeps the largest GPUs busy with many tokens. More thread blocks would
+/// only cause more atomic additions.
 constexpr int64_t kEnoughBlocks = 2048;
 
 __device__ __forceinline__ void add_to(int64_t* sum, int64_t units) {
@@ -57,7 +58,7 @@ struct LaneSums {
   __device__ __forceinline__ void clear() {
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) high[k] = low[k] = 0;
   }
-  /// to: the global sums of the lane's n columns.
+  /// Adds value * weights. to: the global sums of the lane's n columns.
   __device__ __forceinline__ void add(float value, const float (&weights)[kLaneColumns], int64_t* to, int n) {
     float above[kLaneColumns];
     unsigned differing = 0;
@@ -75,7 +76,7 @@ struct LaneSums {
       low[k] += __float_as_uint(__fmaf_rn(value, weights[k], rest));
     }
   }
-  /// Adds all eight weights one by one. In the two-part sums they count as zeros.
+  /// Adds the contributions of all eight weights to `to` one by one, and zeros to the two-part sums.
   __device__ __forceinline__ void add_exactly(float value, const float (&weights)[kLaneColumns], int64_t* to,
                                               int n) {
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
@@ -86,12 +87,12 @@ struct LaneSums {
   }
 };
 
-/// A lane's sums for one token of rows with terms.
+/// A lane's sums for one token, for rows with terms.
 struct LaneTerms {
-  // Codes are offset above their values, so the sums of high parts may exceed 2^31; adding `extra` brings
-  // them back into range.
+  // Codes are larger than their values by an offset, so the sums of high parts may exceed 2^31. Adding
+  // `extra` brings them back into range.
   unsigned high[kLaneColumns], low[kLaneColumns];
-  int64_t extra;  // added to all columns: minus offsets times terms, and the terms of mins
+  int64_t extra;  // added to all columns: -(offset * term) and the terms of mins
 
   __device__ __forceinline__ void clear() {
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) high[k] = low[k] = 0;
@@ -122,7 +123,8 @@ struct LaneTerms {
       low[k] += static_cast<unsigned>(below * code);
     }
   }
-  /// Adds `extra` to the columns' parts. For at most kMost neurons |extra| is below 2^46, so its parts fit.
+  /// Adds the two parts of `extra` to the sums of all columns. For at most kMost neurons |extra| is below
+  /// 2^46, so its parts fit.
   __device__ __forceinline__ void join() {
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
       high[k] += static_cast<unsigned>(extra >> Terms::kLowBits);
@@ -143,10 +145,9 @@ struct Shared {
 struct Call {
   const int32_t* ids;
   const int32_t* n;
-  const int32_t* device_rows;  // the device row of a neuron; null: its number
+  const int32_t* device_rows;  // by neuron: its device row; null: the row is the neuron's number
   int64_t max;
-  int least_chunk;  // a thread block takes at least so many neurons at a time, otherwise equal parts of the
-                    // list
+  int least_chunk;  // thread blocks take equal parts of the list, but at least this many neurons
   const float* values;
   int n_tokens;
   int64_t n_cols;
@@ -154,7 +155,8 @@ struct Call {
   int32_t* poison;
 };
 
-/// Gathers the chunk's neurons that have a value for one of the tokens into shared memory, in any order.
+/// Gathers into shared memory, in any order, the neurons of the chunk whose value is not 0 for at least one
+/// of the tokens.
 template <int kTokens>
 __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, int64_t end, int first_token,
                                               Shared<kTokens>& shared) {
@@ -170,7 +172,7 @@ __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, i
     }
     any |= values[t] != 0.0f;
   }
-  // One addition for each warp: additions to one word wait for each other.
+  // Each warp makes one addition, because additions to the same word wait for each other.
   const unsigned active = __ballot_sync(0xffffffffu, any);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   int first = 0;
@@ -183,7 +185,7 @@ __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, i
   GPU_UNROLL for (int t = 0; t < kTokens; ++t) shared.values[t][index] = values[t];
 }
 
-/// Adds a warp's rows of the chunk to the thread block's sums.
+/// Multiplies a warp's rows of the chunk by their values, and adds them to the thread block's sums.
 template <class Source, int kTokens>
 __device__ __forceinline__ void sum_rows(const Source& source, const Call& call, int first_token,
                                          Shared<kTokens>& shared) {
@@ -234,9 +236,9 @@ __device__ __forceinline__ void sum_rows(const Source& source, const Call& call,
   }
 }
 
-/// Thread block (x, y, z): tokens from kTokens * x on; chunks y, y + gridDim.y, ...; columns from 256 * z on.
-/// Thread blocks that run at the same time are neighbors in x and read the same columns of the same rows,
-/// which a cache then holds.
+/// Thread block (x, y, z) computes kTokens tokens from kTokens * x on, chunks y, y + gridDim.y and so on, and
+/// 256 columns from 256 * z on. Thread blocks that run at the same time are neighbors in x, so they read the
+/// same columns of the same rows, which a cache then holds.
 template <class Source, int kTokens>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Source, kTokens>)
     add_down_kernel(Source source, Call call) {
@@ -267,8 +269,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Source, kTokens>)
   }
 }
 
-/// Rows are read once, and decoded once per kTokens tokens. A weight takes about four instructions to decode,
-/// and per token seven to round and add; a code takes one, and two per token.
+/// The declared work: rows are read once, and decoded once per kTokens tokens. down_instructions() counts the
+/// instructions to decode a weight, and to multiply and add it for each token.
 template <int kTokens, class Source>
 KernelWork work_of(const Source& source, const Call& call) {
   const auto n = static_cast<double>(*call.n), cols = static_cast<double>(call.n_cols);

@@ -1,4 +1,4 @@
-// Loads down rows of floats and of coded columns, eight weights at a time. See add_down_weights.cuh.
+// Loads down rows that are floats or coded columns, eight weights at a time. See add_down_weights.cuh.
 #pragma once
 
 #include "kernels/cuda/neurons/add_down_weights.cuh"
@@ -8,7 +8,7 @@ namespace hearth::cuda {
 
 enum class FloatKind { kF32, kF16, kBF16 };
 
-/// Weights [n_neurons, n_cols] of a float type. Columns behind n_cols are zero.
+/// Weights [n_neurons, n_cols] of a float type. Columns from n_cols on are read as zeros.
 template <FloatKind kKind>
 struct FloatRows {
   static constexpr int kRowsInFlight = 2, kBlocksPerSm = 3;
@@ -44,7 +44,8 @@ struct FloatRows {
   }
 };
 
-/// CodedColumns: a group of neurons shares a row of scales (and mins), one per column.
+/// The rows of CodedColumns. A group of neurons shares a row of scales, with one scale per column, and a row
+/// of mins if the codes have mins.
 template <int kBits, bool kHalves, bool kMins>
 struct CodedRows {
   static constexpr int kRowsInFlight = 2, kBlocksPerSm = kMins ? 2 : 3;
@@ -65,7 +66,8 @@ struct CodedRows {
   int group;
   float offset;  // the difference between a code, read as unsigned, and its value
 
-  /// Counts the codes and a fourth of the factors, which a group's neurons share.
+  /// Counts the bytes of the codes, and a fourth of the bytes of the factors, which the neurons of a group
+  /// share.
   double row_bytes(int64_t) const {
     return static_cast<double>(n_cols_padded) * (kBits / 8.0 + (kHalves ? 2 : 4) * (kMins ? 2 : 1) / 4.0);
   }

@@ -1,10 +1,11 @@
 // Loads and decodes eight neighboring weights of a neuron's down row, for every tensor type. add_down.cu
 // uses them.
 //
-// A lane first loads the bytes of several rows and then decodes them, so that the loads are in flight
-// together. Rows may begin at any even address, floats at multiples of their size: quants are loaded two
-// bytes at a time, and 32 neighboring lanes still read whole cache lines. Weights have dequantize_row's
-// bits: scale * q, then + min, each rounded once. Quants are kept unsigned, Block::kOffset above their value.
+// A lane first loads the bytes of several rows and then decodes them, so that the loads are in flight at the
+// same time. Rows may begin at any even address, and rows of floats at multiples of the float's size. Quants
+// are loaded two bytes at a time; 32 neighboring lanes still read whole cache lines. Weights have the same
+// bits as those of dequantize_row(): scale * q, then + min, each rounded once. Quants are stored unsigned, as
+// their value plus Block::kOffset.
 #pragma once
 
 #include <type_traits>
@@ -30,14 +31,14 @@ __device__ __forceinline__ float half_value(unsigned bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
 
-/// `bits` bits of every byte, from `shift` on.
+/// Extracts from every byte the bits of `mask`, after a shift to the right.
 __device__ __forceinline__ Eight part_of(Eight bytes, int shift, unsigned mask) {
   return {{bytes.word[0] >> shift & mask, bytes.word[1] >> shift & mask}};
 }
 __device__ __forceinline__ Eight join(Eight low, Eight high, int shift) {
   return {{low.word[0] | high.word[0] << shift, low.word[1] | high.word[1] << shift}};
 }
-/// Spreads bit k of a byte to byte k.
+/// Returns eight bytes, of which byte k is bit k of `bits`.
 __device__ __forceinline__ Eight spread_bits(unsigned bits) {
   constexpr unsigned kCopies = 0x00204081, kLowest = 0x01010101;
   return {{(bits & 15) * kCopies & kLowest, (bits >> 4 & 15) * kCopies & kLowest}};
@@ -45,7 +46,7 @@ __device__ __forceinline__ Eight spread_bits(unsigned bits) {
 
 constexpr unsigned kFourNibbles = 0x0f0f0f0f;
 
-/// kIq4Values of four nibbles, each 128 above its value.
+/// Returns kIq4Values of four nibbles, each plus 128.
 __device__ __forceinline__ unsigned look_up(unsigned nibbles) {
   constexpr auto values = [](int first) {
     unsigned word = 0;
@@ -61,7 +62,8 @@ __device__ __forceinline__ unsigned look_up(unsigned nibbles) {
   return (negative & ~mask) | (positive & mask);
 }
 
-/// A lane's quants and factors as loaded. Fields that a type does not use take no registers.
+/// A lane's quants and factors, as loaded and not yet decoded. Fields that a type does not use take no
+/// registers.
 struct RawQuants {
   Eight quants;   // low bits, not yet shifted into position
   Eight high;     // bytes with the high bits
@@ -71,7 +73,7 @@ struct RawQuants {
 };
 
 __device__ __forceinline__ float quant_value(unsigned word, int byte, float offset) {
-  // Puts a byte in the lowest bits of the float 2^23.
+  // Put the byte into the lowest bits of the float 2^23, which adds its value to 2^23.
   const unsigned raised = __byte_perm(word, 0x4b000000u, 0x7440u | static_cast<unsigned>(byte));
   return __fsub_rn(__uint_as_float(raised), 0x1p23f + offset);
 }
@@ -83,7 +85,8 @@ struct BlockWeights;
 template <class Block>
 struct QuantRows {
   static constexpr int kRowsInFlight = 4;
-  // Thread blocks of a multiprocessor for single tokens: two where three would leave too few registers.
+  // Thread blocks per multiprocessor for single tokens: two if three would leave too few registers per
+  // thread.
   static constexpr int kBlocksPerSm = std::is_same_v<Block, BlockQ3_K> || std::is_same_v<Block, BlockQ5_K> ||
                                               std::is_same_v<Block, BlockQ6_K> ||
                                               std::is_same_v<Block, BlockIQ4_XS>
@@ -107,7 +110,8 @@ struct QuantRows {
         data + static_cast<size_t>(row) * stride + static_cast<size_t>(lane / kLanes) * sizeof(Block);
     BlockWeights<Block>::load(block, static_cast<int>(lane % kLanes), raw);
   }
-  /// The lane's codes, kOffset above their values; they share a scale and a min.
+  /// Returns the lane's codes, which are their values plus kOffset. `scale` and `min` get the factors of all
+  /// eight.
   __device__ __forceinline__ Eight codes(const Raw& raw, int64_t lane, float& scale, float& min) const {
     constexpr int kLanes = Block::kElems / kLaneColumns;
     return BlockWeights<Block>::quants(raw, static_cast<int>(lane % kLanes), scale, min);
@@ -122,7 +126,7 @@ struct QuantRows {
   }
 };
 
-/// Blocks of 32: lanes 0 and 1 have the low nibbles of 16 bytes, lanes 2 and 3 the high ones.
+/// Blocks of 32 weights in 16 bytes: lanes 0 and 1 use the low nibbles, and lanes 2 and 3 the high nibbles.
 __device__ __forceinline__ Eight load_nibbles(const uint8_t* qs, int lane) {
   return load_eight(qs + lane % 2 * 8);
 }
@@ -209,7 +213,8 @@ struct BlockWeights<BlockIQ4_NL> {
   }
 };
 
-/// Blocks of 256 whose 2-bit parts share a layout: lane l has columns 8l to 8l + 7 of run l / 4.
+/// Q2_K and Q3_K have blocks of 256 weights with the same layout of 2-bit parts. Lane l has columns 8l to 8l
+/// + 7, which belong to run l / 4 of a block.
 template <>
 struct BlockWeights<BlockQ2_K> {
   static __device__ __forceinline__ void load(const uint8_t* p, int lane, RawQuants& raw) {
@@ -245,7 +250,8 @@ struct BlockWeights<BlockQ3_K> {
   }
 };
 
-/// Loads the three bytes that contain the 6-bit scale and min k of Q4_K and Q5_K (kernels/quant/decode.cpp).
+/// Loads the two or three bytes that contain the 6-bit scale and min of group k in Q4_K and Q5_K
+/// (kernels/quant/decode.cpp).
 __device__ __forceinline__ void load_k_factors(const uint8_t* scales, int k, RawQuants& raw) {
   raw.scale = scales[k < 4 ? k : k + 4];
   raw.min = k < 4 ? scales[k + 4] : scales[k] << 8 | scales[k - 4];

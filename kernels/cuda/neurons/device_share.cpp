@@ -5,7 +5,7 @@
 namespace hearth::cuda {
 namespace {
 
-/// Multiplies the listed rows, by list index. device_rows: see MatmulOp.
+/// Computes the products with the listed rows. Columns of `out` are list indices. device_rows: see MatmulOp.
 void multiply_listed(const Matrix& weight, const float* bias, const NeuronInput& input, int n_tokens,
                      const DeviceList& rows, const int32_t* device_rows, float* out, cudaStream_t stream) {
   matmul({.weight = weight,
@@ -37,8 +37,8 @@ void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceN
   DeviceList passed = set.any;
   int64_t gates_stride = set.n_neurons;
   if (rows.least_contribution) {
-    // Does not list the neurons that pass: the gates here give few zeros, and with a threshold of 0 a zero
-    // counts as active too.
+    // Do not reduce the list to neurons whose act(gate) is not zero: here few of them are zero, and with a
+    // threshold of 0, zero values are kept, too.
     assert(!by_number && ffn.down_sizes != nullptr);
     multiply_listed(ffn.gate, ffn.gate_bias, input, set.n_tokens, set.any, rows.gate_device_rows,
                     scratch.gates, stream);

@@ -1,9 +1,9 @@
-// The device's share of a layer's neurons, those with rows in its memory, computed as a sequence of
-// operations on one stream.
+// Computes the device's share of a layer's neurons, which are those with rows in device memory, as operations
+// on one stream.
 //
-// CudaBackend calls it for whole layers and CudaHybridFfn for parts of a set. All calls add to the same
-// integer sums, so any order gives the same bits. The caller that begins a layer clears the sums and
-// quantizes its input.
+// CudaBackend calls this for whole layers, and CudaHybridFfn for parts of a set. All calls add to the same
+// integer sums, so any order of calls gives the same bits. The sums must be zero before a layer, which
+// end_sums() ensures. The caller quantizes the layer's input.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,33 +17,33 @@
 
 namespace hearth::cuda {
 
-/// A layer's input [n_tokens, n_cols], as floats and quantized.
+/// A layer's input [n_tokens, n_cols], as floats and in quantized form.
 struct NeuronInput {
   const float* x = nullptr;
   QuantizedActivations quantized;
 };
 
-/// A layer's neurons at the addresses where the device reads them.
+/// The weights of a layer's neurons, at device addresses.
 struct NeuronRows {
   FfnNeurons ffn;
-  const int32_t* device_rows = nullptr;  // the device row of a neuron's up and down rows, by number; null:
-                                         // its number
+  // By neuron number: the device row of the neuron's up and down weights. Null: it is the neuron's number.
+  const int32_t* device_rows = nullptr;
   const int32_t* gate_device_rows = nullptr;
   std::optional<float> least_contribution = {};  // see HybridCall
 };
 
-/// The neurons of a hybrid layer that have device rows.
+/// Returns the weights of those neurons of a hybrid layer that have device rows.
 NeuronRows rows_on_device(const HybridLayer& layer, const HybridCall& call);
 
-/// Adds the contributions of the neurons listed in `set` to scratch.sums, and the counts to scratch.counts.
-/// gates [n_tokens, n_neurons] are by number; null: the gate rows of the set are read. Overwrites scratch's
-/// gates, ups, values and passed neurons. Notes the active neurons if `notes` has memory for them.
+/// Adds the contributions of the neurons listed in `set` to scratch.sums, and their counts to scratch.counts.
+/// gates: [n_tokens, n_neurons] by neuron number, or null to compute the gates of the set. Overwrites the
+/// gates, ups, values and passed neurons in scratch. Notes the active neurons if `notes` has memory for them.
 void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceNeuronSet& set,
                  const float* gates, const Scratch& scratch, cudaStream_t stream,
                  const NeuronNotes& notes = {});
 
-/// Adds the down projection of values [n_tokens, n_neurons], by number, for the neurons of `set`. Counts and
-/// notes them too.
+/// Adds the down projection of the neurons in `set`. values: [n_tokens, n_neurons] by neuron number. Counts
+/// the neurons and notes the active ones, like add_neurons().
 void add_values(const DownColumns& down, const float* values, const DeviceNeuronSet& set,
                 const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes = {});
 

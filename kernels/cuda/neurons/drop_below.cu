@@ -1,4 +1,5 @@
-// Sets values whose contribution is below a threshold to zero, so that their down rows are not read.
+// Sets a neuron's value to zero if its contribution is below a threshold, so that its down row need not be
+// read.
 #include "kernels/cuda/neurons/count_warps.cuh"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
@@ -9,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Uses one thread per list index, for all tokens. The test equals that of select_neurons().
+/// Each thread handles one list index, for all tokens. The test is the same as in select_neurons().
 __global__ void __launch_bounds__(kThreads)
     drop_below_kernel(DeviceNeuronSet set, DeviceList list, const float* sizes, float least, float* values,
                       DeviceCounts* counts) {

@@ -1,8 +1,9 @@
-// Turns bits into an ascending list, for the kernels that select neurons.
+// Converts bits to an ascending list, for the kernels that select neurons.
 //
-// A bit's list index is the number of set bits before it. Every thread block counts the bits before its own
-// words again: a layer's bits are a few KB in the second-level cache, and no thread block waits for another.
-// If one thread block does all of a step's small work, list_in_block() lists without counting twice.
+// The list index of a bit is the number of set bits before it. Every thread block counts all bits before its
+// own words itself. So no thread block waits for another, and counting is cheap, because the bits of a layer
+// are a few KB in the L2 cache. If one thread block lists all bits, list_in_block() counts each bit only
+// once.
 #pragma once
 
 #include "kernels/cuda/ops/ops.h"
@@ -10,19 +11,20 @@
 
 namespace hearth::cuda {
 
-/// Threads of a block of find_bits() and for_each_listed().
+/// Threads per thread block in find_bits() and for_each_listed().
 constexpr int kListThreads = 256;
 constexpr int kListWarps = kListThreads / 32;
-/// Words that a thread block of find_bits() fills: with one token half of the warps work, with many all of
-/// them, and a layer with 11008 neurons takes 43 thread blocks.
+/// The number of words that a thread block fills in find_bits(). With one token, half of its warps work, and
+/// with more tokens all of them. A layer with 11008 neurons takes 43 thread blocks.
 constexpr int kFoundWords = 4;
 
 __device__ inline int count_bits(uint64_t bits) {
   return __popc(static_cast<unsigned>(bits)) + __popc(static_cast<unsigned>(bits >> 32));
 }
 
-/// Fills this block's words of `any`, [ceil(n / 64)] for n bits: bit i is whether test(t, i) is true for a
-/// token t. each(t, word, bits) gets every token's own bits, in one thread.
+/// Fills this thread block's words of `any`, which has ceil(n / 64) words. Bit i becomes 1 if test(t, i) is
+/// true for at least one token t. For every token and word, one thread calls each(t, word, bits) with the
+/// bits of this token.
 template <class Test, class Each>
 __device__ inline void find_bits(int n_tokens, int64_t n, uint64_t* any, Test&& test, Each&& each) {
   __shared__ unsigned found[2 * kFoundWords];
@@ -53,8 +55,8 @@ inline unsigned find_blocks(int64_t n) {
   return static_cast<unsigned>((n + kBits - 1) / kBits);
 }
 
-/// Calls use(bit number, list index) for the set bits of this block's words, and writes the list's length to
-/// *count.
+/// Calls use(bit number, list index) for every set bit in this thread block's words. *count gets the length
+/// of the list.
 template <class Use>
 __device__ inline void for_each_listed(const uint64_t* words, int64_t n_words, int32_t* count, Use&& use) {
   __shared__ int counted[kListWarps];
@@ -80,18 +82,18 @@ inline unsigned list_blocks(int64_t n) {
   return static_cast<unsigned>((n + kBits - 1) / kBits);
 }
 
-/// Returns the sum of `value` over the preceding threads of the thread block; `total` gets the sum over all.
-/// kThreads: threads of the thread block.
+/// Returns the sum of `value` over the preceding threads of the thread block. `total` gets the sum over all
+/// its threads, of which there are kThreads.
 template <int kThreads>
 __device__ inline int sum_before(int value, int& total) {
   __shared__ int of_warps[kThreads / 32];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  int sum = value;  // sum over the warp's lanes up to this one
+  int sum = value;  // becomes the sum over the warp's lanes up to and including this one
   for (int distance = 1; distance < 32; distance *= 2) {
     const int lower = __shfl_up_sync(~0u, sum, static_cast<unsigned>(distance));
     if (lane >= distance) sum += lower;
   }
-  __syncthreads();  // wait until all threads have read the last call's sums
+  __syncthreads();  // all threads must have read the last call's sums
   if (lane == 31) of_warps[warp] = sum;
   __syncthreads();
   int before = sum - value;
@@ -103,7 +105,7 @@ __device__ inline int sum_before(int value, int& total) {
   return before;
 }
 
-/// Lists the set bits among `words` [n_words], as a thread block of kThreads.
+/// Lists the set bits of words [n_words]. All kThreads threads of a thread block must call this.
 template <int kThreads>
 __device__ inline void list_in_block(const uint64_t* words, int64_t n_words, const DeviceList& list) {
   __shared__ int begins[kThreads];

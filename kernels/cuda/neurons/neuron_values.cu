@@ -1,8 +1,8 @@
-// Computes the values that the down projection multiplies, in list order, and counts what the sparse FFN
-// found.
+// Computes the neurons' values, by which the down projection multiplies, in list order. Also makes the counts
+// of the sparse FFN.
 //
-// A thread has one list index, for all tokens. Counts are integer atomic additions, one of each kind per
-// warp, so their order does not matter; the host reads them after the step.
+// A thread handles one list index, for all tokens. For each count, a warp makes one atomic addition of an
+// integer, so the order does not matter. The host reads the counts after the step.
 #include "kernels/cuda/neurons/count_warps.cuh"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
@@ -34,7 +34,7 @@ struct Gated {
   }
 };
 
-/// A value that is already computed, by neuron number.
+/// Values that are already computed, by neuron number.
 struct Known {
   const float* values;
   int64_t n_neurons;
@@ -45,7 +45,7 @@ struct Known {
   }
 };
 
-/// The counts of rows read, which are the lengths of lists.
+/// Which rows to count as read. The counts are the lengths of the lists.
 struct RowsRead {
   bool gates, ups;
 };

@@ -1,9 +1,10 @@
-// Writes the neurons that a call found active, and their values, to host memory, for counting single neurons.
+// Writes the neurons that a call found active, and their values, to host memory, where they are counted
+// neuron by neuron.
 //
-// A thread has one list index, for all tokens, and neighboring threads write adjacent words over PCIe: 4
-// bytes per neuron and 4 for each of its tokens. If a call's neurons are computed in several lists, list is
-// appended to list. Only the device knows how many came before, so the last thread block of each list keeps
-// the count.
+// A thread handles one list index, for all tokens. Neighboring threads write adjacent words over PCIe: 4
+// bytes per neuron, and 4 bytes per neuron and token. If the neurons of a call are computed in several lists,
+// each list is appended to the previous ones. Only the device has the number of neurons noted so far, so the
+// last thread block to finish a list updates this number.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -22,7 +23,7 @@ __global__ void __launch_bounds__(kThreads) note_kernel(const int32_t* ids, cons
     to.ids[before + place] = ids[place];
     for (int t = 0; t < n_tokens; ++t) to.values[t * to.max + before + place] = values[t * max + place];
   }
-  // Wait until all have read state[1], because the last thread block changes it.
+  // All threads must have read state[1] before the last thread block changes it.
   __syncthreads();
   if (threadIdx.x != 0 || gpu_arrive(&to.state[0]) + 1 != gridDim.x) return;
   to.state[0] = 0;

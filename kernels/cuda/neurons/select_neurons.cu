@@ -35,7 +35,8 @@ void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, 
         "listing neurons");
 }
 
-// Finds the scores that are not below a threshold: bits for each token, and for all tokens together.
+// Finds the scores that are not below a threshold. The results are bits for each token, and bits for all
+// tokens together.
 namespace {
 
 __global__ void __launch_bounds__(kListThreads)
@@ -71,15 +72,17 @@ void list_wanted(const DeviceNeuronSet& set, cudaStream_t stream) {
   list_bits(set.any_bits, set.n_tokens == 0 ? 0 : set.n_neurons, set.any, stream);
 }
 
-// Keeps the neurons of a list whose act(gate) is not zero, and their gates: up and down are read only for
-// these. For few tokens one thread block tests and lists; for many, one kernel tests and another lists.
+// Copies the neurons of a list whose act(gate) is not zero, and their gates, to another list, because up and
+// down need to be read only for these. For few tokens, one thread block tests and lists. For many tokens, one
+// kernel tests and another lists.
 namespace {
 
 constexpr int kKeepThreads = 1024;
-constexpr int kHeld = 4;  // list indices of a thread at a time, so that their gates are loaded at once
+// list indices that a thread handles at a time, so that their gates are loaded at the same time
+constexpr int kHeld = 4;
 
-// At least one thread block per multiprocessor: otherwise ptxas limits registers to 32, for two, and spills
-// on sm_90.
+// The launch bounds have a minimum of one thread block per multiprocessor. Without it, ptxas reserves
+// registers for two, which is 32 per thread, and spills on sm_90.
 template <Activation kKind>
 __global__ void __launch_bounds__(kKeepThreads, 1)
     keep_in_block_kernel(float at_least, const uint64_t* wanted, int64_t set_words, int n_tokens,

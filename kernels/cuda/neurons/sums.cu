@@ -1,9 +1,8 @@
-// Ends an integer sum over neurons, which does not depend on the order in which neurons are added
-// (kernels/neuron_sums.h).
+// Ends a sum over neurons. The sum is an integer, so it does not depend on the order in which neurons are
+// added (kernels/neuron_sums.h).
 //
-// One kernel adds the CPU's sums, rounds to floats, adds them to the residual stream, and resets the sums to
-// zero for the next layer. So no other kernel clears sums, and the device's and the CPU's sums meet in
-// registers.
+// One kernel adds the CPU's sums to the device's in registers, rounds the results to floats, adds them to the
+// residual stream, and resets the sums to zero for the next layer. So no other kernel needs to clear sums.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -12,17 +11,18 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-/// Each thread block that has read a token's poison adds this to it; a token is poisoned if lower bits are
-/// set.
+/// Each thread block adds this to a token's poison when it reads it, so the upper bits count the thread
+/// blocks that have read it. The token is poisoned if the lowest bit is set.
 constexpr int kHasRead = 2;
 
-/// Block (b, t): 256 columns of token t. The last of a token's blocks to read its poison sets that to 0.
+/// Thread block (b, t) handles 256 columns of token t, from column 256 * b on. The last thread block to read
+/// a token's poison resets the poison to 0.
 __global__ void __launch_bounds__(kThreads)
     end_sums_kernel(NeuronSums sums, CpuSums of_cpu, const float* bias, int64_t n_cols, float* out) {
   __shared__ bool poisoned;
   const int64_t t = blockIdx.y, c = int64_t{blockIdx.x} * kThreads + threadIdx.x, i = t * n_cols + c;
-  // All loads from host memory are issued before the first one is waited for. Where the CPU has no share, its
-  // sums are those of an earlier layer, and are dropped.
+  // Issue all loads from host memory before waiting for the first one. If the CPU had no neurons of this
+  // layer, its sums are those of an earlier layer and are ignored.
   const bool shares = of_cpu.any != nullptr;
   const int32_t any = shares ? *of_cpu.any : 0, poison = shares ? of_cpu.sums.poison[t] : 0;
   const int64_t of_host = shares && c < n_cols ? of_cpu.sums.sums[i] : 0;
