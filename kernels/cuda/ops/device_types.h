@@ -1,9 +1,9 @@
-// The weight types and the longest attention heads that the GPU kernels support.
+// The weight types and the maximum attention head length that the GPU kernels support.
 //
-// Types that the CPU decodes block by block are not supported, nor is MXFP4: its blocks lie at odd addresses,
-// and the kernels read two bytes at a time. Experts on a device have it repacked (expert_types.h). A model
-// with a tensor of another type runs on the CPU (engine/resolved_load.cpp). Contains no CUDA headers.
-// Thread-safe.
+// Types that the CPU decodes block by block are not supported. MXFP4 is not supported, either, because its
+// blocks lie at odd addresses and the kernels read two bytes at a time; experts on a device have MXFP4 in a
+// repacked layout (expert_types.h). A model that has a tensor of an unsupported type runs on the CPU
+// (engine/resolved_load.cpp). Contains no CUDA headers. Thread-safe.
 #pragma once
 
 #include <cassert>

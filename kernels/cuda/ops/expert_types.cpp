@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kNibbles = sizeof(BlockMXFP4::qs);
 static_assert(kRunBlocks == kNibbles);
 
-/// One row of MXFP4 as it lies in a slot. Scales of blocks beyond the last one are 0.
+/// Writes one MXFP4 row in the layout of slots. The scales of blocks beyond the last one are 0.
 void write_runs(const std::byte* row, int64_t n_blocks, std::byte* to) {
   for (int64_t begin = 0; begin < n_blocks; begin += kRunBlocks) {
     const int64_t n = std::min(kRunBlocks, n_blocks - begin);

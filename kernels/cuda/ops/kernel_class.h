@@ -1,7 +1,7 @@
-// The class of the kernel that computes a product, by weight type. Its speed depends on the class
-// (kernels/cuda/ops/kernel_work.h).
+// Returns the class of the kernel that computes a product, by weight type. The kernel's speed depends on its
+// class (kernels/cuda/ops/kernel_work.h).
 //
-// Contains no CUDA headers, so that plans can count the same kernels. Thread-safe.
+// Contains no CUDA headers, so that the planner can count kernels by the same classes. Thread-safe.
 #pragma once
 
 #include "kernels/cpu/isa/matmul_kernels.h"
@@ -10,10 +10,10 @@
 
 namespace hearth::cuda {
 
-/// The class for one token or a few. listed: only listed rows are computed.
+/// The class for products with one token or a few tokens. listed: whether only listed rows are computed.
 inline KernelClass product_class(DType type, bool listed = false) {
-  // Kernels of matmul_few.cu for the slow types use at least 153 registers per thread (the others 92 to 128;
-  // ptxas for sm_90) and load two bytes at a time, as the kernels of matmul_floats.cu do.
+  // For the slow types, the kernels of matmul_few.cu use at least 153 registers per thread (for the others 92
+  // to 128; ptxas for sm_90). They load two bytes at a time, and so do the kernels of matmul_floats.cu.
   const bool slow = !uses_quantized_activations(type) || type == DType::kQ3_K || type == DType::kQ5_K ||
                     type == DType::kQ6_K;
   if (listed) return slow ? KernelClass::kSlowListedProduct : KernelClass::kListedProduct;
@@ -22,26 +22,26 @@ inline KernelClass product_class(DType type, bool listed = false) {
 
 /// The class for many tokens. REQUIRES: uses_quantized_activations(type).
 inline KernelClass tile_class(DType type) {
-  // Kernels of matmul_prompts.cu for these types use 201 registers (the others 128; ptxas for sm_90), so a
-  // multiprocessor runs one of their thread blocks at a time instead of two.
+  // For these types, the kernels of matmul_prompts.cu use 201 registers per thread (for the others 128; ptxas
+  // for sm_90), so a multiprocessor runs only one of their thread blocks at a time instead of two.
   const bool slow = type == DType::kQ2_K || type == DType::kQ3_K || type == DType::kQ6_K;
   return slow ? KernelClass::kSlowTiles : KernelClass::kTiles;
 }
 
-/// Instructions per weight and token in products of many tokens with float matrices (matmul_floats.cu).
+/// Instructions per weight and token in products of float matrices with many tokens (matmul_floats.cu).
 inline constexpr double kFloatInstructions = 1.5;
 
-/// Instructions of attention: per query head and key, one fused multiply-add for each number of the key and
-/// of the value, about as many again to load and convert them, and about 20 for softmax.
+/// The instructions of attention. For each query head and key, these are one fused multiply-add per number of
+/// the key and of the value, about as many to load and convert these numbers, and about 20 for the softmax.
 constexpr double attention_instructions(double keys, double heads, double head_dim) {
   return keys * heads * (4 * head_dim + 20);
 }
 
-/// Tokens for which add_down.cu decodes a row's bytes once; four took too many registers.
+/// The number of tokens for which add_down.cu decodes the bytes of a row once. Four took too many registers.
 inline constexpr int kDownPassTokens = 2;
 
-/// Instructions per down-projection weight in add_down.cu, if it is decoded `passes` times and added to the
-/// sums of n_tokens tokens. quantized: false for floats and for codes.
+/// Instructions per down-projection weight in add_down.cu if the weight is decoded `passes` times and added
+/// to the sums of n_tokens tokens. quantized: false for float weights and for coded columns.
 constexpr double down_instructions(bool quantized, double n_tokens, double passes) {
   return quantized ? 1.5 * passes + 2.5 * n_tokens : 4 * passes + 7 * n_tokens;
 }

@@ -1,15 +1,16 @@
-// A kernel's declared work: the bytes it reads and writes and its arithmetic, stated where it is launched.
+// The declared work of a kernel: the bytes that it reads and writes, and its arithmetic. Every launch
+// declares it.
 //
-// A real device ignores the declaration, except in a benchmark that compares kernel times with it
+// A real device ignores the declaration, except in the benchmark that compares kernel times with it
 // (kernels/cuda/bench/kernel_bench.h). A simulated device (kernels/cuda/ops/simulated_device.h) does not run
-// kernels. It evaluates the declaration when the kernel's turn comes, and computes from it how long the
-// kernel lasts:
+// kernels. Instead, it evaluates the declaration when the kernel would begin, and computes the kernel's
+// duration:
 //   start + max(bytes / VRAM rate, host_reads / PCIe rate, multiply_adds / tensor core rate,
 //               instructions / ALU rate)
-// The start time, and the part of these rates that kernels of each class reach, belong to the machine
-// (engine/placement/kernel_costs.h). A declaration counts what the kernel needs: from the sizes of the call,
-// and from a list where only the device knows the list's length. tests/kernels/cuda/kernel_work_test.cpp
-// compares declared bytes with the memory that kernels touch.
+// The start time, and the fraction of these rates that kernels of each class reach, depend on the machine
+// (engine/placement/kernel_costs.h). A declaration is computed from the sizes in the call, and from the
+// length of a list if only the device has it. tests/kernels/cuda/kernel_work_test.cpp compares declared bytes
+// with the memory that kernels touch.
 #pragma once
 
 #include <array>
@@ -19,18 +20,19 @@
 
 namespace hearth::cuda {
 
-/// Groups of kernels with similar overhead beyond their bytes and arithmetic.
+/// Classes of kernels. The kernels of a class have similar overhead in addition to their bytes and
+/// arithmetic.
 enum class KernelClass : uint8_t {
   kSimple,  // element-wise work: adding, copying, rotating, quantizing, storing keys and values
   kNorm,    // row norms, whose sums are chains of dependent additions
-  // Products with all rows of a matrix, or with listed rows. Slow kernels need so many registers, or load so
-  // few bytes at a time, that they read more slowly.
+  // Products with all rows of a matrix, or only with listed rows. Slow kernels reach a lower bandwidth,
+  // because they need more registers or load fewer bytes at a time.
   kProduct,
   kSlowProduct,
   kListedProduct,
   kSlowListedProduct,
   kTiles,           // products with many tokens, on the tensor cores
-  kSlowTiles,       // for types whose thread block occupies a whole multiprocessor
+  kSlowTiles,       // the same, for types whose thread blocks occupy a whole multiprocessor each
   kDownRows,        // down-projection rows of neurons, added to integer sums
   kList,            // selects, lists, splits or notes neurons
   kSums,            // rounds integer sums and adds them to the residual stream
@@ -53,7 +55,7 @@ inline constexpr std::array<std::string_view, kKernelClasses> kKernelClassNames 
 
 /// The speed of kernels of a class on a GPU.
 struct KernelSpeed {
-  double start_s = 0;      // from the end of the kernel that it depends on to its own end, if it has no work
+  double start_s = 0;      // duration of a kernel without work, from the end of the kernel that it waits for
   double bytes_per_s = 0;  // of the device's memory
   double multiply_adds_per_s = 0;  // on the tensor cores
   double instructions_per_s = 0;   // of all threads together
@@ -62,15 +64,15 @@ using KernelSpeeds = std::array<KernelSpeed, kKernelClasses>;
 
 struct KernelWork {
   KernelClass kind = KernelClass::kSimple;
-  double bytes = 0;          // bytes of device memory read and written; a byte that a cache serves again
-                             // counts once
+  // Bytes of device memory read and written. A byte that is read again from a cache counts once.
+  double bytes = 0;
   double host_reads = 0;     // bytes of host memory read over PCIe
   double host_writes = 0;    // bytes of host memory written over PCIe
   double multiply_adds = 0;  // multiply-adds of weights with two-byte activations, on the tensor cores
-  double instructions =
-      0;  // of all threads together, without multiply_adds; set only where they may be the limit
-  /// The kernel's results decide which work follows (which neurons, where), so a simulated device runs the
-  /// kernel too.
+  // Instructions of all threads together, without multiply_adds. Set only if they may be the limit.
+  double instructions = 0;
+  /// Whether the kernel's results determine the work that follows (for example, which neurons are computed,
+  /// and where). A simulated device also runs such kernels.
   bool decides = false;
 };
 

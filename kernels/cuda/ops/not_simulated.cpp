@@ -1,4 +1,4 @@
-// Implements simulated_device.h for programs without the emulator, which never simulate a device.
+// Implements simulated_device.h for programs without the emulator. They cannot simulate a device.
 #include "kernels/cuda/ops/simulated_device.h"
 
 namespace hearth::cuda {

@@ -1,14 +1,16 @@
-// The operations of the CUDA backend. Each is one function in one .cu file and is enqueued on a stream.
+// The operations of the CUDA backend. Each operation is a function in one .cu file, which enqueues work on a
+// stream.
 //
-// Pointers are 16-byte aligned device memory unless a comment says otherwise; Matrix views hold device
-// addresses. Calls return at once and throw CudaError if the launch is refused; work runs in the order of the
-// stream. No call allocates or synchronizes. A size may be 0; then nothing is launched.
+// Pointers are to device memory and 16-byte aligned, unless a comment states otherwise. Matrix views hold
+// device addresses. Calls return at once; their work runs in stream order. They throw CudaError if a launch
+// fails. No call allocates memory or synchronizes. If a size is 0, nothing is launched.
 //
-// Arithmetic: the same bits as the CPU backend's, operation by operation (its order of sums is written down
-// in kernels/cpu/isa/matmul_kernels.h and vector_kernels.h, and is the same on every instruction set). So a
-// result does not depend on where a layer runs. Kernels use __fmaf_rn, __fmul_rn and __fadd_rn, so that nvcc
-// contracts no operations, and __fdiv_rn and __fsqrt_rn, which round correctly. Float weights (F32, F16,
-// BF16) follow the order of the vector kernels. The one exception is the sum over neurons: see NeuronSums.
+// Arithmetic: every operation gives the same bits as on the CPU backend, so a result does not depend on where
+// a layer runs. The order of the CPU's sums is the same on every instruction set;
+// kernels/cpu/isa/matmul_kernels.h and vector_kernels.h define it. Sums with float weights (F32, F16, BF16)
+// follow the order of the vector kernels. The only sums without a defined order are the integer sums over
+// neurons: see NeuronSums. Kernels use __fmaf_rn, __fmul_rn and __fadd_rn, so that nvcc does not contract
+// operations, and __fdiv_rn and __fsqrt_rn, which round correctly.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,35 +29,35 @@ namespace hearth::cuda {
 
 // ---- matrix products -------------------------------------------------------------------------------------
 
-/// Activations quantized as in kernels/cpu/isa/matmul_kernels.h: q = 256 * high + low.
+/// Activations that are quantized as in kernels/cpu/isa/matmul_kernels.h: q = 256 * high + low.
 struct QuantizedActivations {
   int8_t* high = nullptr;       // [n_tokens, n_cols]
   int8_t* low = nullptr;        // [n_tokens, n_cols]
   float* scale = nullptr;       // [n_tokens, n_cols / 32]
-  int32_t* half_sum = nullptr;  // [n_tokens, n_cols / 16] sums of q over 16 columns
+  int32_t* half_sum = nullptr;  // [n_tokens, n_cols / 16] sums of q over 16 columns each
 };
 
-/// Bytes of the four arrays, which depend only on n_tokens * n_cols. quantized_in() lays the arrays out in
-/// that much memory, which must be 256-byte aligned.
+/// quantized_bytes() returns the bytes of the four arrays, which depend only on n_tokens * n_cols.
+/// quantized_in() lays the arrays out in that much memory, which must be 256-byte aligned.
 size_t quantized_bytes(int n_tokens, int64_t n_cols);
 QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols);
 
-/// Quantizes x [n_tokens, n_cols]. n_cols is a multiple of 32.
+/// Quantizes x [n_tokens, n_cols]. REQUIRES: n_cols is a multiple of 32.
 void quantize(const float* x, int n_tokens, int64_t n_cols, const QuantizedActivations& out,
               cudaStream_t stream);
 
-/// The inputs of Backend::multiply_heads: token t of head h is the row at x + h * head_stride + t * stride.
-/// Alignment of a float suffices.
+/// The inputs of Backend::multiply_heads(). The row of token t and head h is at x + h * head_stride + t *
+/// stride. Only the alignment of a float is required.
 struct HeadInputs {
   const float* x = nullptr;
   int64_t stride = 0, head_stride = 0;
   int n_heads = 0;
 };
-/// Quantizes the heads' rows, packed by head: token t of head h is row h * n_tokens + t of `out`.
+/// Quantizes the rows of all heads. Row h * n_tokens + t of `out` is that of token t and head h.
 void quantize_heads(const HeadInputs& heads, int n_tokens, int64_t n_cols, const QuantizedActivations& out,
                     cudaStream_t stream);
 
-/// Ascending numbers of rows or neurons. Only the device knows how many there are.
+/// A list of row or neuron numbers, ascending. Only the device has its length.
 struct DeviceList {
   int32_t* ids = nullptr;  // [max]
   int32_t* n = nullptr;    // [1], at most max
@@ -66,8 +68,10 @@ struct DeviceList {
 struct MatmulOp {
   Matrix weight;
   const float* bias = nullptr;  // [weight.n_rows] or null, indexed by row number
-  DeviceList rows;  // null ids: all rows; otherwise out[t * out_stride + i] is the product with row ids[i]
-  /// With a list: row r of the product is row device_rows[r] of the matrix; null: it is row r.
+  // If rows.ids is null, all rows are computed. Otherwise out[t * out_stride + i] is the product with row
+  // rows.ids[i].
+  DeviceList rows;
+  /// Used only with a list: row r of the product is row device_rows[r] of `weight`; null: it is row r.
   const int32_t* device_rows = nullptr;
   const float* x = nullptr;        // [n_tokens, n_cols]; read for float weights
   QuantizedActivations quantized;  // read for quantized weights
@@ -78,37 +82,38 @@ struct MatmulOp {
 };
 void matmul(const MatmulOp& op, cudaStream_t stream);
 
-/// Products with the same x, at most kMostProducts. In steps of few tokens, neighboring products without
-/// lists run in one launch if their matrices have the same type and shape.
+/// Computes products with the same x, in launches of at most kMostProducts. In steps of few tokens,
+/// neighboring products without row lists share a launch if their matrices have the same type, number of
+/// columns and alignment.
 inline constexpr size_t kMostProducts = 3;
 void matmul(std::span<const MatmulOp> ops, cudaStream_t stream);
 
-/// See Backend::multiply_heads. All heads are one launch, or two for quantized weights in steps of many
-/// tokens: the first then quantizes to `room`, which must hold n_heads * n_tokens * n_cols activations if
-/// needs_room().
+/// See Backend::multiply_heads(). All heads take one launch. With quantized weights and many tokens, an
+/// additional launch first quantizes the activations to `room`. If needs_room() is true, `room` must have
+/// space for n_heads * n_tokens * n_cols activations.
 void multiply_heads(const HeadProducts& products, int n_tokens, const QuantizedActivations& room,
                     cudaStream_t stream);
 bool needs_room(const HeadProducts& products, int n_tokens);
 
-/// out [n, table.n_cols] = dequantized rows tokens[i] of the table.
+/// Row i of out [n, table.n_cols] = the dequantized row tokens[i] of the table.
 void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cudaStream_t stream);
 
 // ---- rows and elements -----------------------------------------------------------------------------------
 //
-// Operations with `quantized` also quantize their output as quantize() would, if the arrays are not null.
-// REQUIRES then: rows are a multiple of 32 floats.
+// Operations with a parameter `quantized` also quantize their output, like quantize(), if its arrays are not
+// null. REQUIRES in this case: the number of columns is a multiple of 32.
 
 void add(const float* x, int64_t n, float* out, cudaStream_t stream);  // out += x
 /// out += x; x is pinned host memory.
 void add_from_host(const float* x, int64_t n, float* out, cudaStream_t stream);
 void copy(const float* x, int64_t n, float* out, cudaStream_t stream);
-/// out[r * out_stride + c] = x[r * stride + c]. The pointers need no alignment beyond a float's.
+/// out[r * out_stride + c] = x[r * stride + c]. Only the alignment of a float is required.
 void copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, float* out, int64_t out_stride,
                cudaStream_t stream);
 void zero(int64_t n, float* out, cudaStream_t stream);
 void scale(float factor, int64_t n, float* out, cudaStream_t stream);  // out *= factor
 void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream);  // see Backend::soft_cap
-/// weight and bias: [n_weights, n_cols]; row r takes row r mod n_weights.
+/// weight, bias: [n_weights, n_cols]. Row r of x uses row r % n_weights of these.
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
               int64_t n_weights, cudaStream_t stream, const QuantizedActivations& quantized = {});
 void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
@@ -122,45 +127,46 @@ void gather_rows(const float* x, int64_t n_cols, const int32_t* rows, int64_t n,
 
 // ---- attention -------------------------------------------------------------------------------------------
 
-/// Heads of a step's tokens: [n_tokens, n_heads, head_dim], row t at x + t * stride.
+/// The heads of a step's tokens: [n_tokens, n_heads, head_dim]. Token t is at x + t * stride.
 struct HeadRows {
   float* x = nullptr;
   int64_t stride = 0;
   int n_heads = 0;
 };
-/// Rotates q, and k if it has heads. table: row t is at table + t * row_floats, in the layout of
-/// VectorKernels::rotate. The host computes it (kernels/cpu/rope_table.h), because the results must be those
-/// of the C library's sine and cosine.
+/// Rotates q, and also k if it has heads. table: the row of token t is at table + t * row_floats, in the
+/// layout of VectorKernels::rotate(). The host computes the table (kernels/cpu/rope_table.h), because sines
+/// and cosines must have the bits of the C library's.
 void rope(const HeadRows& q, const HeadRows& k, int head_dim, RopeKind kind, int n_rot, const float* table,
           int64_t row_floats, int n_tokens, cudaStream_t stream);
 
-/// See Backend::kv_append. The arrays of `places` are device memory.
+/// See Backend::kv_append(). The arrays of `places` are in device memory.
 void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
                KvLayer layer, cudaStream_t stream);
 
-/// Bytes of scratch that attention() needs in steps within these bounds. If that is not 0, the first
-/// attention_counter_bytes() must be 0 before the first call; each call leaves them 0.
+/// attention_scratch_bytes() returns the bytes of scratch that attention() needs in steps within these
+/// bounds. If there is scratch, its first attention_counter_bytes() bytes must be 0 before the first call;
+/// each call leaves them 0.
 inline constexpr int kSplitTokens = 32;
 constexpr size_t attention_counter_bytes(int n_heads) {
   return sizeof(uint32_t) * kSplitTokens * static_cast<size_t>(n_heads);
 }
 size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context);
 
-/// See Backend::attention. scores.sinks is device memory. longest: the largest number of keys up to a token
-/// of the step, including keys that a window hides; a host value. quantized: see above; only in steps of at
-/// most kSplitTokens tokens.
+/// See Backend::attention(). scores.sinks is in device memory. longest: the maximum number of keys up to a
+/// token of the step, including keys that a window hides. quantized: as for the operations on rows, but only
+/// in steps of at most kSplitTokens tokens.
 void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                const KvPlaces& places, const KvShape& shape, KvLayer layer, int longest, void* scratch,
                float* out, cudaStream_t stream, const QuantizedActivations& quantized = {});
 
 // ---- neurons ---------------------------------------------------------------------------------------------
 
-/// A set of neurons on the device, like NeuronSet on the host. A view of memory that Scratch takes from the
-/// arena at load; reused from layer to layer.
+/// A set of neurons on the device, like NeuronSet on the host. It is a view of memory that Scratch takes from
+/// the arena at load and that all layers reuse.
 struct DeviceNeuronSet {
   uint64_t* wanted = nullptr;    // [n_tokens, words], words = ceil(n_neurons / 64)
   uint64_t* any_bits = nullptr;  // [words] bits of the neurons that any token wants
-  DeviceList any;                // the same neurons, ascending, once list_wanted() has listed them
+  DeviceList any;                // list of the same neurons, filled by list_wanted()
   int n_tokens = 0;
   int64_t n_neurons = 0;
 
@@ -171,52 +177,55 @@ struct DeviceNeuronSet {
   }
 };
 
-/// In steps of at most this many tokens, one thread block also does small pieces of follow-up work, which
-/// saves a launch.
+/// In steps of at most this many tokens, small pieces of work are done by one thread block at the end of
+/// another kernel, which saves a launch.
 inline constexpr int kOneBlockTokens = 4;
 
-/// See Backend::select_neurons. Fills the set, except for its list.
+/// See Backend::select_neurons(). Fills all of the set but its list.
 void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
                     const DeviceNeuronSet& set, cudaStream_t stream);
 
-/// Fills set.any. The list is ascending because its order comes from counting, not from atomics.
+/// Fills the list set.any. It is ascending, because places in the list are found by counting bits, not by
+/// atomic additions.
 void list_wanted(const DeviceNeuronSet& set, cudaStream_t stream);
 
-/// Lists the numbers of the set bits among n_neurons bits, ascending; the first bit is neuron `first`.
+/// Lists the neurons whose bits are set among n_neurons bits, ascending. The first bit is that of neuron
+/// `first`.
 void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, cudaStream_t stream,
                int64_t first = 0);
 
-/// A set of neurons, split into those that are on the device and the others.
+/// A set of neurons, and its split into neurons that are on the device and the others.
 struct SplitSet {
   DeviceNeuronSet all;
   uint64_t* resident = nullptr;  // [words] bits of the neurons that have a device row
-  DeviceNeuronSet hot;           // output: the neurons that have a device row, with their list
-  uint64_t* cold = nullptr;      // output [n_tokens, words]: bits of the other neurons
-  /// Output [2, words]: bits of the neurons that any token wants, then bits of the cold neurons among them.
+  DeviceNeuronSet hot;           // output: wanted neurons that have a device row, with their list
+  uint64_t* cold = nullptr;      // output [n_tokens, words]: bits of the other wanted neurons
+  /// Output [2, words]: bits of the neurons that any token wants, then bits of those among them that are
+  /// cold.
   uint64_t* any = nullptr;
-  bool cold_on_host = false;  // cold and any are host memory that the device writes
+  bool cold_on_host = false;  // whether cold and any are in host memory, which the device writes
 };
 void split_set(const SplitSet& split, cudaStream_t stream);
 
-/// Changes of a layer's device rows, in host memory that the device reads. The first n entries of the list
-/// are valid.
+/// Changes of a layer's device rows, in host memory that the device reads. Only the first n entries of the
+/// list are valid.
 struct RowChanges {
   int32_t n = 0;
   RowChange list[RowPrefetcher::kMaxChanges];
 };
-/// Applies the changes to the bits of resident [words] and the numbers of device_row [n_neurons]. If a neuron
-/// changes several times, the last change counts.
+/// Applies the changes to resident [words], the bits of the neurons with a device row, and to device_row
+/// [n_neurons]. If a neuron changes several times, only the last change counts.
 void change_rows(const RowChanges* changes, uint64_t* resident, int32_t* device_row, cudaStream_t stream);
 
-/// Keeps the neurons of `in` whose act(gate) is not zero for a token that wants them. Writes their ids to out
-/// and their gates, by list index, to gates_out [n_tokens, out.max]. gates: [n_tokens, gates_stride], by
-/// index in `in`. scratch: keep_scratch_bytes(in.max).
+/// Finds the neurons of `in` whose act(gate) is not zero for at least one token that wants them. Lists them
+/// in `out`, and copies their gates to gates_out [n_tokens, out.max], by index in `out`. gates: [n_tokens,
+/// gates_stride], by index in `in`. scratch: keep_scratch_bytes(in.max) bytes.
 size_t keep_scratch_bytes(int64_t n_neurons);
 void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& in, const float* gates,
                  int64_t gates_stride, const DeviceList& out, float* gates_out, void* scratch,
                  cudaStream_t stream);
 
-/// Counts summed on the device, with the meaning of NeuronCounts.
+/// Counts that the device sums up. The members have the same meaning as in NeuronCounts.
 struct DeviceCounts {
   unsigned long long gate_rows, up_rows, down_rows, proposed, passed, active;
 
@@ -230,85 +239,88 @@ struct DeviceCounts {
   }
 };
 
-/// One call of the sparse FFN, or the part of it that computes one list.
+/// One call of the sparse FFN, or the part of a call that computes one list.
 struct GatedNeurons {
   FfnActivation activation;
   DeviceNeuronSet set;  // the neurons that the call began with
-  DeviceList passed;    // the listed neurons whose up rows were read
+  DeviceList passed;    // list of the neurons whose up rows were read
   /// [n_tokens, gates_stride], by neuron number if gates_by_number, else by index in `passed`. Neurons whose
-  /// gate is above the threshold count as passed, which is right only for the relus.
+  /// gate is above the threshold are counted as passed. This is correct only for ReLU activations.
   const float* gates = nullptr;
   int64_t gates_stride = 0;
   bool gates_by_number = false;
-  const float* ups = nullptr;  // [n_tokens, passed.max], by index in `passed`; null: there is no up
+  const float* ups = nullptr;  // [n_tokens, passed.max], by index in `passed`; null: the FFN has no up
 };
-/// values [n_tokens, passed.max], by index in `passed`: act(gate) * up (without up: act(gate)) for tokens
-/// that want the neuron, 0 for others. Adds what the call found to `counts` (null: nowhere).
+/// values [n_tokens, passed.max], by index in `passed`, = act(gate) * up for tokens that want the neuron, and
+/// 0 for other tokens. If ups is null, the value is act(gate). Adds the call's counts to `counts` unless it
+/// is null.
 void neuron_values(const GatedNeurons& neurons, float* values, DeviceCounts* counts, cudaStream_t stream);
 
-/// values [n_tokens, set.any.max], by list index: copied from by_number [n_tokens, n_neurons] for tokens that
-/// want the neuron, 0 for others. Adds what the call found to `counts`.
+/// values [n_tokens, set.any.max], by list index, = the values of by_number [n_tokens, n_neurons] for tokens
+/// that want the neuron, and 0 for other tokens. Adds the call's counts to `counts`.
 void listed_values(const DeviceNeuronSet& set, const float* by_number, float* values, DeviceCounts* counts,
                    cudaStream_t stream);
 
-/// Sets values [n_tokens, list.max], by list index, to 0 where the contribution, |value| * sizes[neuron], is
-/// below `least`. sizes: [set.n_neurons]. Adds the rest to `counts` (proposed, active and down rows), with
-/// the same counts as select_neurons() with these sizes and neuron_values() would give.
+/// Sets entries of values [n_tokens, list.max], by list index, to 0 if their contribution |value| *
+/// sizes[neuron] is below `least`. sizes: [set.n_neurons]. Adds the other entries to `counts` (proposed,
+/// active, down_rows). The counts equal those of select_neurons() with the same sizes, followed by
+/// neuron_values().
 void drop_below(const DeviceNeuronSet& set, const DeviceList& list, const float* sizes, float least,
                 float* values, DeviceCounts* counts, cudaStream_t stream);
 
-/// Where the active neurons of a call are noted, in host memory that the device writes.
+/// The host memory where the device notes the active neurons of a call.
 struct NeuronNotes {
   int32_t* ids = nullptr;     // [max]; null: they are not noted
   float* values = nullptr;    // [n_tokens, max], by index in ids
   uint32_t* n = nullptr;      // [1] neurons noted, 0 before the first
-  int64_t max = 0;            // the most neurons, over all lists of the call
-  uint32_t* state = nullptr;  // device memory: [2] thread blocks done (0 at first), neurons noted
+  int64_t max = 0;            // maximum number of neurons in all lists of the call
+  uint32_t* state = nullptr;  // device memory: [2] thread blocks done (initially 0), neurons noted
   bool first = true;          // whether this is the first list of the call
 };
-/// Appends a list and its values [n_tokens, list.max], by list index.
+/// Appends a list of neurons and their values [n_tokens, list.max], by list index.
 void note_neurons(const DeviceList& list, const float* values, int n_tokens, const NeuronNotes& to,
                   cudaStream_t stream);
 
-/// NeuronSums with device pointers. All sums must be 0 when a sum begins.
+/// Here NeuronSums holds device pointers. All sums must be 0 at the beginning of a layer.
 using hearth::NeuronSums;
 
-/// Adds the listed neurons' contributions to the sums. values [n_tokens, list.max] are by list index; zeros
-/// cost nothing. device_rows: the row of every listed neuron, by number (for codes: the index of its codes);
-/// null: its number.
+/// Adds the contributions of the listed neurons to the sums. values: [n_tokens, list.max], by list index. The
+/// rows of neurons whose values are all zero are not read. device_rows: by neuron number, the neuron's row in
+/// `down` (for coded columns, the index of its codes); null: it is the neuron's number.
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
               const NeuronSums& sums, cudaStream_t stream, const int32_t* device_rows = nullptr);
 
-/// The CPU's sums of the same layer, in host memory that the device reads. If *any is 0, they are read and
-/// not added. If `any` is null, there are none.
+/// The CPU's sums for the same layer, in host memory that the device reads. If *any is 0, the sums are
+/// ignored. If `any` is null, there are no sums.
 struct CpuSums {
   NeuronSums sums;
   const int32_t* any = nullptr;
 };
-/// Ends a sum: out [n_tokens, n_cols] += float(sums + of_cpu) * 2^-36 (+ bias), or NaN where one of the two
-/// is poisoned. Sets sums and poison to 0. poison is 0 or 1 before.
+/// Ends the sums of a layer: out [n_tokens, n_cols] += float(sums + of_cpu) * 2^-36, then += bias [n_cols] if
+/// it is not null. Tokens that are poisoned in `sums` or of_cpu get NaNs. Resets sums and poison to 0.
+/// REQUIRES: poison is 0 or 1.
 void end_sums(const NeuronSums& sums, const CpuSums& of_cpu, const float* bias, int n_tokens, int64_t n_cols,
               float* out, cudaStream_t stream);
 
-/// Arrays that are written to host memory together, and a number in host memory that tells the host when all
-/// of them have arrived.
+/// Arrays that are written to host memory together, and a number in host memory that changes after all of
+/// them have arrived.
 struct HandOver {
   struct Part {
-    const void* from = nullptr;  // device memory; `from` and `to` are 16-byte aligned
+    const void* from = nullptr;  // in device memory; `from` and `to` are 16-byte aligned
     void* to = nullptr;          // host memory that the device writes
     int64_t n_words = 0;         // of 4 bytes
   };
   static constexpr int kMaxParts = 4;
   Part parts[kMaxParts];
   static constexpr size_t kStateWords = 2;
-  uint32_t* state = nullptr;   // device memory, 0 at first: [2] thread blocks done, hand-overs done
-  uint32_t* number = nullptr;  // host memory: hand-overs done, stored after all words of the hand-over
+  uint32_t* state = nullptr;   // device memory, initially 0: [2] thread blocks done, hand-overs done
+  uint32_t* number = nullptr;  // host memory: number of hand-overs done, stored after all arrays
 };
 void hand_over(const HandOver& what, cudaStream_t stream);
 
-/// The stages between a layer's set of neurons and the CPU's share: applies `changes` (null: none) to
-/// split.resident and device_row, splits the set, and hands over `rest`. split.cold and split.any are host
-/// memory and are valid once the hand-over's number has arrived. For few tokens this is one kernel.
+/// Prepares the CPU's share of a layer: applies `changes` to split.resident and device_row unless `changes`
+/// is null, splits the set, and hands over `rest`. split.cold and split.any must be in host memory; they are
+/// valid when the number of the hand-over has arrived. For few tokens, all of this is one kernel.
 void part_and_hand_over(const SplitSet& split, const RowChanges* changes, int32_t* device_row,
                         const HandOver& rest, cudaStream_t stream);
 

@@ -1,10 +1,10 @@
-// A simulated device, which takes time but computes nothing. It measures the engine's schedule on GPUs that
-// are not at hand.
+// A simulated device: its work takes virtual time but computes nothing. With it, the engine's schedule can be
+// measured for GPUs that are not available.
 //
-// Only programs built with the emulated device (tests/support/cudaemu) can simulate; `hearth-profiler bench
-// --simulate` starts such a program. Memory is reserved but not filled. Kernels take the time that follows
-// from their declarations (kernels/cuda/ops/kernel_work.h), copies the time for their bytes; streams and
-// events order them. All time is that of kernels/base/virtual_time.h.
+// Only programs that are built with the emulated device (tests/support/cudaemu) can simulate;
+// `hearth-profiler bench --simulate` starts such a program. Memory is reserved but not filled. The time of a
+// kernel follows from its declaration (kernels/cuda/ops/kernel_work.h), and the time of a copy from its
+// bytes. Streams and events order them. All times are virtual (kernels/base/virtual_time.h).
 //
 // Contains no CUDA headers, so that the profiler can include it.
 #pragma once
@@ -29,49 +29,50 @@ struct SimulatedSpeeds {
   size_t vram_bytes = 0;
   double vram_bytes_per_s = 0, to_device_bytes_per_s = 0, from_device_bytes_per_s = 0;
   KernelSpeeds kernels;  // by class
-  double launch_s = 0;   // from the end of a kernel to the start of the next: a gap in a trace
+  double launch_s = 0;   // from the end of a kernel to the start of the next, a gap in a trace
   double copy_s = 0;     // from the end of the preceding work to the start of a copy
-  double gather_share =
-      1;  // the part of to_device_bytes_per_s that kernels reach when they read host rows one by one
-  double first_kernel_s = 0;  // from a launch into an idle stream until the kernel's start_s begins
-  double launch_call_s = 0;   // host time of a call that launches a kernel or enqueues something small
+  // The fraction of to_device_bytes_per_s that kernels reach when they read host rows one by one.
+  double gather_share = 1;
+  double first_kernel_s = 0;  // from a launch on an idle stream until the kernel's start_s begins
+  double launch_call_s = 0;   // host time of a call that launches a kernel or enqueues a small operation
   double graph_call_s = 0;    // host time of a call that launches a graph
-  double wait_call_s = 0;     // from the end of the awaited work to the return of the waiting call
-  double visible_s = 0;       // from a device's store until the host, which polls the word, sees it
+  double wait_call_s = 0;     // from the end of the work until the call that waits for it returns
+  double visible_s = 0;       // from a store by the device until a host that polls the word sees it
 };
 
 /// The device's activity since reset_simulated().
 struct SimulatedUse {
-  double kernels_s = 0, to_device_s = 0,
-         from_device_s = 0;  // seconds busy; copies include reads of kernels over PCIe
-  double bytes = 0;          // bytes of device memory that kernels read and wrote
+  // Seconds busy. Reads of kernels over PCIe count as copies.
+  double kernels_s = 0, to_device_s = 0, from_device_s = 0;
+  double bytes = 0;  // bytes of device memory that kernels read and wrote
   double to_device_bytes = 0;
-  double to_device_until = 0;  // virtual time until which the link to the device is busy
+  double to_device_until = 0;  // the virtual time until which the link to the device is busy
   int64_t n_kernels = 0, n_copies = 0, n_graphs = 0;
   std::array<int64_t, kKernelClasses> n_of_class = {};  // kernels
-  /// How often the thread that began the simulation waited for all of the device's work, and how often for a
-  /// number that a kernel stores.
+  /// How often the thread that began the simulation waited for all work of the device, and how often it
+  /// waited for a number that a kernel stores.
   int64_t n_waits = 0, n_hand_overs = 0;
 };
 
-/// Begins to simulate a device with these speeds. Returns false if this program cannot. Call it once, before
-/// any other call of the device. trace: gets the device's spans; null: none.
+/// Begins to simulate a device with these speeds. Returns false if this program cannot simulate. Call it
+/// once, before any other use of the device. trace: gets the device's spans; null: no spans are recorded.
 bool simulate_device(const SimulatedSpeeds& speeds, Trace* trace);
-/// Whether this program can simulate a device, and whether it does.
+/// can_simulate(): whether this program can simulate a device. device_is_simulated(): whether it does.
 bool can_simulate();
 bool device_is_simulated();
 SimulatedUse simulated_use();
-/// How long the kernels launched so far run between these times. REQUIRES: `begin` does not decrease from
-/// call to call, unless reset_simulated() was called in between.
+/// The total time between `begin` and `end` in which kernels launched so far run. REQUIRES: `begin` does not
+/// decrease from call to call, unless reset_simulated() was called in between.
 double simulated_kernels_between(double begin, double end);
-/// Resets the counts and begins to trace, so that no trace contains the loading of a model.
+/// Resets the counts and begins the trace. Call it after a model was loaded, so that the trace does not
+/// contain the loading.
 void reset_simulated();
 
-/// If the device is simulated, waits until the host sees the device's latest store to this word.
+/// If the device is simulated, waits until the device's latest store to this word is visible to the host.
 void wait_simulated(const uint32_t& word);
 
-/// A product for a simulated device: `out` [n_tokens, out_stride] gets the products with the weight rows
-/// `ids` [n_ids], by list index, or with all rows.
+/// A product on a simulated device: out [n_tokens, out_stride] = the products with the weight rows ids
+/// [n_ids], by list index, or with all rows.
 struct SimulatedProduct {
   Matrix weight;
   const int32_t* ids = nullptr;  // null: all rows
@@ -80,11 +81,11 @@ struct SimulatedProduct {
   float* out = nullptr;
   int64_t out_stride = 0;
 };
-/// Computes products in the device's place: it may write planted values to `out`, which decide which neurons
-/// are active. Empty: products are not computed.
+/// A function that computes products instead of the device. It may write chosen values to `out`, which
+/// determine which neurons are active. An empty function means that products are not computed.
 using SimulateProduct = std::function<void(const SimulatedProduct&)>;
 void set_simulated_products(const SimulateProduct& simulate);
-/// Calls the function that was set, if any.
+/// Calls the function that set_simulated_products() set, unless it is empty.
 void simulate_product(const SimulatedProduct& product);
 
 }  // namespace hearth::cuda
