@@ -1,5 +1,5 @@
-// The activation functions of FFNs on the device, bit for bit as on the CPU: they follow gated_activation()
-// of kernels/cpu/lanes/rows_inl.h operation by operation.
+// The activation functions of FFNs on the device. They have the same bits as on the CPU, because they follow
+// gated_activation() in kernels/cpu/lanes/rows_inl.h operation by operation.
 #pragma once
 
 #include "kernels/backend.h"
@@ -7,7 +7,8 @@
 
 namespace hearth::cuda {
 
-/// The larger operand; the second one if either is NaN, as on x86, which the CPU's kernels rely on.
+/// Returns the larger operand, or the second one if either is NaN. The CPU's kernels rely on the same rule of
+/// x86.
 __device__ __forceinline__ float max_or_second(float a, float b) { return a > b ? a : b; }
 __device__ __forceinline__ float min_or_second(float a, float b) { return a < b ? a : b; }
 
@@ -30,7 +31,8 @@ __device__ __forceinline__ float gelu_erf(float x) {
   return __fsub_rn(max_or_second(0.0f, x), tail);
 }
 
-/// act(x). `at_least`: the smallest value that FATReLU keeps, from least_kept(); other activations ignore it.
+/// Returns act(x). `at_least`: the smallest value that FATReLU keeps, from least_kept(). Other activations
+/// ignore it.
 template <Activation kKind>
 __device__ __forceinline__ float activated(float x, float at_least) {
   if constexpr (kKind == Activation::kSilu) {
@@ -51,12 +53,12 @@ __device__ __forceinline__ float activated(float x, float at_least) {
     const float g = min_or_second(7.0f, x);
     return __fdiv_rn(g, __fadd_rn(1.0f, exponential(__fmul_rn(-1.702f, g))));
   } else {
-    return max_or_second(0.0f, x);  // dReLU: called for the gate and for up
+    return max_or_second(0.0f, x);  // dReLU: gated() calls this for the gate and for up
   }
 }
 
-/// act(gate) * up; for dReLU the product of both relus; for gpt-oss act(gate) * (clamped up + 1); act(gate)
-/// if there is no up.
+/// Returns act(gate) * up. For dReLU it is relu(gate) * relu(up), and for gpt-oss act(gate) * (clamped up +
+/// 1). Without an up it is act(gate).
 template <Activation kKind>
 __device__ __forceinline__ float gated(float gate, const float* up, float at_least) {
   const float value = activated<kKind>(gate, at_least);
@@ -68,13 +70,13 @@ __device__ __forceinline__ float gated(float gate, const float* up, float at_lea
   return __fmul_rn(value, *up);
 }
 
-/// The smallest value that FATReLU keeps: the next float above its threshold; 0 without a threshold. Host
-/// code.
+/// Returns the smallest value that FATReLU keeps, which is the next float above its threshold, or 0 if there
+/// is no threshold. Host code.
 inline float least_kept(FfnActivation act) {
   return act.threshold > 0.0f ? __builtin_nextafterf(act.threshold, __builtin_inff()) : 0.0f;
 }
 
-/// Calls visit.template operator()<kind>() with the activation's kind. Host code.
+/// Calls visit.template operator()<kKind>(), where kKind is the activation's kind. Host code.
 template <class Visitor>
 void visit_activation(Activation kind, Visitor&& visit) {
   switch (kind) {

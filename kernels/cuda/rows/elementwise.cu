@@ -45,7 +45,7 @@ void add_from_host(const float* x, int64_t n, float* out, cudaStream_t stream) {
   add(x, true, n, out, stream);
 }
 
-// out = x, 0, out * factor, cap * tanh(out / cap)
+// Kernels for out = x, out = 0, out = out * factor, and out = cap * tanh(out / cap).
 namespace {
 
 template <class Value>
@@ -97,7 +97,7 @@ void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream) {
   fill(SoftCapped{cap}, n, out, "capping logits", stream);
 }
 
-// out = act(gate) * up: the operation between an FFN's matrices.
+// out = act(gate) * up, the operation between the matrices of an FFN.
 namespace {
 
 template <Activation kKind>

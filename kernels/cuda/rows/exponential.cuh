@@ -1,22 +1,22 @@
-// e^x, sigmoids and soft caps with the bits that kernels/cpu/lanes/rows_inl.h gives them, for the kernels of
-// attention and rows.
+// e^x, the sigmoid and the soft cap, with the same bits as in kernels/cpu/lanes/rows_inl.h. Kernels of
+// attention, experts and rows use them.
 //
-// Some 20 operations, each rounded as on the CPU; expf() would be about as fast but differ in the last bit.
-// Only the bits of NaNs may differ: the device has one NaN, x86 has many.
+// e^x takes some 20 operations, each rounded as on the CPU. expf() would be about as fast, but its last bit
+// differs. Only the bits of NaNs may differ from the CPU's, because the device has one NaN and x86 has many.
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {
 
-/// e^x. The result is exactly 0 below -87.33, stays at the finite e^88.37 above 88.37, and is exactly 1 at 0.
-/// A NaN stays a NaN.
+/// Returns e^x. The result is exactly 0 if x < -87.33, exactly 1 if x is 0, and the finite e^88.37 if x >
+/// 88.37. A NaN stays a NaN.
 __device__ inline float exponential(float x) {
   constexpr float kLow = -87.33f;
-  // If x is NaN, the comparisons fail and x stays.
+  // If x is NaN, the comparisons are false and x is kept.
   const float above = kLow > x ? kLow : x;
   const float clamped = above > 88.37f ? 88.37f : above;
-  // Adding 1.5 * 2^23 leaves no fraction bits, ties to even, and the whole number in the lowest bits.
+  // Adding 1.5 * 2^23 rounds to a whole number, with ties to even, and puts this number into the lowest bits.
   constexpr float kShift = 0x1.8p23f;
   const float shifted = __fadd_rn(__fmul_rn(clamped, 1.44269504f), kShift);
   const float n = __fsub_rn(shifted, kShift);
@@ -33,12 +33,12 @@ __device__ inline float exponential(float x) {
   return x < kLow ? 0.0f : __fmul_rn(p, power);
 }
 
-/// 1 / (1 + e^-x), with the bits of sigmoid() in kernels/cpu/lanes/rows_inl.h.
+/// Returns 1 / (1 + e^-x), with the bits of sigmoid() in kernels/cpu/lanes/rows_inl.h.
 __device__ inline float sigmoid(float x) {
   return __fdiv_rn(1.0f, __fadd_rn(1.0f, exponential(__fsub_rn(0.0f, x))));
 }
 
-/// cap * tanh(score / cap), with the bits of soft_capped() in kernels/cpu/lanes/rows_inl.h.
+/// Returns cap * tanh(score / cap), with the bits of soft_capped() in kernels/cpu/lanes/rows_inl.h.
 __device__ inline float capped(float score, float cap) {
   const float x = __fmul_rn(score, __fdiv_rn(1.0f, cap));
   const float power = exponential(__fadd_rn(x, x));

@@ -1,4 +1,4 @@
-// out row i = x row rows[i]: gathers the tokens of a step whose logits are needed.
+// Row i of `out` = row rows[i] of `x`. This gathers the tokens of a step whose logits are needed.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -8,7 +8,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Thread blocks: [pieces of a row, rows]; thread blocks take rows beyond the grid's limit in turn.
+// The grid is [pieces of a row, rows]. If there are more rows than a grid dimension allows, thread blocks
+// process further rows in turn.
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(const float* x, int64_t n_cols, const int32_t* rows, int64_t n, float* out) {
   const int64_t column = int64_t{blockIdx.x} * kThreads + threadIdx.x;

@@ -1,5 +1,6 @@
-// Norms of rows; successive rows use successive rows of weights. A thread block computes a row. Memory-bound
-// (8 bytes per element, and the weights), or latency-bound for the single row of a decode token.
+// Norms of rows. Row r uses row r % n_weights of the weights. A thread block computes a row. The kernels are
+// memory-bound (8 bytes per element, plus the weights), but latency-bound for the single row of a decode
+// token.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/rows/quantize_rows.cuh"
 #include "kernels/cuda/rows/reduce.cuh"
@@ -47,7 +48,7 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, in
         "normalizing by the root mean square");
 }
 
-// out = (x - mean) / sqrt(variance + eps) * weight + bias. Two passes, as on the CPU.
+// out = (x - mean) / sqrt(variance + eps) * weight + bias, in two passes as on the CPU.
 namespace {
 
 __global__ void __launch_bounds__(512)
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(512)
   const float total =
       row_sum(x, n, piece, false, shared, [](float sum, float v) { return __fadd_rn(sum, v); });
   const float mean = __fdiv_rn(total, __ll2float_rn(n));
-  __syncthreads();  // wait until all threads have read the total
+  __syncthreads();  // all threads must have read the total
   const float squares = row_sum(x, n, piece, true, shared, [mean](float sum, float v) {
     const float apart = __fsub_rn(v, mean);
     return __fmaf_rn(apart, apart, sum);

@@ -1,7 +1,8 @@
-// Quantizes activations to 16-bit integers, two bytes each, with one scale per span of 32 columns, for
-// products with quantized weights (matmul.cu). Arithmetic and bounds: kernels/cpu/isa/activation_row.h.
+// Quantizes activations to 16-bit integers, stored as two byte planes, with one scale per span of 32 columns.
+// Products with quantized weights (matmul.cu) need them. kernels/cpu/isa/activation_row.h defines the
+// arithmetic and the bounds.
 //
-// 16-byte loads, 4-byte stores. 6.4 bytes per element.
+// Loads take 16 bytes and stores 4. The kernel moves 6.4 bytes per element.
 #include "kernels/cuda/rows/quantize_rows.cuh"
 
 #include "kernels/cuda/runtime/cuda_error.h"
@@ -12,7 +13,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr size_t kAlignment = 256;
 
-// n_spans: the spans of all tokens, which are contiguous in every array.
+// n_spans: the number of spans of all tokens. They are contiguous in every array.
 __global__ void __launch_bounds__(kThreads)
     quantize_kernel(const float4* x, int64_t n_spans, QuantizedActivations out) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -20,12 +21,12 @@ __global__ void __launch_bounds__(kThreads)
   quantize_four(inside ? x[i] : float4{}, inside, i, out);
 }
 
-// Token t of head h becomes row h * n_tokens + t.
+// The row of token t and head h becomes row h * n_tokens + t.
 __global__ void __launch_bounds__(kThreads)
     quantize_heads_kernel(HeadInputs heads, int n_tokens, int64_t n_cols, QuantizedActivations out) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  // Divisions of 32-bit numbers take few instructions; they count groups of four, so 32 bits suffice for 2^34
-  // numbers.
+  // Use 32-bit numbers, because their divisions take few instructions. They count groups of four floats, so
+  // they suffice for 2^34 floats.
   const auto four = static_cast<unsigned>(i), row_fours = static_cast<unsigned>(n_cols / 4);
   const unsigned row = four / row_fours, head = row / static_cast<unsigned>(n_tokens);
   const unsigned token = row - head * static_cast<unsigned>(n_tokens);
@@ -56,7 +57,7 @@ QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols) {
 
 namespace {
 
-/// Each 4-byte activation becomes two bytes; each span also gets a scale and two sums.
+/// The declared work: each 4-byte activation becomes two bytes, and each span also gets a scale and two sums.
 KernelWork work_of(int64_t n_spans) {
   return {.bytes = static_cast<double>(n_spans) * (6 * kActivationSpan + 12)};
 }

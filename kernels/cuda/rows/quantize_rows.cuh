@@ -1,5 +1,5 @@
-// Quantizes a span of 32 activations to 16-bit integers: device code for kernels that quantize. Bounds:
-// kernels/cpu/isa/activation_row.h.
+// Device code that quantizes a span of 32 activations to 16-bit integers. kernels/cpu/isa/activation_row.h
+// describes the bounds.
 #pragma once
 
 #include "kernels/cpu/isa/activation_row.h"
@@ -8,15 +8,15 @@
 
 namespace hearth::cuda {
 
-/// The factors with which a span is quantized; they follow from its largest magnitude.
+/// The factors with which a span is quantized. They follow from the span's largest magnitude.
 struct SpanScale {
   bool zero;      // all of its quants are 0
-  float inverse;  // a quant is the value times this, rounded
-  float scale;    // the value is about the quant times this
+  float inverse;  // quant = value * inverse, rounded
+  float scale;    // value = quant * scale, approximately
 };
 
-/// The bits of a float without the sign. They order like magnitudes, with NaN above infinity above all
-/// numbers.
+/// Returns the bits of a float without the sign. They have the same order as the magnitudes; infinity is
+/// above all numbers, and NaN above infinity.
 __device__ __forceinline__ int magnitude_bits(float value) { return __float_as_int(value) & 0x7fffffff; }
 
 /// largest: the largest magnitude_bits() of the span.
@@ -30,12 +30,13 @@ __device__ __forceinline__ SpanScale span_scale(int largest) {
 __device__ __forceinline__ int quant_of(float value, float inverse) {
   return __float2int_rn(__fmul_rn(value, inverse));
 }
-/// q = 256 * high + low, as bytes.
+/// The two bytes of q, where q = 256 * high + low.
 __device__ __forceinline__ unsigned high_byte(int q) { return static_cast<unsigned>((q + 128) >> 8) & 0xffu; }
 __device__ __forceinline__ unsigned low_byte(int q) { return static_cast<unsigned>(q) & 0xffu; }
 
-/// Quantizes element i of `out`; a warp handles a span, one element per lane. Kernels that have just computed
-/// the value call it. REQUIRES: all lanes take part, and lane 0 has a multiple of 32.
+/// Quantizes `value` to element i of `out`. A warp handles a span, one element per lane. Kernels call this
+/// for a value that they have just computed. REQUIRES: all lanes of the warp take part, and i is a multiple
+/// of 32 in lane 0.
 __device__ __forceinline__ void quantize_own(float value, int64_t i, const QuantizedActivations& out) {
   int largest = magnitude_bits(value);
   GPU_UNROLL
@@ -57,9 +58,9 @@ inline constexpr int kSpanLanes = 8;
 /// Loads four floats with a float's alignment.
 __device__ __forceinline__ float4 load_four(const float* p) { return {p[0], p[1], p[2], p[3]}; }
 
-/// Quantizes columns 4i to 4i + 3 of `out`; kSpanLanes adjacent lanes handle a span. REQUIRES: all lanes of
-/// the warp take part, and `inside` is equal for the lanes of a span; lanes that are not inside write
-/// nothing.
+/// Quantizes `v` to elements 4i to 4i + 3 of `out`. kSpanLanes adjacent lanes handle a span. Lanes whose
+/// `inside` is false write nothing. REQUIRES: all lanes of the warp take part, and `inside` is the same for
+/// all lanes of a span.
 __device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
                                               const QuantizedActivations& out) {
   int largest =
@@ -88,7 +89,7 @@ __device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
   if (i % kSpanLanes == 0) out.scale[i / kSpanLanes] = span.scale;
 }
 
-/// How many bytes quantizing n activations writes; the activations are already in registers.
+/// The number of bytes that are written to quantize n activations. The activations are already in registers.
 inline double quantized_written(int64_t n) { return (2.0 + 12.0 / kActivationSpan) * static_cast<double>(n); }
 
 }  // namespace hearth::cuda

@@ -1,9 +1,10 @@
-// Sums over a row of floats in the order of the CPU's lanes: see row_sum() of kernels/cpu/lanes/rows_inl.h.
+// Adds up a row of floats in the order of the CPU's lanes: see row_sum() in kernels/cpu/lanes/rows_inl.h.
 //
-// The CPU adds in 64 chains, four vectors of 16 lanes: element i belongs to chain i % 64, but elements of the
-// last, partial run of 64 belong to chain i % 16. Then the vectors are added pairwise and the 16 lanes folded
-// in halves. Here 64 threads of a thread block have one chain each, and all of its threads first copy the row
-// to shared memory: a chain's own loads would wait for memory one after the other.
+// The CPU adds in 64 chains, which are four vectors of 16 lanes. Element i belongs to chain i % 64, but
+// elements of the last, partial run of 64 belong to chain i % 16. Then the CPU adds the vectors pairwise, and
+// the 16 lanes in halves. Here, 64 threads of a thread block compute one chain each. First, all threads of
+// the thread block copy the row to shared memory, because the loads of a single chain would wait for memory
+// one after the other.
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"
@@ -12,8 +13,8 @@ namespace hearth::cuda {
 
 inline constexpr int kRowChains = 64;
 inline constexpr int kChainLanes = 16;
-/// Floats of a row in shared memory at a time, 32 KB: the whole row except for very wide models. A multiple
-/// of 64.
+/// The number of floats of a row that are in shared memory at a time, which take 32 KB. Only very wide models
+/// have longer rows. A multiple of 64.
 inline constexpr int kRowPiece = 8192;
 
 /// Shared memory of row_sum().
@@ -22,7 +23,8 @@ struct RowSumShared {
   float total;
 };
 
-/// The threads of a thread block that sums a row: four elements each, but at least one thread per chain.
+/// Returns the number of threads of a thread block that adds up a row of n floats: one per four floats, at
+/// least one per chain, and at most 512.
 inline int row_threads(int64_t n) {
   const int64_t quarter = (n / 4 + 31) / 32 * 32;
   return static_cast<int>(quarter < kRowChains ? kRowChains : quarter > 512 ? 512 : quarter);
@@ -33,8 +35,9 @@ inline size_t row_piece_bytes(int64_t n) {
   return static_cast<size_t>(n < kRowPiece ? n : kRowPiece) * sizeof(float);
 }
 
-/// Adds one chain's elements of [begin, end), a piece of a row of n: sum = term(sum, value), ascending.
-/// piece: the value of element i is piece[i - begin]. begin: a multiple of 64.
+/// Adds the elements of a chain that are in [begin, end), a piece of a row of n elements: sum = term(sum,
+/// value) for each, ascending. Returns the sum. Element i is piece[i - begin]. REQUIRES: begin is a multiple
+/// of 64.
 template <class Term>
 __device__ __forceinline__ float add_to_chain(const float* piece, int chain, int64_t begin, int64_t end,
                                               int64_t n, float sum, Term&& term) {
@@ -46,7 +49,7 @@ __device__ __forceinline__ float add_to_chain(const float* piece, int chain, int
   return sum;
 }
 
-/// The sum of all chains, for a whole warp.
+/// Returns the sum of all chains in every lane. All lanes of a warp must call this.
 __device__ __forceinline__ float fold_chains(const float* chains, int lane) {
   const int c = lane % kChainLanes;
   float sum = __fadd_rn(__fadd_rn(chains[c], chains[16 + c]), __fadd_rn(chains[32 + c], chains[48 + c]));
@@ -57,8 +60,9 @@ __device__ __forceinline__ float fold_chains(const float* chains, int lane) {
   return sum;
 }
 
-/// The sum over the row x [n] of term(sum so far, value), for all threads of the thread block. Leaves the row
-/// in `piece` if it fits (n <= kRowPiece); `there`: an earlier sum has already put it there.
+/// Adds up the row x [n] with sum = term(sum, value), and returns the result in all threads of the thread
+/// block. If the row fits (n <= kRowPiece), it is afterward in `piece`. there: whether an earlier call has
+/// already put the row there.
 template <class Term>
 __device__ float row_sum(const float* x, int64_t n, float* piece, bool there, RowSumShared& shared,
                          Term&& term) {
