@@ -1,7 +1,8 @@
-// One large allocation of device memory that all others are cut from. The memory that a plan promised is
-// taken from the device at once; later allocations never take more.
+// One large allocation of device memory, from which all others are taken. The memory in the plan is allocated
+// on the device at once, and later allocations never need more.
 //
-// Allocations follow each other from the start and are freed all together. Load only; one thread.
+// Allocations follow each other from the start of the arena, and are all freed together. Used only at load,
+// by one thread.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,13 +20,13 @@ namespace hearth::cuda {
 
 class Arena {
  public:
-  /// An arena that only counts: its addresses must not be used.
+  /// Creates an arena that only counts bytes. The addresses that it returns must not be used.
   Arena() = default;
   /// Allocates `bytes` on the device. Throws std::bad_alloc if there is not enough memory.
   explicit Arena(size_t bytes) : memory_(bytes) {}
 
-  /// n elements of T, kPieceBytes-aligned, with undefined contents; n may be 0. Throws std::length_error if
-  /// the arena has less left: then the plan that sized it was wrong.
+  /// Returns n elements of T, aligned to kPieceBytes, with undefined contents. n may be 0. Throws
+  /// std::length_error if the arena does not have enough memory left, which means that the plan is wrong.
   template <class T>
   T* take(size_t n) {
     const size_t begin = used_, bytes = piece_bytes(n * sizeof(T));

@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime as exceptions whose text is a sentence.
+// Errors of the CUDA runtime as exceptions. Their text is a sentence.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +8,7 @@
 
 namespace hearth::cuda {
 
-/// A call of the CUDA runtime failed. Most leave the device unusable for this process.
+/// A call of the CUDA runtime failed. After most errors, this process cannot use the device anymore.
 class CudaError : public std::runtime_error {
  public:
   CudaError(cudaError_t code, const std::string& doing)
@@ -21,7 +21,8 @@ class CudaError : public std::runtime_error {
   cudaError_t code_;
 };
 
-/// Throws CudaError unless `code` is success. `doing`: a participle, "copying weights to the device".
+/// Throws CudaError unless `code` is cudaSuccess. `doing` is a participle phrase such as "copying weights to
+/// the device".
 inline void check(cudaError_t code, const char* doing) {
   if (code != cudaSuccess) throw CudaError(code, doing);
 }

@@ -14,12 +14,12 @@
 namespace hearth::cuda {
 namespace {
 
-// The oldest GPUs (Turing) with int8 dot products in tensor cores that a CUDA 13 driver supports.
+// Turing, the oldest GPUs that multiply int8 on tensor cores and that CUDA 13 drivers support.
 constexpr Version kOldest = {7, 5};
 
 Version version_of(int number) { return {number / 1000, number % 1000 / 10}; }
 
-/// The reason why no devices could be counted.
+/// Returns the reason why cudaGetDeviceCount() failed.
 std::string reason_of(cudaError_t code, const Device& found) {
   if (found.driver == Version{}) return "no NVIDIA driver";
   if (code == cudaErrorInsufficientDriver) {
@@ -29,7 +29,7 @@ std::string reason_of(cudaError_t code, const Device& found) {
   return std::string("the NVIDIA driver does not answer: ") + cudaGetErrorString(code);
 }
 
-/// Whether the error says that this program has no code that the device and its driver can run.
+/// Whether the error means that this program has no code that the device and its driver can run.
 bool means_no_code(cudaError_t code) {
   switch (code) {
     case cudaErrorNoKernelImageForDevice:
@@ -45,8 +45,8 @@ bool means_no_code(cudaError_t code) {
   }
 }
 
-/// Runs the trial kernel. Returns why the program's kernels cannot run on the device, or an empty string if
-/// they can. Throws CudaError, std::bad_alloc.
+/// Runs the trial kernel. Returns an empty string if the program's kernels can run on the device, else the
+/// reason why they cannot. Throws CudaError, std::bad_alloc.
 std::string try_kernel(const Device& found) {
   const Stream stream;
   const PinnedArray<TrialNumbers> numbers(1);
@@ -54,7 +54,7 @@ std::string try_kernel(const Device& found) {
   cudaError_t code = launch_trial(numbers.data(), stream);
   if (code == cudaSuccess) code = cudaStreamSynchronize(stream);
   if (means_no_code(code)) {
-    cudaGetLastError();  // clear the error, because it is reported here
+    cudaGetLastError();  // clear the error, because the return value reports it
     return no_code_for(found, HEARTH_CUDA_IMAGES, cudaGetErrorString(code));
   }
   check(code, "running a trial kernel");
@@ -92,7 +92,7 @@ std::variant<Device, std::string> probe() try {
   found.runtime = version_of(runtime);
   const cudaError_t counted = cudaGetDeviceCount(&n_devices);
   if (counted != cudaSuccess) {
-    cudaGetLastError();  // clear the error, because it is reported here
+    cudaGetLastError();  // clear the error, because the return value reports it
     return reason_of(counted, found);
   }
   cudaDeviceProp properties = {};

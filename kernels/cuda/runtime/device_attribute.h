@@ -1,4 +1,4 @@
-// Numbers that describe the GPU, asked of the CUDA runtime one at a time.
+// Queries the CUDA runtime for a single number that describes the GPU.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,8 +7,8 @@
 
 namespace hearth::cuda {
 
-/// The value of an attribute of the GPU that Hearth runs on (device 0). Cheap: the runtime has the values.
-/// Any thread. Throws CudaError.
+/// Returns the value of an attribute of device 0, the GPU that Hearth uses. The call is cheap, because the
+/// runtime stores these values. May be called from any thread. Throws CudaError.
 inline int device_attribute(cudaDeviceAttr attribute) {
   int value = 0;
   check(cudaDeviceGetAttribute(&value, attribute, 0), "asking for a property of the GPU");

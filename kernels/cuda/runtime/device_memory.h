@@ -1,4 +1,4 @@
-// Ownership of device memory, pinned host memory, streams and events.
+// Classes that own device memory, pinned host memory, streams and events.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,16 +11,17 @@
 
 namespace hearth::cuda {
 
-/// Throws std::bad_alloc where memory is short, CudaError for anything else.
+/// Throws std::bad_alloc if `code` means that there is too little memory, and CudaError for any other error.
 inline void check_allocation(cudaError_t code, const char* doing) {
   if (code == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // clear the error: the device works, and the next check must not find it
+    // Clear the error. The device still works, and the next check must not find the error.
+    cudaGetLastError();
     throw std::bad_alloc();
   }
   check(code, doing);
 }
 
-/// n elements of T, by cudaMalloc; their bytes are undefined.
+/// Owns n elements of T in device memory from cudaMalloc(). Their initial contents are undefined.
 template <class T>
 class DeviceArray {
  public:
@@ -51,8 +52,8 @@ class DeviceArray {
   size_t n_ = 0;
 };
 
-/// n elements of T in page-locked host memory, which the device can copy from and to while both work, and
-/// which kernels read and write at the same address.
+/// Owns n elements of T in page-locked host memory. The device can copy from and to this memory while both
+/// work. Kernels can read and write it at the host's address.
 template <class T>
 class PinnedArray {
  public:
@@ -84,8 +85,8 @@ class PinnedArray {
   size_t n_ = 0;
 };
 
-/// Owns a stream, which does not wait for the default stream.
-/// `first`: its waiting kernels begin before those of other streams.
+/// Owns a stream that does not synchronize with the default stream. `first`: waiting kernels of this stream
+/// begin before those of other streams.
 class Stream {
  public:
   explicit Stream(bool first = false) {

@@ -1,4 +1,5 @@
-// Facts and texts about a GPU that do not need CUDA: its PCIe link, and messages. Used with and without CUDA.
+// The parts of device.h that do not need CUDA: the PCIe link and messages. Builds with and without CUDA use
+// this.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -12,7 +13,7 @@
 namespace hearth::cuda {
 
 std::optional<PcieLink> read_pcie_link(const std::string& devices_folder, const std::string& bus_id) {
-  constexpr std::array<double, 6> kSpeeds = {2.5, 5, 8, 16, 32, 64};  // GT/s per lane of generations 1 to 6
+  constexpr std::array<double, 6> kSpeeds = {2.5, 5, 8, 16, 32, 64};  // GT/s per lane for generations 1 to 6
   std::string folder = devices_folder + "/" + bus_id;
   std::transform(folder.end() - static_cast<std::ptrdiff_t>(bus_id.size()), folder.end(),
                  folder.end() - static_cast<std::ptrdiff_t>(bus_id.size()),
@@ -28,7 +29,7 @@ std::optional<PcieLink> read_pcie_link(const std::string& devices_folder, const 
 
 namespace {
 
-/// Joins items as in "8.0, 8.9 and 9.0"; returns "none" if there are none.
+/// Joins items to a text such as "8.0, 8.9 and 9.0". Returns "none" if there are no items.
 std::string list_text(const std::vector<std::string>& items) {
   if (items.empty()) return "none";
   std::string text = items.front();
@@ -36,7 +37,7 @@ std::string list_text(const std::vector<std::string>& items) {
   return text;
 }
 
-/// Writes "89" as "8.9"; names without a number ("native") stay.
+/// Converts "89" to "8.9". Does not change names without a number, such as "native".
 std::string capability_text(std::string architecture) {
   const size_t digits = architecture.find_first_not_of("0123456789");
   const size_t n = digits == std::string::npos ? architecture.size() : digits;

@@ -5,8 +5,8 @@
 namespace hearth::cuda {
 namespace {
 
-// The runtime returns the time between events as a float in milliseconds, which is exact to a microsecond for
-// this long.
+// The runtime returns the time between two events as a float in milliseconds. Up to this duration, the float
+// is exact to a microsecond.
 constexpr std::chrono::seconds kBaseHolds{10};
 
 }  // namespace

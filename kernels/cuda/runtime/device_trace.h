@@ -1,7 +1,8 @@
-// The device's part of a timeline: when the work between two marks in its stream began and ended.
+// The device's part of a timeline: the times at which the work between two marks in its stream began and
+// ended.
 //
-// Owned by DeviceWork, where a Trace is given; engine thread. Marks are events in the stream, outside of
-// graphs. They become spans when the device has finished, so nothing waits for them.
+// Owned by DeviceWork if there is a Trace; engine thread. Marks are events in the stream, outside of graphs.
+// They are converted to spans after the device has finished, so nothing waits for them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,18 +24,18 @@ class DeviceTrace {
 
   Trace& trace() { return trace_; }
 
-  /// Begins a span with the work enqueued from here on.
+  /// Begins a span with the work that is enqueued next.
   void begin() { mark(nullptr, -1); }
-  /// Ends the span of the work enqueued since the last mark, and begins another. name: a literal.
+  /// Ends the span of the work enqueued since the last mark, and begins the next span. name: a literal.
   void end(const char* name, int layer) { mark(name, layer); }
 
-  /// Adds the spans to the trace. REQUIRES: the stream was waited for.
+  /// Adds the spans to the trace. REQUIRES: the device has finished the work of the stream.
   void collect();
 
  private:
   struct Mark {
     cudaEvent_t event;
-    const char* name;  // of the span that ends here; null: no span ends here
+    const char* name;  // name of the span that ends here; null: no span ends here
     int layer;
   };
 
@@ -45,7 +46,7 @@ class DeviceTrace {
 
   Trace& trace_;
   cudaStream_t stream_;
-  cudaEvent_t base_;  // an event recorded at base_time_; ties the device's time to the clock's
+  cudaEvent_t base_;  // recorded at base_time_, to convert the device's times to the host clock's
   Trace::Clock::time_point base_time_;
   std::vector<cudaEvent_t> free_;
   std::vector<Mark> marks_;

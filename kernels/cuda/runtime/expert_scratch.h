@@ -1,5 +1,5 @@
-// Device memory for the experts that a device computes in a step: the choice, the pairs' groups, and a row
-// for each pair in every stage.
+// Device memory for the experts that a device computes in a step: the choice of experts, the groups of pairs,
+// and one row per pair for every stage.
 //
 // Part of Scratch. Sized for StepBounds::max_expert_tokens tokens.
 #pragma once
@@ -30,7 +30,7 @@ struct ExpertScratch {
     numbers = arena.take<int32_t>(static_cast<size_t>(bounds.n_experts));
   }
 
-  /// The choice of a step: experts, weights and slots, one after the other.
+  /// Returns the arrays for the choice of a step. Experts, weights and slots follow each other in `choice`.
   DeviceChoice choice_of(int n_tokens, int n_used) const {
     const auto n = static_cast<ptrdiff_t>(n_tokens) * n_used;
     return {.n_tokens = n_tokens,
@@ -45,7 +45,8 @@ struct ExpertScratch {
   std::byte *groups = nullptr, *quantized_hidden = nullptr;
   float *hidden = nullptr, *ups = nullptr;  // [n_pairs, expert_cols]
   float* rows = nullptr;                    // [n_pairs, d_model]
-  int32_t* numbers = nullptr;               // [n_experts] of a layer whose missing experts are streamed
+  // [n_experts] output of number_experts(), for a layer that streams missing experts
+  int32_t* numbers = nullptr;
 };
 
 }  // namespace hearth::cuda

@@ -1,8 +1,8 @@
 // Waits on the host for a number that a kernel stores in pinned memory at the end of a hand-over.
 //
-// The device needs about 100 us for a layer, and waiting for a CUDA event takes as long. So the host polls
-// the number without sleeping. Every thousand polls it also asks the driver, which takes a microsecond and a
-// lock, so that a lost device is noticed soon.
+// A layer takes the device about 100 us, and waiting for a CUDA event would take as long. So the host polls
+// the number without sleeping. Every thousand polls, it also queries the driver, so that a device failure is
+// noticed soon. The query takes a microsecond and a lock.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,9 +11,10 @@
 
 namespace hearth::cuda {
 
-/// Returns once `number` is `wanted`; everything that the kernel stored before is visible then. `what` names
-/// what is handed over, for errors: "the CPU's share of the neurons". Throws CudaError if the device failed,
-/// std::runtime_error if all work on the stream is done and the number has not arrived.
+/// Returns as soon as `number` is `wanted`. Then everything that the kernel stored before is visible. `what`
+/// is the name of what is handed over, for error messages: "the CPU's share of the neurons". Throws CudaError
+/// if the device failed, and std::runtime_error if all work on the stream is done but the number has not
+/// arrived.
 void wait_for_number(const uint32_t& number, uint32_t wanted, cudaStream_t stream, const char* what);
 
 }  // namespace hearth::cuda

@@ -1,9 +1,10 @@
-// The only CUDA header that kernel files include: the language for nvcc, or the emulator for tests.
+// The only CUDA header that kernel files include. It provides CUDA's language extensions for nvcc, or the
+// emulator for tests.
 //
-// Every .cu file is compiled twice: by nvcc, and by the host's compiler with HEARTH_CUDA_EMULATED, where
-// each CUDA thread is a fiber on the CPU (tests/support/cudaemu). All differences between the two are in this
-// file. So kernels use no inline assembly, no <<<>>> and no libraries of device code; each PTX instruction
-// gets a function with two bodies.
+// Every .cu file is compiled twice: by nvcc, and with HEARTH_CUDA_EMULATED by the host's compiler, where each
+// CUDA thread is a fiber on the CPU (tests/support/cudaemu). All differences between the two are in this
+// file. So kernels use no inline assembly, no <<<>>> and no libraries of device code. Each PTX instruction
+// that they need has a function here, and a second version of this function in the emulator.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -21,7 +22,7 @@
 #include <cudaemu.h>
 #else
 
-/// Declares the launch's dynamic shared memory as T* name.
+/// Declares `T* name`, which points to the launch's dynamic shared memory.
 #define GPU_DYN_SHARED(T, name)                                       \
   extern __shared__ __align__(128) unsigned char hearth_dyn_shared[]; \
   T* name = reinterpret_cast<T*>(hearth_dyn_shared)
@@ -29,8 +30,9 @@
 
 namespace hearth::cuda {
 
-/// Launches kernel(args...); arguments are converted to the kernel's parameter types. work: a function that
-/// returns the kernel's KernelWork; only a benchmark calls it (kernels/cuda/runtime/work_meter.h).
+/// Launches kernel(args...). Arguments are converted to the types of the kernel's parameters. work: a
+/// function that returns the kernel's KernelWork. Only a benchmark calls it
+/// (kernels/cuda/runtime/work_meter.h).
 template <class Work, class... P, class... A>
 inline cudaError_t gpu_launch(const Work& work, const GpuKernel<void(P...)>& kernel, dim3 grid, dim3 block,
                               size_t shared_bytes, cudaStream_t stream, A&&... args) {
@@ -41,16 +43,17 @@ inline cudaError_t gpu_launch(const Work& work, const GpuKernel<void(P...)>& ker
   }(std::forward<A>(args)...);
 }
 
-/// gpu_aligned<T>(p) casts p to T*. REQUIRES: p is a multiple of alignof(T), or a GPU ends the kernel at its
-/// first access. .cu and .cuh files cast to types wider than a byte with this only, because the emulator's is
-/// a function that checks the alignment, which a CPU does not, and keeps const (tests/layering.py). Here it
-/// is a plain cast: with a function, even an inlined one, nvcc unrolled loops of three files otherwise.
+/// gpu_aligned<T>(p) casts p to T*. REQUIRES: p is a multiple of alignof(T). Otherwise a GPU aborts the
+/// kernel at the first access. In .cu and .cuh files, all casts to types wider than a byte must use this
+/// (tests/layering.py), because a CPU does not check alignment: in the emulator, gpu_aligned is a function
+/// that checks it and keeps const. Here it is a plain cast, because even an inlined function changed how nvcc
+/// unrolled the loops of three files.
 template <class T>
 using gpu_aligned = T*;
 
-/// Begins to copy 16 bytes from global to shared memory, both aligned to 16. The copy is done only after a
-/// wait for its group; other threads see it after a barrier that follows the wait. Compute capability 7.5
-/// copies at once.
+/// Begins to copy 16 bytes from global to shared memory. Both addresses are multiples of 16. The copy is only
+/// complete after a wait for its group. Other threads see the bytes after a barrier that follows the wait.
+/// Compute capability 7.5 copies synchronously.
 __device__ inline void gpu_cp_async16(void* shared, const void* global) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
@@ -61,13 +64,13 @@ __device__ inline void gpu_cp_async16(void* shared, const void* global) {
   *static_cast<int4*>(shared) = *static_cast<const int4*>(global);
 #endif
 }
-/// Ends a group: all copies that the thread began since the last group.
+/// Ends a group, which contains all copies that the thread began since the last group.
 __device__ inline void gpu_cp_async_commit() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-/// Waits for all groups of the thread except the last N.
+/// Waits for all groups of the thread but the last N.
 template <int N>
 __device__ inline void gpu_cp_async_wait() {
 #if __CUDA_ARCH__ >= 800
@@ -75,8 +78,8 @@ __device__ inline void gpu_cp_async_wait() {
 #endif
 }
 
-/// Loads words of four 8 x 16-byte matrices from shared memory. Lane 8m + r gives the address of row r of
-/// matrix m (a multiple of 16). to[m] gets word lane % 4 of row lane / 4.
+/// Loads four matrices of 8 rows and 16 bytes per row from shared memory. Lane 8m + r provides the address of
+/// row r of matrix m, a multiple of 16. In each lane, to[m] gets word lane % 4 of row lane / 4 of matrix m.
 __device__ inline void gpu_load_matrices(unsigned (&to)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -84,9 +87,10 @@ __device__ inline void gpu_load_matrices(unsigned (&to)[4], const void* row) {
                : "memory");
 }
 
-/// A warp's product of bytes on the tensor cores: d [16, 8] = c + a [16, 16] * b [16, 8], exact modulo 2^32.
-/// Lane l, with g = l / 4 and q = l % 4, holds: in a0 and a1 bytes 4q.. of rows g and g + 8; in b bytes 4q..
-/// of column g; in d[0], d[1] columns 2q and 2q + 1 of row g; in d[2], d[3] those of row g + 8.
+/// Multiplies matrices of bytes in a warp, on the tensor cores: d [16, 8] = c + a [16, 16] * b [16, 8], exact
+/// modulo 2^32. In lane l, with g = l / 4 and q = l % 4: a0 and a1 are bytes 4q to 4q + 3 of rows g and g + 8
+/// of a; b is bytes 4q to 4q + 3 of column g of b; d[0] and d[1] get columns 2q and 2q + 1 of row g of d, and
+/// d[2] and d[3] those of row g + 8.
 __device__ inline void gpu_multiply_16(int (&d)[4], unsigned a0, unsigned a1, unsigned b, int c) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
@@ -101,8 +105,8 @@ __device__ inline void gpu_multiply_16(int (&d)[4], unsigned a0, unsigned a1, un
       : "r"(a1), "r"(b), "r"(c));
 #endif
 }
-/// Like gpu_multiply_16(), for a [16, 32] and b [32, 8]: a[0], a[1] and b[0] are the first 16 bytes, a[2],
-/// a[3] and b[1] the others.
+/// Like gpu_multiply_16(), but for a [16, 32] and b [32, 8]. a[0], a[1] and b0 are from the first 16 bytes of
+/// rows of a and columns of b; a[2], a[3] and b1 are from the other 16 bytes.
 __device__ inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, int c) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -120,7 +124,7 @@ __device__ inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsi
 #endif
 }
 
-/// The largest or smallest value of the warp's lanes, all of which take part.
+/// These return the largest or the smallest value of the warp's lanes. All lanes must call them.
 __device__ inline unsigned gpu_warp_max(unsigned value) {
 #if __CUDA_ARCH__ >= 800
   return __reduce_max_sync(0xffffffffu, value);
@@ -131,15 +135,16 @@ __device__ inline unsigned gpu_warp_max(unsigned value) {
 }
 __device__ inline unsigned gpu_warp_min(unsigned value) { return ~gpu_warp_max(~value); }
 
-/// Adds 1 to *count, in device memory, and returns its old value. A later caller sees everything that this
-/// caller wrote before, and that threads which met it at a barrier wrote before.
+/// Adds 1 to *count, which is in device memory, and returns the old value. A later caller sees everything
+/// that this thread wrote before the call, and everything that other threads wrote before they met this
+/// thread at a barrier.
 __device__ inline unsigned gpu_arrive(unsigned* count) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
   return before;
 }
-/// Stores a value for the host. When the host reads it, it also sees everything that the caller wrote, or saw
-/// written, before.
+/// Stores a value for the host. A host thread that reads the value also sees everything that the caller
+/// wrote, or saw written by others, before this call.
 __device__ inline void gpu_store_release_system(unsigned* to, unsigned value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }

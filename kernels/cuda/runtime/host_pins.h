@@ -1,11 +1,12 @@
-// Page-locks host memory, so that the device may read it while the host works, and unlocks it at the end.
+// Page-locks host memory, so that the device can read it while the host works. The destructor unlocks it.
 //
-// Each region is page-locked by one call, so either all of it is or nothing: CUDA rejects a copy that begins
-// in one page-locked range and ends in another, even if the ranges are adjacent. A region holds the neurons
-// of one layer, some hundred megabytes. If the system refuses a region, earlier ones stay locked, and later
-// ones are still tried, because they may be smaller.
+// One call page-locks a whole region or nothing, because CUDA rejects a copy that begins in one page-locked
+// range and ends in another, even if the ranges are adjacent. A region contains the neurons of one layer,
+// some hundred megabytes. If the system refuses to lock a region, earlier regions stay locked. Later regions
+// can still be tried, because they may be smaller.
 //
-// Owned by CudaHybridFfn, which waits for the device's work before it destroys this. Load only; one thread.
+// Owned by CudaHybridFfn, which waits for the device's work before it destroys this object. Regions are only
+// added at load, by one thread.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,13 +28,14 @@ class HostPins {
   HostPins(const HostPins&) = delete;
   HostPins& operator=(const HostPins&) = delete;
 
-  /// Pins a region. Returns whether the system grants it. Throws CudaError if the device fails.
+  /// Page-locks a region. Returns false if the system refuses. Throws CudaError if the device fails.
   bool add(const std::byte* host, size_t bytes) { return add(host, bytes, cudaHostRegisterMapped); }
-  /// Like add(), for copies only. Read-only pages, such as those of a mapped file, need a flag of their own.
+  /// Like add(), but only for copies, not for kernels. Read-only pages, such as those of a mapped file, need
+  /// a special flag.
   bool add_to_copy(const std::byte* host, size_t bytes) {
     return add(host, bytes, cudaHostRegisterDefault) || add(host, bytes, cudaHostRegisterReadOnly);
   }
-  /// Whether the memory was pinned by add_to_copy().
+  /// Whether the address is in a page-locked region.
   bool holds(const void* host) const {
     const auto* at = static_cast<const std::byte*>(host);
     return std::ranges::any_of(pinned_,
@@ -58,7 +60,7 @@ class HostPins {
         code != cudaErrorHostMemoryAlreadyRegistered) {
       check(code, "page-locking host memory");
     }
-    cudaGetLastError();  // clear the error, because a refusal does no harm
+    cudaGetLastError();  // clear the error, because the caller can work without the page lock
     return false;
   }
 

@@ -1,24 +1,24 @@
-// Every kernel that the program can launch, so that all of them can be loaded before the device's memory is
-// planned.
+// The list of all kernels that the program can launch. With it, all kernels can be loaded before the device
+// memory is planned.
 //
-// A driver loads a kernel when it is first used, and takes device memory for it then. gpu_launch() (gpu.h)
-// accepts a kernel only as gpu_kernel<...>, and the initializer of that variable enters the kernel into the
-// list before main() runs. A kernel that is missing here therefore cannot be launched.
+// By default, a driver loads a kernel and allocates device memory for it when the kernel is first used.
+// gpu_launch() (gpu.h) accepts a kernel only as gpu_kernel<...>, and the initializer of that variable adds
+// the kernel to the list before main() runs. So a kernel that is not in the list cannot be launched.
 #pragma once
 
 #include <type_traits>
 
 namespace hearth::cuda {
 
-/// An entry of the list. Entries live as long as the program; the list does not change after main() has
+/// An entry of the list. Entries live as long as the program. The list does not change after main() has
 /// begun.
 class KnownKernel {
  public:
   /// The kernel as CUDA's runtime identifies it.
   const void* address() const { return address_; }
-  /// The next entry; null: this is the last one.
+  /// Returns the next entry, or null if this is the last one.
   const KnownKernel* next() const { return next_; }
-  /// The first entry, in no particular order; null: there are no kernels.
+  /// Returns the first entry, or null if there are no kernels. The order of entries is not defined.
   static const KnownKernel* first() { return first_; }
 
   KnownKernel(const KnownKernel&) = delete;

@@ -1,10 +1,10 @@
-// Tracks which activations the device also holds in quantized form, so that each array is quantized only
-// once, even if several products read it. Where possible, the kernel that computes the array also quantizes
+// Tracks which activations also exist in quantized form on the device, so that each array is quantized only
+// once, even if several products read it. Where possible, the kernel that computes an array also quantizes
 // it.
 //
-// Owned by DeviceWork; engine thread. It follows the order in which a step's calls are enqueued and does not
-// know when they run. Small arrays, those of decoding, have memory of their own; a large one uses
-// Scratch::quantized.
+// Owned by DeviceWork; engine thread. The state follows the order in which a step's work is enqueued, not the
+// time at which it runs. Each of the small arrays, which decode steps use, has its own memory. Large arrays
+// all use Scratch::quantized.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class QuantizedInputs {
     forget();
   }
 
-  /// The quantized form of x [n], or null arrays if there is none.
+  /// Returns the quantized form of x [n], or null arrays if it does not exist.
   QuantizedActivations find(const float* x, int64_t n) {
     for (Place& place : places_) {
       if (place.n == n && place.x == x) return at(place);
@@ -33,7 +33,8 @@ class QuantizedInputs {
     return {};
   }
 
-  /// Returns where to quantize x [n]: the least recently used small array, or the scratch for large arrays.
+  /// Returns the arrays to which x [n] must now be quantized: the least recently used memory for small
+  /// arrays, or the memory for large arrays.
   QuantizedActivations add(const float* x, int64_t n) {
     Place* place = &places_.back();
     if (n <= places_[0].most) {
@@ -46,15 +47,15 @@ class QuantizedInputs {
     place->n = n;
     return at(*place);
   }
-  /// The scratch for large arrays, for n numbers that are read once and have no array of their own.
+  /// Returns the memory for large arrays, for n numbers that are read only once and are not tracked.
   QuantizedActivations room(int64_t n) {
     places_.back() = {.memory = places_.back().memory};
     return quantized_in(places_.back().memory, 1, n);
   }
-  /// Whether arrays of n floats have memory of their own.
+  /// Whether an array of n floats is small and so gets its own memory.
   bool keeps(int64_t n) const { return n <= places_[0].most; }
 
-  /// Call this when the floats x [n] change: quantized forms of them become invalid.
+  /// Call this when the floats x [n] change, which makes their quantized forms invalid.
   void written(const float* x, int64_t n) {
     for (Place& place : places_) {
       if (place.x < x + n && x < place.x + place.n) place = {.memory = place.memory, .most = place.most};

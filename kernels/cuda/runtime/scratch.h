@@ -1,4 +1,4 @@
-// Device memory that the backend's operations work in, sized for the largest step.
+// The device memory in which the backend's operations work, sized for the largest step.
 //
 // DeviceWork::reserve() takes it from the arena. scratch_bytes() runs the same constructor to count the
 // bytes. Owned by DeviceWork.
@@ -86,13 +86,13 @@ struct Scratch {
   int32_t* inputs = nullptr;
   size_t rope_floats = 0;  // floats per table
   float* rope_tables[RopeTables::kTables] = {};
-  // For QuantizedInputs: in decode steps, a layer's input, what its products read meanwhile, and its residual
-  // stream.
+  // The memory of small arrays in QuantizedInputs. A decode step needs three at a time: a layer's input, the
+  // other inputs of the layer's products, one after the other, and the residual stream.
   static constexpr size_t kKeptInputs = 3;
   static constexpr int kKeptTokens = 8;
   int64_t kept_floats = 0;  // floats of each
   std::byte* kept_inputs[kKeptInputs] = {};
-  size_t attention_counters = 0;  // bytes at `attention` that are 0 between calls
+  size_t attention_counters = 0;  // number of bytes at `attention` that are 0 between calls
   std::byte *quantized = nullptr, *attention = nullptr, *keep = nullptr;
   float *gates = nullptr, *ups = nullptr, *values = nullptr;  // [max_tokens, max_cols]
   NeuronSums sums;    // the layer's sums over all neurons; zero between layers
@@ -109,13 +109,13 @@ struct Scratch {
 
   LibraryScratch library;  // null pointers if no library is used
 
-  // For hybrid layers: the two parts of the wanted set.
+  // For hybrid layers, which split the set of wanted neurons.
   DeviceNeuronSet hot;                                          // neurons that have a device row
   uint32_t *hand_over = nullptr, *hand_over_proposals[2] = {};  // HandOver::state
-  // If cold neurons are streamed: SplitSet::cold and SplitSet::any.
+  // SplitSet::cold and SplitSet::any, if cold neurons are streamed.
   uint64_t *cold_wanted = nullptr, *any = nullptr;
-  // For streaming: buffers for cold neurons and for weights of layers in host memory, and such a layer's KV
-  // blocks.
+  // For streaming: buffers for cold neurons or for the weights of layers in host memory, and the KV blocks of
+  // such a layer.
   std::byte* streamed[2] = {};
   KvLayer streamed_kv;
 };

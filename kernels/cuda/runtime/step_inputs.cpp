@@ -11,14 +11,14 @@ namespace {
 
 constexpr size_t kAlign = 64;            // integers: 256 bytes
 constexpr int64_t kFewestPerBlock = 16;  // the smallest size of a KV block
-constexpr size_t kTables = 2;            // arrays of block tables: layers with a window may have their own
-constexpr size_t kArrays = 16;           // the most arrays that a step has besides those
+constexpr size_t kTables = 2;   // arrays of block tables, because layers with a window may have their own
+constexpr size_t kArrays = 16;  // maximum number of other arrays in a step
 
 }  // namespace
 
 size_t StepInputs::size(const StepBounds& bounds) {
   const auto tokens = static_cast<size_t>(bounds.max_tokens);
-  // A step has room for a token of every sequence, so there are at most as many block tables as tokens.
+  // max_tokens is at least the number of sequences, so there are at most max_tokens block tables per array.
   const size_t tables = tokens * static_cast<size_t>(bounds.max_context / kFewestPerBlock + 1);
   const size_t longest = std::max(tokens, static_cast<size_t>(bounds.max_cols)) + 1;
   return kTables * tables + kArrays * (longest + kAlign);
@@ -73,7 +73,8 @@ const int32_t* StepInputs::on_device(std::span<const int32_t> host, StepRecorder
   return send(host.data(), host.size(), host.size(), recorder);
 }
 
-/// The first n_columns columns of all tables, [n_tables, n_columns].
+/// Copies the first n_columns columns of all tables, and returns the copy [n_tables, n_columns] on the
+/// device.
 const int32_t* StepInputs::tables_on_device(const KvPlaces& host, int n_columns, StepRecorder& recorder) {
   const auto n_tables = static_cast<size_t>(host.n_tables), n = static_cast<size_t>(n_columns),
              stride = static_cast<size_t>(host.max_blocks);

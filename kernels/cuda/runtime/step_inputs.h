@@ -1,8 +1,10 @@
-// The small arrays of integers that a step's operations read. Each is copied to the device once a step.
+// The small integer arrays that the operations of a step read. Each array is copied to the device once per
+// step.
 //
-// Owned by CudaBackend; engine thread. Arrays are identified by their addresses, which stay the same within a
-// step (ComputeDevice::begin_step). Copies go through pinned memory, so that the host need not wait for them.
-// Steps of one shape put the same arrays at the same offsets, so that recorded copies can be played back.
+// Owned by CudaBackend; engine thread. Arrays are identified by their host addresses, which must not change
+// within a step (ComputeDevice::begin_step). Copies go through pinned memory, so that the host does not wait
+// for them. Steps of the same shape put the same arrays at the same offsets, so that recorded copies can be
+// played back.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +20,8 @@ namespace hearth::cuda {
 
 class StepInputs {
  public:
-  /// The most integers that the positions, tables, tokens and row numbers of such steps take on the device.
+  /// The maximum number of integers that the positions, tables, tokens and row numbers of a step within these
+  /// bounds take on the device.
   static size_t size(const StepBounds& bounds);
   /// device: [size(bounds)].
   void reserve(const StepBounds& bounds, int32_t* device);
@@ -26,23 +29,24 @@ class StepInputs {
   /// Forgets the last step's arrays. REQUIRES: the device has finished the last step.
   void begin_step();
 
-  /// Returns the array on the device, valid from the stream's next operation on.
+  /// Returns the device's copy of the array, for operations that are enqueued afterward.
   const int32_t* on_device(std::span<const int32_t> host, StepRecorder& recorder);
-  /// block_tokens: positions of a KV block. longest: the most positions that a token sees; the tables'
-  /// columns behind it are not copied. All tables are copied, so that steps of one shape may use any of them.
+  /// block_tokens: positions per KV block. longest: the maximum number of positions that a token sees. Table
+  /// columns beyond it are not copied. All tables are copied, so that any step of the same shape may use any
+  /// of them.
   KvPlaces on_device(const KvPlaces& host, int block_tokens, int longest, StepRecorder& recorder);
   DeviceList list(std::span<const int32_t> host, StepRecorder& recorder);
 
  private:
   const int32_t* tables_on_device(const KvPlaces& host, int n_columns, StepRecorder& recorder);
-  /// The device's copy of a host array in this step; null if there is none.
+  /// Returns the device's copy of a host array, or null if this step has not copied the array yet.
   int32_t* known(const int32_t* host, size_t n) const;
-  /// Pinned memory for the next n integers. Throws std::length_error if they do not fit.
+  /// Returns the pinned memory for the next n integers. Throws std::length_error if they do not fit.
   int32_t* room(size_t n);
-  /// Copies the n integers that were written to room(), and remembers them by the host array, which has
-  /// n_host.
+  /// Copies the n integers that were written to room() to the device. known() finds the copy by the host
+  /// array, which has n_host integers.
   int32_t* send(const int32_t* host, size_t n_host, size_t n, StepRecorder& recorder);
-  /// Copies n integers from pinned memory to the device, at the same offset.
+  /// Copies n integers at offset `at` from pinned memory to the device.
   void copy(size_t at, size_t n, StepRecorder& recorder);
 
   struct Known {

@@ -9,10 +9,11 @@
 namespace hearth::cuda {
 namespace {
 
-/// Returns false if memory is short. Throws CudaError for any other error.
+/// Returns false if `code` means that there is too little memory. Throws CudaError for any other error.
 bool had_memory(cudaError_t code, const char* doing) {
   if (code == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // clear the error: the device works, and the next check must not find it
+    // Clear the error. The device still works, and the next check must not find the error.
+    cudaGetLastError();
     return false;
   }
   check(code, doing);
@@ -55,14 +56,15 @@ void StepRecorder::begin_step(const StepShape& shape) {
   free_before_ = free_bytes();
 }
 
-/// Measures the memory of the current recording, and drops others if all of them take too much.
+/// Measures the memory of the current recording, and drops old recordings if all of them together take too
+/// much.
 void StepRecorder::end_recording(bool whole) {
   recordings_[current_].whole = whole;
   recordings_[current_].bytes = free_before_ - std::min(free_before_, free_bytes());
   size_t bytes = 0;
   for (const Recording& recording : recordings_) bytes += recording.bytes;
   while (bytes > kMaxBytes) {
-    // Shapes that were seen only once take no memory and stay.
+    // Prefer recordings that take memory. Shapes that were seen only once take none and are kept.
     const auto oldest = std::ranges::min_element(recordings_, {}, [](const Recording& recording) {
       return std::pair(recording.bytes == 0, recording.last_step);
     });
@@ -116,8 +118,8 @@ void StepRecorder::record_and_launch() {
   if (launched) {
     recordings_[current_].segments.push_back({std::move(graph), signature_});
   } else {
-    // Stops making graphs; work is enqueued at once from now on. Graphs that were launched are dropped after
-    // the step.
+    // There is no memory for a graph. From now on, enqueue all work at once. The next begin_step() drops all
+    // graphs.
     for (const std::function<void()>& work : works_) work();
     enabled_ = false;
     mode_ = Mode::kAtOnce;

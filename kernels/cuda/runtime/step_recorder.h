@@ -1,12 +1,12 @@
-// Records steps as CUDA graphs and plays them back. A decoding step is some thousand launches, which take the
-// host longer than the device, and the next step of the same shape makes the same launches.
+// Records steps as CUDA graphs and plays them back. A decode step makes some thousand launches, for which the
+// host needs more time than the device. The next step of the same shape makes the same launches.
 //
-// Owned by DeviceWork, which passes it all work for the device; engine thread. The first step of a shape
-// enqueues its work at once. The second step collects the work of a segment until the segment ends, then
-// captures it as a graph and launches that. From the third step on, only the graphs are launched. Segments
-// end where the host takes part, because a graph cannot wait for the host. Values that change from step to
-// step reach the graphs through memory: step inputs at fixed addresses in pinned memory, and counts and lists
-// that the kernels read.
+// Owned by DeviceWork, which passes all work for the device through the recorder; engine thread. The first
+// step of a shape enqueues its work at once. The second step collects the work of each segment, captures it
+// as a graph at the end of the segment, and launches the graph. From the third step on, only the graphs are
+// launched. A segment ends where the host computes a part of the step, because a graph cannot wait for the
+// host. Values that change from step to step reach the graphs through memory: step inputs are at fixed
+// addresses in pinned memory, and kernels read counts and lists from memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -42,23 +42,26 @@ class GraphExec {
 
 class StepRecorder {
  public:
-  /// Records the work of `stream`, which must outlive it. If not enabled, all work is enqueued at once.
+  /// Records the work of `stream`, which must outlive the recorder. If not enabled, all work is enqueued at
+  /// once.
   StepRecorder(cudaStream_t stream, bool enabled) : stream_(stream), enabled_(enabled) {}
 
   cudaStream_t stream() const { return stream_; }
 
-  /// The key that identifies shapes: `longest` is rounded up, because it grows with every token.
+  /// Returns the shape as the recorder compares it: `longest` is rounded up, because it grows with every
+  /// token.
   static StepShape rounded(StepShape shape);
 
-  /// Begins a step. If the caller did not wait for the end of the last step, that step is not recorded.
+  /// Begins a step. If the last segment of the previous step was not ended, the recording of that step is not
+  /// used.
   void begin_step(const StepShape& shape);
 
-  /// Drops all recordings. REQUIRES: the device has finished them, and no step is being played back.
+  /// Drops all recordings. REQUIRES: the device has finished their graphs, and no step is being played back.
   void forget();
 
-  /// work() enqueues something on the stream. It is called now, or when the segment ends, or never, if a
-  /// graph replaces it. REQUIRES: it holds copies of the values it needs, and these are the same in every
-  /// step of the shape.
+  /// work() must enqueue operations on the stream. It is called now or when the segment ends, or never if a
+  /// graph replaces it. REQUIRES: `work` holds copies of the values that it needs, and these are the same in
+  /// every step of the shape.
   template <class Work>
   void enqueue(Work&& work) {
     if (enqueues_at_once()) return work();
@@ -66,19 +69,20 @@ class StepRecorder {
     if (mode_ == Mode::kRecord) works_.emplace_back(std::forward<Work>(work));
   }
 
-  /// Whether enqueue() calls the work at once, not as part of a graph that is launched when the segment ends.
+  /// Whether enqueue() calls work() at once. Otherwise the work becomes part of a graph that is launched when
+  /// the segment ends.
   bool enqueues_at_once() const {
     return mode_ == Mode::kAtOnce ||
            (mode_ == Mode::kPlay && segment_ == recordings_[current_].segments.size());
   }
 
-  /// Notes a number that must be the same at this point of every step of the shape.
+  /// Adds a number to the segment's signature. It must be the same at this point of every step of the shape.
   void note(uint64_t number) {
     if (!enqueues_at_once()) signature_ = signature_ * 0x100000001b3 + number;
   }
 
-  /// Ends the segment: calls before_launch() and launches the recorded work, if it was not enqueued at once.
-  /// Throws std::logic_error if the calls differ from the recorded ones.
+  /// Ends the segment: unless its work was enqueued at once, calls before_launch() and launches the recorded
+  /// work. Throws std::logic_error if the calls in the segment differ from the recorded ones.
   template <class F>
   void end_segment(F&& before_launch) {
     if (enqueues_at_once() || signature_ == 0) return;
@@ -90,11 +94,12 @@ class StepRecorder {
   }
 
  private:
-  /// How many shapes are kept, and how many bytes of device memory their graphs may take; beyond either
-  /// limit, the least recently used shape is dropped. Decoding has a shape for every number of tokens and
-  /// power of two of `longest`: four sequences with drafts of up to seven tokens give 32 numbers of tokens.
-  /// The driver takes the graphs' memory from what a budget of "auto" leaves free (kLeftFree in
-  /// engine/resolved_load.cpp). It does not report how much, so we measure.
+  /// The maximum number of shapes, and the maximum number of bytes of device memory that their graphs may
+  /// take. Beyond either limit, the least recently used shape is dropped. Decoding has a shape for every
+  /// combination of the number of tokens and the power of two of `longest`; four sequences with drafts of up
+  /// to seven tokens give 32 numbers of tokens. The driver allocates the memory of graphs from what a budget
+  /// of "auto" leaves free (kLeftFree in engine/resolved_load.cpp). The driver does not report how much it
+  /// takes, so we measure it.
   static constexpr size_t kMaxShapes = 64, kMaxBytes = size_t{160} << 20;
 
   enum class Mode { kAtOnce, kRecord, kPlay };
@@ -106,7 +111,7 @@ class StepRecorder {
     StepShape shape;
     uint64_t last_step = 0;
     bool whole = false;
-    size_t bytes = 0;  // by how much the free device memory shrank while the graphs were made
+    size_t bytes = 0;  // decrease of the free device memory while the graphs were made
     std::vector<Segment> segments;
   };
 
@@ -114,7 +119,7 @@ class StepRecorder {
   size_t find_or_add(const StepShape& shape);
   void launch();
   void record_and_launch();
-  /// Captures the works as a graph; empty if there is no memory for one.
+  /// Captures works_ as a graph. Returns an empty GraphExec if there is too little memory.
   GraphExec capture();
 
   cudaStream_t stream_;
@@ -125,7 +130,7 @@ class StepRecorder {
   size_t segment_ = 0;  // index of the open segment
   uint64_t signature_ = 0;
   uint64_t n_steps_ = 0;
-  size_t free_before_ = 0;  // free device memory before the current step was recorded
+  size_t free_before_ = 0;  // bytes of free device memory before the current step was recorded
   std::vector<std::function<void()>> works_;
 };
 

@@ -1,5 +1,5 @@
-// See the header. One warp, in which each thread multiplies and then reads its neighbor's number, so that
-// faulty code shows in the numbers too.
+// See the header. The kernel is one warp. Each thread multiplies and then reads its neighbor's number, so
+// that code that computes wrongly is also noticed.
 #include "kernels/cuda/runtime/trial.h"
 
 #include "kernels/cuda/runtime/gpu.h"
@@ -7,7 +7,7 @@
 namespace hearth::cuda {
 namespace {
 
-constexpr uint32_t kFactor = 2654435761u;  // odd, so that products differ in all bits
+constexpr uint32_t kFactor = 2654435761u;  // odd and large, so that the products differ in many bits
 constexpr unsigned kLanes = 32;
 
 __global__ void trial_kernel(uint32_t* out) {

@@ -1,5 +1,5 @@
-// Collects the declarations of launched kernels (kernels/cuda/ops/kernel_work.h), for benchmarks that compare
-// them with kernel times. Without a meter, a launch only checks a pointer.
+// Collects the declared work of launched kernels (kernels/cuda/ops/kernel_work.h), for benchmarks that
+// compare it with kernel times. Without a meter, a launch only checks a pointer.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace hearth::cuda {
 
-/// While an object lives, it keeps the declarations of all launches. At most one object exists, and only its
-/// thread may launch kernels.
+/// During its lifetime, an object collects the declarations of all launches. At most one object may exist at
+/// a time, and only its thread may launch kernels.
 class WorkMeter {
  public:
   WorkMeter() { at_work_ = this; }
@@ -20,14 +20,14 @@ class WorkMeter {
   WorkMeter(const WorkMeter&) = delete;
   WorkMeter& operator=(const WorkMeter&) = delete;
 
-  /// The object that exists; null: none.
+  /// Returns the object that exists, or null.
   static WorkMeter* current() { return at_work_; }
 
   void add(std::function<KernelWork()> work) { works_.push_back(std::move(work)); }
   int n_launches() const { return static_cast<int>(works_.size()); }
-  /// The sum of all declarations, with the class of the one with the most bytes. REQUIRES: the device has
-  /// done the work, and the host can read the list lengths and token positions that the kernels were given,
-  /// because declarations read them.
+  /// Returns the sum of all declarations. Its class is that of the declaration with the most bytes. REQUIRES:
+  /// the device has finished the work, and the host can read the list lengths and token positions that were
+  /// passed to the kernels, because the declarations read them.
   KernelWork sum() const {
     KernelWork sum;
     double most = -1;
