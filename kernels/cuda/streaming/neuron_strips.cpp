@@ -7,7 +7,7 @@ namespace hearth::cuda {
 namespace {
 
 constexpr size_t kRowAlign = 16;     // the largest alignment of a row
-constexpr size_t kSmallGap = 64;     // smaller gaps are copied too, so that the rows are one run of bytes
+constexpr size_t kSmallGap = 64;     // smaller gaps are copied, too, so that all rows are one run of bytes
 constexpr size_t kStripAlign = 256;  // the alignment of strips in the buffer
 
 size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
@@ -50,7 +50,7 @@ NeuronStrips::Rows NeuronStrips::rows_of(const DownColumns& down) {
 
 size_t NeuronStrips::Rows::align() const { return std::min(bytes & ~(bytes - 1), kRowAlign); }
 
-/// Widens the strip by `rows` if these alternate with it in memory; returns whether they do.
+/// Returns whether `rows` alternate with the strip's rows in memory, and if so, widens the strip by `rows`.
 bool NeuronStrips::join(const Rows& rows, Strip& strip) {
   if (rows.stride != strip.stride) return false;
   const uintptr_t begin = address(strip.data), other = address(rows.data), first = std::min(begin, other);

@@ -1,7 +1,7 @@
-// The copies that bring a range of a layer's neurons from host memory to a device buffer: as few strips of
-// bytes as possible, whether the layer is stored as bundles or as packed matrices.
+// Plans the copies of a range of a layer's neurons from host memory to a device buffer. It uses as few strips
+// of bytes as possible, both for layers that are stored as bundles and for packed matrices.
 //
-// Only computes addresses; StreamedShare makes one for each layer of a step.
+// NeuronStrips only computes addresses. StreamedShare creates one for each layer of a step.
 #pragma once
 
 #include <array>
@@ -13,31 +13,34 @@
 
 namespace hearth::cuda {
 
-/// Pieces begin at whole words of the bits that say which neurons are wanted.
+/// Neurons per word of the bits of wanted neurons. Pieces begin at whole words.
 inline constexpr int64_t kWordNeurons = 64;
 
-/// Adjacent host rows of one or more matrices for each neuron. One copy transfers them.
+/// For each neuron, rows of one or more matrices that are adjacent in host memory. One copy transfers those
+/// of all neurons of a piece.
 struct Strip {
   const std::byte* data = nullptr;  // address of neuron 0
   size_t stride = 0;                // bytes between neurons in host memory
-  size_t width = 0;                 // bytes of a neuron's rows, and of the gaps between them
+  size_t width = 0;                 // bytes of a neuron's rows, including the gaps between them
   size_t pitch = 0;                 // bytes between neurons in the buffer
   size_t begin = 0;                 // offset in the buffer
-  size_t align = 1;                 // every row begins at a multiple of this on the device
+  size_t align = 1;                 // on the device, every row begins at a multiple of this
 };
 
 class NeuronStrips {
  public:
-  /// with_gates: gate rows are copied too. Scales that groups of neurons share are not copied.
+  /// with_gates: whether to copy gate rows, too. Scales that groups of neurons share are not copied.
   NeuronStrips(const FfnNeurons& host, bool with_gates, size_t buffer_bytes);
 
   std::span<const Strip> strips() const { return {strips_.data(), n_strips_}; }
-  /// How many neurons fit the buffer at once, a multiple of kWordNeurons; 0: the buffer is too small.
+  /// The number of neurons that fit into the buffer at a time, a multiple of kWordNeurons. 0: the buffer is
+  /// too small.
   int64_t piece_neurons() const { return piece_neurons_; }
 
-  /// Returns `device`, the layer as the device reads it, with the copied rows replaced by those in `buffer`,
-  /// whose first row is row `begin`. Rows are found by neuron number, so the matrices point to where their
-  /// row 0 would be; only rows that were copied may be read.
+  /// Returns a copy of `device`, the layer's weights at device addresses, in which the matrices that were
+  /// copied point to `buffer`. The first row in the buffer is that of neuron `begin`. Rows are found by
+  /// neuron number, so these matrices point to the address that row 0 would have. Only rows that were copied
+  /// may be read.
   FfnNeurons in_buffer(const FfnNeurons& device, int64_t begin, const std::byte* buffer) const;
 
  private:
@@ -45,7 +48,8 @@ class NeuronStrips {
   struct Rows {
     const std::byte* data;
     size_t stride, bytes;
-    /// The alignment of rows on the device. It is that of packed rows, which the kernels need.
+    /// Returns the alignment of rows on the device, which is the alignment of packed rows. The kernels need
+    /// it.
     size_t align() const;
   };
   static Rows rows_of(const Matrix& matrix);

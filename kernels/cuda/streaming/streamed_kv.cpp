@@ -9,8 +9,8 @@
 namespace hearth::cuda {
 namespace {
 
-/// Calls copy(first, n) for every run of consecutively numbered KV blocks that hold positions of the step's
-/// tokens. before: the runs include all earlier positions.
+/// Calls copy(first, n) for every run of consecutively numbered KV blocks with positions of the step's
+/// tokens. before: also include the KV blocks with all earlier positions of the sequences.
 template <class Copy>
 void for_each_run(const KvPlaces& places, int block_tokens, bool before, const Copy& copy) {
   int64_t first = 0, n = 0;

@@ -1,8 +1,9 @@
-// Streams the keys and values of a layer in host memory that the device computes in a long step: copies the
-// KV blocks that the step needs to the device, and copies back those that it writes.
+// Streams the keys and values of a layer that is in host memory but is computed on the device in a long step.
+// It copies the KV blocks that the step needs to the device, and copies the KV blocks that the step writes
+// back.
 //
-// KV blocks have the same numbers on the device and on the host, so the step's block tables serve both. Owned
-// by CudaBackend; engine thread. The host waits for nothing.
+// KV blocks have the same numbers on the device and on the host, so both use the step's block tables. The
+// host never waits for the copies. Owned by CudaBackend; engine thread.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,14 +15,15 @@ namespace hearth::cuda {
 
 class StreamedKv {
  public:
-  /// Copies the KV blocks of all positions up to a sequence's last token in the step from `host` to `device`
-  /// on the stream `copies`; `stream` waits for that. places: in host memory.
+  /// For each sequence of the step, copies the KV blocks of all positions up to its last token in the step
+  /// from `host` to `device`. The copies run on the stream `copies`, and `stream` waits for them. The arrays
+  /// of `places` are in host memory.
   void bring(const KvPlaces& places, const KvShape& shape, KvLayer host, KvLayer device, cudaStream_t copies,
              cudaStream_t stream);
-  /// Copies the KV blocks of the step's tokens back to `host`, after the work of `stream`.
+  /// Copies the KV blocks of the step's tokens back to `host`, after the work already on `stream`.
   void write_back(const KvPlaces& places, const KvShape& shape, KvLayer host, KvLayer device,
                   cudaStream_t stream);
-  /// Allows the device's KV blocks to be replaced once the work enqueued on `stream` so far is done.
+  /// Allows later copies to overwrite the device's KV blocks after the work that is now on `stream`.
   void give_back(cudaStream_t stream);
 
  private:
