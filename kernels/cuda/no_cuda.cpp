@@ -1,4 +1,4 @@
-// Stubs that replace kernels/cuda in a build without CUDA: there is no GPU.
+// Stubs that replace kernels/cuda in a build without CUDA. They report that there is no GPU.
 #include <stdexcept>
 
 #include "kernels/cuda/bench/kernel_bench.h"
