@@ -38,7 +38,7 @@ void require(bool holds, const std::string& found) {
   if (!holds) throw std::invalid_argument("Attention on a CUDA device: " + found);
 }
 
-/// Whether the previous or next token of the step is the adjacent token of the same sequence.
+/// Whether the previous or next token of the step belongs to the same sequence and has the adjacent position.
 bool has_neighbor(const KvPlaces& places, int t) {
   const auto follows = [&](int a, int b) {
     return a >= 0 && b < places.n_tokens && places.table_of[a] == places.table_of[b] &&

@@ -106,12 +106,12 @@ __device__ inline int slice_tokens_for(int n_keys, int window) {
   return tokens;
 }
 
-/// How many positions a token sees, before a window hides some; see KvPlaces.
+/// The number of positions that a token would see without a window; see KvPlaces.
 __device__ inline int n_keys_of(const AttentionCall& call, int token) {
   return call.places.n_seen != nullptr ? call.places.n_seen[token] : call.places.positions[token] + 1;
 }
 
-/// The factor that a token's queries are multiplied by.
+/// The factor by which a token's queries are multiplied.
 __device__ inline float query_scale(const AttentionCall& call, int token) {
   const AttentionScores& scores = call.scores;
   if (scores.growth == nullptr) return scores.scale;
@@ -204,8 +204,8 @@ struct CachedHead {
   const uint16_t* v_scales;
   int64_t block_stride;
 
-  /// The scales of a KV block's keys [head_dim / kKvGroup, kBlockKeys] and values [kBlockKeys, head_dim /
-  /// kKvGroup].
+  /// The scales of a KV block: those of its keys [head_dim / kKvGroup, kBlockKeys], and those of its values
+  /// [kBlockKeys, head_dim / kKvGroup].
   __device__ const uint16_t* key_scales(int64_t block) const { return k_scales + block * (block_stride / 2); }
   __device__ const uint16_t* value_scales(int64_t block) const {
     return v_scales + block * (block_stride / 2);

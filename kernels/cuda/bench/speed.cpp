@@ -22,7 +22,8 @@ constexpr size_t kCopiedBytes = size_t{512} << 20;
 constexpr size_t kLeastBytes = size_t{8} << 20;
 // Large enough that the time to start a copy, some microseconds, does not matter: 10 ms at 25 GB/s.
 constexpr size_t kSentBytes = size_t{256} << 20;
-// Copies of pageable memory are slow, some GB/s, and run in pieces of a few MiB, so a quarter is enough.
+// Copies of pageable memory are slow (some GB/s) and run in pieces of a few MiB, so a quarter of kSentBytes
+// is enough.
 constexpr size_t kPageableBytes = size_t{64} << 20;
 constexpr int kPasses = 5;
 

@@ -1,5 +1,5 @@
 // The operations on experts' rows between and after their products: the activation, and the sum of each
-// token's rows. Memory-bound.
+// token's rows. Both are memory-bound.
 #include "kernels/cuda/ops/expert_ops.h"
 #include "kernels/cuda/rows/activation.cuh"
 #include "kernels/cuda/rows/exponential.cuh"

@@ -18,8 +18,8 @@ struct FewPairs {
   int32_t tile_rows[kFewPairs];
 };
 
-/// Fills the arrays of `groups`. To find the row of a pair, a thread counts the pairs that come before it, of
-/// which there are at most a few dozen. All threads of the thread block must call this, after a barrier that
+/// Fills the arrays of `groups`. To find the row of a pair, a thread counts the pairs that come before it.
+/// There are only a few dozen pairs. All threads of the thread block must call this, after a barrier that
 /// follows the writes to choice.slots and choice.experts.
 __device__ __forceinline__ void group_few(const DeviceChoice& choice, const ExpertGroups& groups,
                                           FewPairs& shared) {

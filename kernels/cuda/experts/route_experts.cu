@@ -125,7 +125,7 @@ __device__ __forceinline__ void take_best(unsigned* keys, int n, int n_wanted, i
   __syncwarp();
 }
 
-/// Makes the experts of groups that are not used unavailable.
+/// Makes experts unavailable whose group is not among the best groups.
 __device__ __forceinline__ void keep_best_groups(const Router& router, const TokenScratch& scratch,
                                                  int lane) {
   const int size = router.n_experts / router.n_groups;

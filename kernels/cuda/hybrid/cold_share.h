@@ -67,7 +67,7 @@ class ColdShare {
   HostNeurons& host_;
   Layer layer_;
   size_t words_ = 0;      // of one token's bits
-  uint32_t n_begun_ = 0;  // the number of hand-overs begun, as the device counts them
+  uint32_t n_begun_ = 0;  // number of hand-overs begun; the device counts them, too
   PinnedArray<uint64_t> wanted_, any_;
   NeuronSet set_;  // uses wanted_ as its bits; the device writes the bits, and compute() lists the neurons
   PinnedArray<float> x_, gates_;

@@ -39,9 +39,9 @@ ExpertGroups CudaHybridExperts::groups() const {
                    call_.router.n_experts, layer_.device->n_slots);
 }
 
-/// Whether the step copies the missing experts to the device. A weight of an expert serves only the tokens
-/// that chose the expert. So the mean number of tokens per expert must reach the limit that a whole step must
-/// reach for neurons.
+/// Whether the step copies the missing experts to the device. A copied expert serves only the tokens that
+/// chose it. So the mean number of tokens per expert is compared with the limit that, for neurons, applies to
+/// all tokens of a step.
 bool CudaHybridExperts::streams() const {
   const Router& router = call_.router;
   const auto per_expert = static_cast<int>(int64_t{call_.n_tokens} * router.n_used / router.n_experts);

@@ -30,7 +30,7 @@ class NotedNeurons {
 
   /// Begins the step's next call. Returns the memory where the device notes its neurons.
   NeuronNotes begin(int n_tokens, int64_t n_neurons);
-  /// Notes neurons that the CPU computed, for the call that was begun last: those in `set` that `found`
+  /// Notes active neurons of the CPU for the current call. These are the neurons of `set` that `found`
   /// contains.
   void add(const NeuronSet& set, const ActiveNeurons& found);
 

@@ -71,7 +71,7 @@ class PrefetchLink {
   struct Proposed {
     int layer = -1;  // the layer that the proposal is for; -1: no proposal is in flight
     size_t words = 0;
-    uint32_t n_begun = 0;  // hand-overs begun, as the device counts them
+    uint32_t n_begun = 0;  // number of hand-overs begun; the device counts them, too
     PinnedArray<uint64_t> bits;
     PinnedArray<uint32_t> number;
   };

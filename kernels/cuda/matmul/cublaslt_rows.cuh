@@ -7,7 +7,7 @@
 
 namespace hearth::cuda {
 
-/// The number types that a library multiplies, of two or four bytes.
+/// The number types that a library multiplies. A number takes two or four bytes.
 enum class LibraryType : uint8_t { kF16, kBF16, kF32 };
 constexpr size_t library_bytes(LibraryType type) { return type == LibraryType::kF32 ? 4 : 2; }
 

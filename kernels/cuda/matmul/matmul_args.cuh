@@ -114,7 +114,7 @@ KernelWork tile_work(const MatmulOp& op);
 /// must have the same x, weight type, number of columns and alignment (few_aligned()), and no row list
 /// (rows.ids).
 void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream);
-/// Whether the matrix is so aligned that launch_few() may load more than 2 bytes at a time.
+/// Whether the alignment of the matrix allows launch_few() to load more than 2 bytes at a time.
 bool few_aligned(const Matrix& weight);
 /// launch_many() launches a product of quantized weights with many tokens, and launch_float() a product of
 /// float weights. With n_heads > 1 they compute one product per head, and `op` and `args` describe that of

@@ -245,7 +245,7 @@ struct GatedNeurons {
   DeviceNeuronSet set;  // the neurons that the call began with
   DeviceList passed;    // list of the neurons whose up rows were read
   /// [n_tokens, gates_stride], by neuron number if gates_by_number, else by index in `passed`. Neurons whose
-  /// gate is above the threshold are counted as passed. This is correct only for ReLU activations.
+  /// gate is above activation.threshold are counted as passed. This is correct only for ReLU activations.
   const float* gates = nullptr;
   int64_t gates_stride = 0;
   bool gates_by_number = false;

@@ -46,7 +46,7 @@ class DeviceTrace {
 
   Trace& trace_;
   cudaStream_t stream_;
-  cudaEvent_t base_;  // recorded at base_time_, to convert the device's times to the host clock's
+  cudaEvent_t base_;  // recorded at base_time_; used to convert device times to host times
   Trace::Clock::time_point base_time_;
   std::vector<cudaEvent_t> free_;
   std::vector<Mark> marks_;
