@@ -56,12 +56,12 @@ void add_kv_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
   }
 }
 
-// The first step of a shape pays for memory, the second is recorded (kernels/cuda/runtime/step_recorder.h),
-// the third is like all others.
+// The first step of a shape allocates memory, and the second is recorded
+// (kernels/cuda/runtime/step_recorder.h). From the third step on, all steps take the same time.
 constexpr int kWarmSteps = 3;
 
-/// Runs steps of all shapes that will be measured, and never more prompt tokens than those: a chunk, and the
-/// shorter one at the end of the prompt.
+/// Runs steps of every shape that will be measured: a full chunk, and the shorter chunk at the end of the
+/// prompt. Never runs more prompt tokens than the measured prompt has.
 void warm_up(ModelRuntime& model, SequenceRun& run, std::span<const int32_t> prompt,
              const BenchOptions& options) {
   const int rest = options.n_prompt > options.chunk ? options.n_prompt % options.chunk : options.n_prompt;
@@ -92,8 +92,8 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
                       const std::function<void(double fraction)>& progress) {
   const int n_vocab = model.facts().spec.n_vocab;
   std::vector<int32_t> prompt;
-  // Any ids do, because the work does not depend on them. A stride that is coprime to most vocabularies
-  // spreads the rows.
+  // Any token ids will do, because the work does not depend on them. A stride that is coprime to most
+  // vocabulary sizes spreads the rows of the embedding matrix that are read.
   for (int i = 0; i < options.n_prompt; ++i)
     prompt.push_back(static_cast<int32_t>((i * 7919LL + 13) % n_vocab));
 
@@ -123,8 +123,8 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
     for (int i = 0; i < options.n_generate; ++i) {
       const auto token =
           static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-      // Two steps without counting, two with, and so on: disturbances by other programs then affect both
-      // alike.
+      // Decode two steps without counting, two steps with counting, and so on, so that disturbances by other
+      // programs affect both alike.
       const bool counts = i / 2 % 2 == 1;
       if (options.counts) model.observation().pause_activity(!counts);
       const auto step_begin = std::chrono::steady_clock::now();
@@ -142,7 +142,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   }
   result.prefill_tokens_per_s = upper_median(prefill);
   result.decode_tokens_per_s = upper_median(decode);
-  // Every repeat decodes the same tokens, so the last repeat's activity represents all of them.
+  // Every repeat decodes the same tokens, so the activity of the last repeat represents all repeats.
   result.decode_activity = model.observation().activity();
   if (model.placed().plan != nullptr && !options.cpu_share)
     result.decode_activity.cold = -1;  // the CPU has no cold neurons
@@ -214,7 +214,7 @@ Json plan_json(const Plan& plan) {
           {"cold_neuron_bytes", plan.cold_bytes}};
 }
 
-/// Additional report lines for when a device computes too.
+/// Returns the report lines that are added if a device takes part in the computation.
 std::string device_text(const Plan& plan, const ModelSpec& spec, const BenchResult& r) {
   std::string text = format("         %9.1f GB/s of the GPU's memory, %.1f GB/s of PCIe\n",
                             r.bandwidth.vram / 1e9, r.bandwidth.pcie / 1e9);

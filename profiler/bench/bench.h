@@ -1,5 +1,5 @@
-// Measures the speed of a model on this machine: prefill and decode, compared with the bound that memory
-// sets.
+// Measures a model's prefill and decode speed on this machine, and compares it with the bound that memory
+// bandwidth sets.
 #pragma once
 
 #include <functional>
@@ -15,17 +15,17 @@
 namespace hearth {
 
 /// Describes the FFN's work in one line for people: "exact (lossless with relu), 18.1 % of neurons active".
-/// activity: counted during the measurement.
+/// `activity` was counted during the measurement.
 std::string sparsity_text(const SparsityReport& report, const NeuronActivity& activity);
 
 struct BenchOptions {
   int n_threads = 1;
-  int n_prompt = 512;                       // tokens of prefill
-  int n_generate = 128;                     // tokens of decode, after the prompt
-  int chunk = 128;                          // prompt tokens per step, as in the server
-  int n_repeats = 3;                        // the median is reported
-  bool cpu_share = true;                    // as in LoadOptions
-  bool counts = false;                      // count single neurons in half of the decode steps
+  int n_prompt = 512;     // tokens of prefill
+  int n_generate = 128;   // tokens of decode, after the prompt
+  int chunk = 128;        // prompt tokens per step, as in the server
+  int n_repeats = 3;      // the median is reported
+  bool cpu_share = true;  // as in LoadOptions
+  bool counts = false;    // count single neurons in half of the decode steps, to measure what counting costs
   std::optional<cuda::Bandwidth> gpu = {};  // measured before loading; nullopt: no GPU
 };
 
@@ -33,23 +33,25 @@ struct BenchResult {
   double prefill_tokens_per_s = 0;
   double decode_tokens_per_s = 0;
   NeuronActivity decode_activity;  // n_tokens 0 in dense mode
-  TokenBytes bytes;  // read for a decoded token: weights, and keys and values at the middle of the generation
+  /// Bytes read per decoded token: weights, and keys and values halfway through the generated text.
+  TokenBytes bytes;
   double decode_bytes_per_token = 0;  // the sum of `bytes`
   double achieved_bytes_per_s = 0;    // decode_tokens_per_s * decode_bytes_per_token
-  MachineBandwidth bandwidth;         // RAM was measured after each repeat, with the same number of threads
-  double counting_cost = -1;  // the share by which counting makes a step longer; negative: not measured
-  /// Share of the byte bound (byte_bound.h) that decoding reaches, at the RAM's bandwidth of the same repeat.
+  MachineBandwidth bandwidth;  // RAM's was measured after each repeat, with BenchOptions.n_threads threads
+  double counting_cost = -1;   // share by which counting lengthens a step; negative: not measured
+  /// Decode speed as a share of the byte bound (byte_bound.h). Each repeat is compared with the RAM bandwidth
+  /// that was measured after it.
   double share_of_bound = 0;
 };
 
 /// Runs prefill and decode n_repeats times, after unmeasured steps of the same shapes. Calls `progress` (may
-/// be empty) before the first measured step and between steps with the share of them that is done, in [0, 1].
-/// REQUIRES: n_prompt + n_generate within the model's KV memory; all numbers of the options >= 1.
+/// be empty) before the first measured step and between steps with the completed share of the steps, in [0,
+/// 1]. REQUIRES: n_prompt + n_generate within the model's KV memory; all numbers of the options >= 1.
 BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
                       const std::function<void(double fraction)>& progress = {});
 
-/// The median; of an even number of values, the larger of the two in the middle. REQUIRES: values is not
-/// empty.
+/// Returns the median; for an even number of values, the larger of the two middle values. REQUIRES: values is
+/// not empty.
 double upper_median(std::vector<double> values);
 
 std::string bench_text(const ModelRuntime& model, const BenchOptions& options, const BenchResult& result);

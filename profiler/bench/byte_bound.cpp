@@ -6,7 +6,7 @@
 namespace hearth {
 namespace {
 
-/// Zero bytes take no time, even if the bandwidth is 0.
+/// Reading zero bytes takes no time, even if the bandwidth is 0.
 double seconds(double bytes, double bytes_per_s) { return bytes > 0 ? bytes / bytes_per_s : 0; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Decodes free and constrained text in turn; see the header.
+// Implements run_constraint_bench(), which decodes free and constrained text in turn.
 #include "profiler/bench/constraint_bench.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The prompt of all texts. It makes the model write something similar to the form.
+/// All texts begin with this prompt. It makes the model write text similar to the constrained forms.
 constexpr std::string_view kPrompt = "Here is a customer's record, with all details, as JSON:\n";
 constexpr int kMostPrompt = 64;
 
@@ -33,7 +33,7 @@ double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-/// The thread's own processor time, which does not depend on other programs.
+/// Returns the calling thread's processor time in ms, which does not include time taken by other programs.
 double thread_ms() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -44,11 +44,11 @@ double thread_ms() {
 struct Slot {
   std::vector<int32_t> tokens;  // the prompt, then the generated tokens
   std::optional<ConstraintState> state;
-  std::vector<int32_t> forced;  // forced tokens to come, the next one last
+  std::vector<int32_t> forced;  // forced tokens that have not been appended yet, in reverse order
   SamplerState sampler;
 };
 
-/// The slots of one form in one round.
+/// The slots that decode one form during one round.
 class Decoder {
  public:
   Decoder(ModelRuntime& model, const ConstraintBenchOptions& options, const FixedBlocks& blocks,
@@ -63,7 +63,7 @@ class Decoder {
 
   void hold_to(std::shared_ptr<const Constraint> constraint) { constraint_ = std::move(constraint); }
 
-  /// Computes the prompt, and chooses each slot's first token. Every round draws different texts.
+  /// Computes the prompt, and chooses each slot's first token. Every round samples different texts.
   void begin(const std::vector<int32_t>& prompt, uint64_t round) {
     n_prompt_ = static_cast<int>(prompt.size());
     for (size_t s = 0; s < slots_.size(); ++s) {
@@ -98,7 +98,7 @@ class Decoder {
     return ms_since(begin);
   }
 
-  // time spent on the constraint, for each token
+  // time spent on the constraint, one value per token
   const std::vector<double>& spent_ms() const { return spent_ms_; }
   int n_forced() const { return n_forced_; }
   int n_texts() const { return n_texts_; }
@@ -133,7 +133,8 @@ class Decoder {
     if (constraint_ != nullptr) spent_ms_.push_back(mask_ms + thread_ms() - chosen);
   }
 
-  /// Like the engine's mask: allows the tokens of the text, and end tokens where the text may end.
+  /// Returns the tokens that may come next, as the engine does: tokens that the constraint allows, and end
+  /// tokens where the text may end. Null for free text.
   const TokenMask* mask(Slot& slot) {
     if (!slot.state) return nullptr;
     const TokenMask& mask = slot.state->mask();
@@ -143,7 +144,8 @@ class Decoder {
     return &with_ends_;
   }
 
-  /// Returns the token that follows if `drawn` was drawn, and advances the constraint's state past it.
+  /// Returns the token to append: the next forced token if there is one, otherwise `drawn`. Advances the
+  /// constraint's state past it.
   int32_t followed(Slot& slot, int32_t drawn) {
     if (!slot.forced.empty()) {
       drawn = slot.forced.back();
@@ -220,7 +222,7 @@ int context_of(const ConstraintBenchOptions& options) { return kMostPrompt + opt
 std::vector<ConstraintCost> run_constraint_bench(ModelRuntime& model, std::span<const ConstraintCase> cases,
                                                  const ConstraintBenchOptions& options,
                                                  const std::function<void(double fraction)>& progress) {
-  // 1. Prepare the vocabulary, and slots for every form.
+  // 1. Prepare the vocabulary's token trie, and slots for every form.
   const auto trie = TokenTrie::from_tokenizer(model.facts().tokenizer);
   const std::vector<int32_t> prompt = prompt_of(model.facts().tokenizer);
   const FixedBlocks blocks(model.limits(), slots_of(cases, options));
@@ -231,7 +233,7 @@ std::vector<ConstraintCost> run_constraint_bench(ModelRuntime& model, std::span<
 
   for (int round = 0; round < options.n_repeats; ++round) {
     const auto seed = static_cast<uint64_t>(round);
-    // 2. Compile each form again, and compute the prompts.
+    // 2. Compile each form again, and compute the prompt.
     for (size_t i = 0; i < cases.size(); ++i) {
       if (cases[i].is_constrained()) {
         const double begin = thread_ms();
@@ -240,8 +242,8 @@ std::vector<ConstraintCost> run_constraint_bench(ModelRuntime& model, std::span<
       }
       decoders[i].begin(prompt, seed);
     }
-    // 3. Run steps in turn. The order rotates, because each form finds the caches as the previous one left
-    //    them.
+    // 3. Run steps of all forms in turn. The order rotates, because each form finds the CPU caches as the
+    //    previous form left them.
     std::vector<double> round_ms(cases.size());
     for (int t = 0; t < options.n_generate; ++t) {
       for (size_t i = 0; i < cases.size(); ++i) {

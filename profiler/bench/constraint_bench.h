@@ -1,14 +1,14 @@
-// Measures the cost of constrained decoding: one model decodes in several slots at once, free text and
-// constrained text in turn.
+// Measures the cost of constrained decoding: one model decodes free text and constrained text in turn, in
+// several slots at once.
 //
-// Each form of constraint and the free text have their own slots and take steps in turn, so that disturbances
-// of the machine affect all alike, and all texts have the same length at every step. A step computes one
-// token for each of the form's slots and chooses the next ones, as the engine does. If a text ends, a new one
-// begins after it in the sequence.
+// Free text and each form of constraint have their own slots and take steps in turn. Therefore other load on
+// the machine affects all of them alike, and all sequences have the same length at every step. A step
+// computes one token for each slot of the form and chooses the next tokens, as the engine does. When a text
+// ends, a new text begins behind it in the same sequence.
 //
-// A server appends forced tokens without choosing them, and computes them together. Here they are computed
-// one by one like all others, so that a step has the same number of tokens for every form; forced tokens are
-// only counted.
+// A server appends forced tokens without choosing them, and computes several in one step. This benchmark
+// computes them one by one like all other tokens, so that a step has the same number of tokens for every
+// form. It only counts how many tokens are forced.
 #pragma once
 
 #include <functional>
@@ -24,32 +24,32 @@ namespace hearth {
 struct ConstraintBenchOptions {
   int n_slots = 4;       // sequences that decode together
   int n_generate = 128;  // tokens of each sequence
-  int n_repeats =
-      3;  // rounds; medians are reported. Each round compiles the forms again, so no masks are cached
+  /// Rounds, whose medians are reported. Each round compiles the forms again, so no mask is cached.
+  int n_repeats = 3;
   float temperature = 1.0f;  // as in the API
 };
 
 struct ConstraintCost {
   std::string name;
   double tokens_per_s = 0;  // all slots together
-  double share = 0;         // additional time of a token compared with free text; 0.05: 5 % longer
-  // The thread's own time for a token's constraint: its mask, following the token, and looking for forced
-  // tokens.
+  double share = 0;         // additional time per token compared with free text; 0.05: 5 % longer
+  // The thread's processor time per token for the constraint: computing the mask, advancing the state past
+  // the token, and looking for forced tokens.
   double mean_ms = 0, p99_ms = 0, max_ms = 0;
-  double compile_ms = 0;  // the thread's own time for the form and this vocabulary
-  double forced = 0;      // share of forced tokens, which a server would append without choosing
+  double compile_ms = 0;  // processor time to compile the form for this vocabulary
+  double forced = 0;      // share of tokens that are forced; a server would append these without choosing
   int n_texts = 0;        // texts that were completed, in all rounds
 };
 
-/// The number of slots that the model needs, since each form has its own.
+/// The number of slots that the model needs; each form has its own slots.
 int slots_of(std::span<const ConstraintCase> cases, const ConstraintBenchOptions& options);
-/// The number of positions that each sequence needs.
+/// The number of positions that each sequence needs, its prompt included.
 int context_of(const ConstraintBenchOptions& options);
 
-/// Returns the costs in the order of `cases`. Calls `progress` (may be empty) between steps with the share of
-/// them that is done, in [0, 1]. Throws ConstraintError if a form cannot be compiled or followed. REQUIRES:
-/// the first case is free text; the model has slots_of() slots and context_of() positions; all numbers of the
-/// options >= 1.
+/// Returns the costs in the order of `cases`. Calls `progress` (may be empty) between steps with the
+/// completed share of the steps, in [0, 1]. Throws ConstraintError if a form cannot be compiled or followed.
+/// REQUIRES: the first case is free text; the model has slots_of() slots and context_of() positions; all
+/// numbers of the options >= 1.
 std::vector<ConstraintCost> run_constraint_bench(ModelRuntime& model, std::span<const ConstraintCase> cases,
                                                  const ConstraintBenchOptions& options,
                                                  const std::function<void(double fraction)>& progress = {});

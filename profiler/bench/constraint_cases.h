@@ -1,4 +1,4 @@
-// The forms of answers for which `bench --schema` measures the cost: forms that requests commonly ask for.
+// The answer formats whose cost `bench --schema` measures: formats that requests commonly ask for.
 #pragma once
 
 #include <string>
@@ -19,10 +19,10 @@ struct ConstraintCase {
   Grammar grammar() const;
 };
 
-/// The built-in cases. The first is free text, with which the others are compared.
+/// The built-in cases. The first case is free text, the baseline for the others.
 std::vector<ConstraintCase> built_in_cases();
 
-/// name: shown in the report. schema_json is checked when it is compiled.
+/// name: the case's name in the report. schema_json is checked when it is compiled.
 ConstraintCase schema_case(std::string name, std::string schema_json);
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// The report of `bench --kernels`: each kernel's time, and the least time that the machine allows for the
-// work that the kernel declares.
+// The report of `bench --kernels`: each kernel's time, and the lower bound that the machine's rates set for
+// the work that the kernel declares.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace hearth {
 
-/// The least time for some work, and the resource that takes it.
+/// The least time that some work can take, and the resource that sets this limit.
 struct KernelBound {
   double seconds = 0;
-  std::string_view by;  // "memory", "PCIe", "tensor cores" or "instructions"; "nothing" if the work is none
+  std::string_view by;  // "memory", "PCIe", "tensor cores", "instructions", or "nothing" if there is no work
 };
 
-/// A rate of 0 is unknown and bounds nothing. kernels/cuda/ops/kernel_work.h explains the terms.
+/// A rate of 0 in `gpu` is unknown and sets no limit. kernels/cuda/ops/kernel_work.h explains the terms.
 KernelBound bound_of(const cuda::KernelWork& work, const GpuProfile& gpu);
 
-/// A table for each shape, for people. gpu: the profile with the rates. simulated: whether the times were
-/// computed from the kernels' declarations instead of measured.
+/// Returns a table for each shape, for people. `gpu` has the rates that times are compared with. simulated:
+/// whether the times were computed from what kernels declare instead of measured.
 std::string kernel_bench_text(const GpuProfile& gpu, bool simulated,
                               const std::vector<cuda::KernelTime>& times);
 

@@ -15,8 +15,8 @@ double negative_log_likelihood(std::span<const float> logits, int32_t token) {
   const double peak = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - peak);
-  // Subtracts the logit from the peak first. If the logarithm were added to a large peak first, its digits
-  // would be lost.
+  // Subtract the logit from the peak first. Adding the logarithm to a large peak first would lose the
+  // logarithm's digits.
   return std::log(sum) + (peak - logits[static_cast<size_t>(token)]);
 }
 

@@ -1,8 +1,9 @@
 // Perplexity of a text as llama.cpp defines it, so that figures can be compared.
 //
-// The text's tokens are cut into windows of n_context that do not overlap; an incomplete last one is dropped.
-// In each window, tokens of the second half are predicted from everything before them in the window (the
-// first half only gives context). If the model wants a begin token, it replaces the window's first token.
+// The text's tokens are cut into windows of n_context tokens that do not overlap; an incomplete last window
+// is dropped. In each window, every token of the second half is predicted from all tokens before it in the
+// window; the first half only provides context. If the model expects a begin token, that token replaces the
+// window's first token.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +22,21 @@ struct PerplexityResult {
   double standard_error = 0;  // standard error of the perplexity
 };
 
-/// The score of one window: the sum of -log of the probability of each scored token.
+/// The score of one window: the sum of -log p over the scored tokens, where p is the probability of a token.
 struct WindowScore {
   int64_t n_scored = 0;
   double sum = 0;
   double squares = 0;
 };
 
-/// Scores one window [n_context]; its first token is replaced by bos, unless that is -1.
+/// Scores one window [n_context]. If bos is not -1, it replaces the window's first token.
 WindowScore score_window(SequenceRun& run, std::span<const int32_t> window, int32_t bos, int chunk);
 
-/// Measures a text. Calls `progress` after each window with the result so far and the total number of
-/// windows. bos: -1 if windows begin with their own first token. chunk: most tokens of a step, or 0 for as
-/// many as the model takes; the result does not depend on it. Throws std::invalid_argument if the text has
-/// fewer than n_context tokens. REQUIRES: n_context >= 4 and within the model's KV memory.
+/// Measures the perplexity of the text `tokens`. Calls `progress` after each window with the result so far
+/// and the total number of windows. bos: the begin token, or -1 if windows keep their own first token. chunk:
+/// the most tokens of a step, or 0 for as many as the model can take; the result does not depend on it.
+/// Throws std::invalid_argument if the text has fewer than n_context tokens. REQUIRES: n_context >= 4 and
+/// within the model's KV memory.
 PerplexityResult measure_perplexity(
     ForwardModel& model, std::span<const int32_t> tokens, int n_context, int32_t bos,
     const std::function<void(const PerplexityResult&, int n_windows)>& progress, int chunk = 0);

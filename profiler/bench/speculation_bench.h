@@ -1,8 +1,8 @@
 // Measures the gain of speculative decoding: the engine answers the same requests with drafts and without, in
 // turn.
 //
-// There are two kinds of text: a copy of a program, which drafts predict, and a story, which they hardly
-// predict.
+// There are two kinds of text: a copy of a program, which drafts predict well, and a story, which they
+// predict poorly.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +26,19 @@ struct SpeculationBenchOptions {
 struct SpeculationGain {
   std::string text;  // "copy" or "story"
   double plain_tokens_per_s = 0;
-  double tokens_per_s = 0;                // with drafts
-  double gain = 0;                        // speed with drafts over speed without; the median of the pairs
+  double tokens_per_s = 0;  // with drafts
+  double gain = 0;          // speed with drafts divided by speed without; the median over the pairs
   int64_t n_drafted = 0, n_accepted = 0;  // in all repeats
 };
 
-/// The number of positions that each model needs. REQUIRES: the tokenizer is the model's.
+/// The number of positions that each model needs. REQUIRES: `tokenizer` belongs to the model.
 int context_of(const Tokenizer& tokenizer, const SpeculationBenchOptions& options);
 
-/// Measures pairs of answers, after one pair that is not reported. Calls `progress` (may be empty) between
-/// answers with the share of them that is done. Throws std::runtime_error if an answer fails or if the two of
-/// a pair differ. REQUIRES: both are the same model, and they and the drafting model have one slot and
-/// context_of() positions.
+/// Measures pairs of answers: one answer without drafts and one with drafts. The first pair is not reported.
+/// Calls `progress` (may be empty) between answers with the completed share of the answers. Throws
+/// std::runtime_error if an answer fails, or if the two answers of a pair differ. REQUIRES: `plain` and
+/// `with_drafts` are the same model; each of them and the draft model have one slot and context_of()
+/// positions.
 std::vector<SpeculationGain> run_speculation_bench(ModelRuntime& plain, ModelRuntime& with_drafts,
                                                    const SpeculationBenchOptions& options,
                                                    const std::function<void(double fraction)>& progress = {});
