@@ -1,4 +1,4 @@
-// Reads and writes line by line. The order of the rows shows whether one is missing.
+// Reads and writes the table line by line. A row that is out of order shows that a row is missing.
 #include "profiler/activity/activity_csv.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Reads and writes how often each neuron was active in a run, as a small text file that any program can read.
-// The chart of activity is drawn from it.
+// The activity chart is drawn from this file.
 //
 //   # model: relu-5m            lines before the table: what was measured
 //   # text: alice.txt
@@ -8,8 +8,9 @@
 //   0,0,24701                   every neuron of every layer, in order
 //   0,1,46029
 //
-// For a mixture, experts are counted and the column is "expert". Such a table can be written but not read.
-// Pure text; the caller reads and writes the file. Any thread.
+// For a mixture, the table counts experts, and its second column is named "expert". Hearth writes such a
+// table but cannot read it. The functions work on text in memory; the caller reads and writes the file. Any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +22,16 @@
 namespace hearth {
 
 struct ActivityTable {
-  std::string model;  // its name, or empty. Line breaks become spaces in the file
-  std::string text;   // the text that the model ran, or empty
+  std::string model;  // the model's name, or empty; line breaks become spaces in the file
+  std::string text;   // name of the text that was run through the model, or empty
   uint64_t n_tokens = 0;
   bool experts = false;
-  /// [n_layers][d_ff]: the number of the n_tokens tokens for which the neuron was active.
+  /// [n_layers][d_ff]: for each neuron, the number of tokens (of n_tokens in all) for which it was active.
   std::vector<std::vector<uint64_t>> counts;
 };
 
-/// The error for a bad file. One sentence names the file and the line, and says what was found and what was
-/// expected.
+/// Thrown for a malformed file. The message is one sentence that names the file and the line, what was found
+/// there, and what was expected.
 class ActivityTableError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -38,9 +39,9 @@ class ActivityTableError : public std::runtime_error {
 
 std::string activity_csv(const ActivityTable& table);
 
-/// Parses such a file. `file` is its name for messages. Throws ActivityTableError if it is not such a table,
-/// neurons are out of order or missing, layers have different widths, or a count exceeds the number of
-/// tokens.
+/// Parses the contents `csv` of an activity file. `file` is its name for messages. Throws ActivityTableError
+/// if `csv` is not an activity table, neurons are out of order or missing, layers have different widths, or a
+/// count exceeds the number of tokens.
 ActivityTable parse_activity_csv(std::string_view csv, const std::string& file);
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// See the header. A text is counted whole or not at all: its counts wait here until they are written with its
-// hash.
+// Implements count_texts(). A text is counted completely or not at all: its counts stay in memory until they
+// are written to the file together with the text's hash.
 #include "profiler/activity/count.h"
 
 #include <algorithm>
@@ -18,12 +18,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// At most this many texts wait to be written, because their counts take memory.
+/// The most texts whose counts wait in memory before they are written; the limit bounds that memory.
 constexpr size_t kMaxWaiting = 16;
-/// Prompt tokens of a step. The counts are the same for any number.
+/// Prompt tokens per step. The counts do not depend on this number.
 constexpr int kChunk = 128;
 
-/// Sampling as users commonly set it: the model's own distribution without its least likely tokens.
+/// Returns common sampling settings: the model's own distribution without its least likely tokens.
 SamplingParams sampling_of(const Sha256& text) {
   SamplingParams params;
   params.temperature = 0.8f;
@@ -63,7 +63,7 @@ class Counting {
   }
 
  private:
-  /// Loads the file's contents, and makes sure that the file can be written.
+  /// Loads the existing file, and checks that the file can be written.
   void load_known() {
     in_memory_.model = identity_;
     result_.note = update([this](Activity& activity) {
@@ -108,8 +108,8 @@ class Counting {
     hooks_.progress(std::min(fraction, 1.0), n_counted_);
   }
 
-  /// Counts one text, in parts that fit the model's context. Returns false if stopped before the end of the
-  /// text.
+  /// Counts one text, in parts that fit the model's context. Returns false if the user stopped the run before
+  /// the end of the text.
   bool count(const std::string& text, CountedText& counted) {
     const std::vector<int32_t> tokens = model_.facts().tokenizer.encode(text, true, false);
     const size_t room = static_cast<size_t>(model_.facts().context_tokens);
@@ -164,7 +164,7 @@ class Counting {
     return false;
   }
 
-  /// Like update_activity(), but works without a file too.
+  /// Like update_activity(), but changes in_memory_ if the settings name no file.
   std::string update(const std::function<void(Activity& activity)>& change) {
     if (!settings_.file.empty()) return update_activity(settings_.file, identity_, change);
     change(in_memory_);
@@ -177,7 +177,7 @@ class Counting {
     const std::string note = update([this](Activity& activity) {
       if (activity.down_sizes.empty()) activity.down_sizes = result_.activity.down_sizes;
       for (const CountedText& text : waiting_) {
-        // Another program may have counted the text meanwhile.
+        // Another program may have counted this text since the file was loaded.
         if (!activity.texts.insert(text.hash).second) continue;
         activity.of(ActivitySource::kPrompt).add(text.prompt);
         activity.of(ActivitySource::kGenerated).add(text.generated);
@@ -208,10 +208,10 @@ class Counting {
   const size_t chunk_;
   Sampler sampler_;
   const ModelIdentity identity_;
-  Activity in_memory_;  // the contents that a file would have, if there is no file
+  Activity in_memory_;  // takes the place of the file if there is none
   CountResult result_;
   std::vector<CountedText> waiting_;
-  uint64_t n_counted_ = 0, n_before_ = 0;  // tokens with and without those of this run
+  uint64_t n_counted_ = 0, n_before_ = 0;  // tokens in the file now, and before this run
   Clock::time_point last_save_;
 };
 

@@ -1,9 +1,9 @@
 // Counts which neurons of a model are active, or which experts of a mixture are chosen. Runs texts through
 // the model, lets it generate some tokens after each text, and adds the counts to the model's activity file.
 //
-// Deterministic: the same texts give the same counts with any number of threads, in one run or in several.
-// Generated tokens are sampled from the model's own distribution, with a seed that is made from the text.
-// Called by count_command.cpp; runs the model on the calling thread.
+// Counting is deterministic: the same texts give the same counts for any number of threads, whether they are
+// counted in one run or in several. Generated tokens are sampled from the model's own distribution, with a
+// seed derived from the text's hash. Called by count_command.cpp; runs the model on the calling thread.
 #pragma once
 
 #include <chrono>
@@ -20,21 +20,21 @@
 namespace hearth {
 
 struct CountSettings {
-  std::filesystem::path file;  // the activity file; empty: counts are only returned
+  std::filesystem::path file;  // the activity file; if empty, counts are only returned
   int n_generate = 48;         // tokens that the model generates after each text
-  /// Counting ends when the file holds this many tokens of prompts and generated text. The text that reaches
-  /// this number is counted to its end. 0: count all texts.
+  /// Counting ends when the file holds this many tokens, prompts and generated text together. The last text
+  /// is counted to its end, even beyond this number. 0: count all texts.
   uint64_t n_tokens = 0;
-  /// Counts are written at least this often, and at the end.
+  /// Counts are written to the file at least this often, and at the end of the run.
   std::chrono::seconds save_every{30};
 };
 
 struct CountHooks {
-  /// Called after every few tokens with the share of the work that is done, in [0, 1], and the number of
-  /// tokens that the file holds. May be empty.
+  /// Called after every few tokens with the completed share of the work, in [0, 1], and the number of tokens
+  /// that the file holds. May be empty.
   std::function<void(double fraction, uint64_t n_tokens)> progress;
-  /// Called as often as `progress`; returning true ends the run. The current text is then left to the next
-  /// run. May be empty.
+  /// Called as often as `progress`; the run ends when it returns true. The unfinished text is not counted; a
+  /// later run can count it. May be empty.
   std::function<bool()> stop;
 };
 
@@ -44,17 +44,17 @@ struct CountResult {
   int n_texts = 0;                                       // texts counted by this run
   int n_known = 0;                                       // texts skipped because they were counted before
   bool stopped = false;
-  std::string note;  // the problem with the existing file, if any
+  std::string note;  // a problem with the existing file, or empty
 };
 
-/// Returns one sentence that says why this model's neurons cannot be counted in sparsity mode `mode` (its
-/// activation has no zeros, and no thresholds skip any). Empty if they can, or if the model is a mixture,
-/// because then its experts are counted.
+/// Returns one sentence about why this model's neurons cannot be counted in sparsity mode `mode`: its
+/// activation function yields no zeros, and no thresholds skip neurons. Returns an empty string if they can
+/// be counted. A mixture can always be counted, because its experts are counted instead.
 std::string why_not_counted(const ModelFile& file, const ModelSpec& spec, std::string_view mode);
 
 /// REQUIRES: the model has one slot. Throws std::runtime_error (one sentence) if the file cannot be written,
-/// if a text is not UTF-8, or if the model runs dense. If a text is not UTF-8, earlier counts are still
-/// written to the file.
+/// if a text is not UTF-8, or if the model runs dense. Even if a text is refused, the counts of earlier texts
+/// are written to the file.
 CountResult count_texts(ModelRuntime& model, TextFeed& texts, const CountSettings& settings,
                         const CountHooks& hooks);
 

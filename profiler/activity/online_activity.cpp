@@ -33,7 +33,7 @@ uint64_t OnlineActivity::n_written() const {
 }
 
 void OnlineActivity::run(const std::stop_token& stop) {
-  // Counts made during a write wait for the next one, so the last write begins after the stop.
+  // Counts that are taken during a write go into the next write, so the last write must begin after the stop.
   bool last = false;
   while (!last) {
     {
@@ -45,7 +45,7 @@ void OnlineActivity::run(const std::stop_token& stop) {
   }
 }
 
-/// Writes the counts. If that fails, they stay and are written the next time.
+/// Writes the counts to the file. If that fails, they stay in memory for the next write.
 void OnlineActivity::write() {
   std::string warning;
   try {

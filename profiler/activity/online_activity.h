@@ -1,9 +1,9 @@
 // Counts which neurons are active while a model serves, so that placement can follow the users' actual
 // requests.
 //
-// The engine thread counts a sample of the decoded tokens (CountOptions), in memory of its own. A thread of
-// this object takes the counts every few minutes, and once more at the end, and adds them to the model's
-// activity file. So the engine thread never waits for a disk. Made and ended by hearthd.
+// The engine thread counts a sample of the decoded tokens (CountOptions) in its own memory. A thread that
+// this object owns takes the counts every few minutes, and once more at the end, and adds them to the model's
+// activity file. Therefore the engine thread never waits for a disk. hearthd creates and destroys the object.
 #pragma once
 
 #include <chrono>
@@ -22,23 +22,23 @@ namespace hearth {
 struct OnlineActivityOptions {
   std::filesystem::path file;  // the activity file; its folder exists
   std::chrono::milliseconds write_every{std::chrono::minutes(5)};
-  /// Two of every 2n steps are counted. 0: kOneOfOnCpu or kOneOfOnDevice.
+  /// The period: two of every 2 * one_of steps are counted. 0: use kOneOfOnCpu or kOneOfOnDevice.
   int one_of = 0;
-  /// Called on the writing thread with one sentence if the file cannot be written or belonged to another
-  /// model. Not called again while the same failure lasts. May be empty.
+  /// Called on the writing thread with one sentence if the file cannot be written, or if it belonged to
+  /// another model. It is not called again while the same failure lasts. May be empty.
   std::function<void(const std::string& sentence)> warn;
 };
 
 class OnlineActivity {
  public:
-  /// Counts two of every 16 steps. That costs 0.5 to 0.7 % of the time of a model of five million weights,
-  /// less with larger models (docs/speed.md).
+  /// Counts two of every 16 steps. This costs 0.5 to 0.7 % of the running time of a model with five million
+  /// weights, and less with larger models (docs/speed.md).
   static constexpr int kOneOfOnCpu = 8;
-  /// Counts two of every 64 steps. A device takes a fraction of the CPU's time for a step, and it waits while
-  /// the host counts: some nanoseconds per active neuron.
+  /// Counts two of every 64 steps. Counting costs relatively more on a device: a step takes a fraction of the
+  /// CPU's time, and the device waits while the host counts (some nanoseconds per active neuron).
   static constexpr int kOneOfOnDevice = 32;
 
-  /// Begins counting. The model must outlive this object and must not run a step yet. Throws
+  /// Begins counting. The model must outlive this object and must not have started to run steps. Throws
   /// std::invalid_argument (one sentence) if neurons cannot be counted (ModelRuntime::count_activity).
   OnlineActivity(ModelRuntime& model, OnlineActivityOptions options);
   /// Calls finish().
@@ -46,8 +46,8 @@ class OnlineActivity {
   OnlineActivity(const OnlineActivity&) = delete;
   OnlineActivity& operator=(const OnlineActivity&) = delete;
 
-  /// Writes all counts so far and ends the thread. Nothing is lost if the engine runs no more steps. Any
-  /// thread; may be called more than once.
+  /// Writes all counts so far and ends the thread. No counts are lost if the engine has run its last step
+  /// before this call. Any thread; may be called more than once.
   void finish();
 
   const std::filesystem::path& file() const { return options_.file; }
@@ -62,8 +62,8 @@ class OnlineActivity {
   const OnlineActivityOptions options_;
   const ModelIdentity identity_;
 
-  /// Counts taken from the engine but not yet written. Used by the writing thread only, later by the thread
-  /// in finish().
+  /// Counts taken from the engine but not yet written. Only the writing thread uses them, and after it has
+  /// ended, the thread that calls finish().
   ActivityCounts waiting_;
   std::string last_warning_;
 

@@ -21,7 +21,7 @@ std::span<const float> SequenceRun::feed(std::span<const int32_t> tokens, int ch
   return logits;
 }
 
-/// Runs one step; returns the logits of its last n_logits tokens.
+/// Runs one step, and returns the logits of the step's last n_logits tokens.
 std::span<const float> SequenceRun::step(std::span<const int32_t> tokens, size_t n_logits, Text text) {
   assert(static_cast<int>(tokens.size()) <= limits_.max_tokens);
   batch_.clear();

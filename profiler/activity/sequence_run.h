@@ -17,20 +17,21 @@ class SequenceRun {
  public:
   explicit SequenceRun(ForwardModel& model);
 
-  /// Appends tokens in steps of at most `chunk`. Returns the logits [n_vocab] of the last one, valid until
-  /// the next call. Several tokens count as a prompt, a single one as generated; see Batch::prompt_rows.
-  /// REQUIRES: tokens is not empty; chunk >= 1; the sequence fits the model's KV blocks.
+  /// Appends tokens in steps of at most `chunk`. Returns the last token's logits [n_vocab], valid until the
+  /// next call. Several tokens are counted as prompt tokens, a single token as a generated one; see
+  /// Batch::prompt_rows. REQUIRES: tokens is not empty; chunk >= 1; the sequence fits the model's KV blocks.
   std::span<const float> feed(std::span<const int32_t> tokens, int chunk);
 
-  /// Like feed(), but calls `row` with (index into tokens, logits [n_vocab]) for every token from first_row
-  /// on.
+  /// Like feed(), but calls `row` with (index into tokens, logits [n_vocab]) for every token whose index is
+  /// at least first_row.
   template <typename Row>
   void score(std::span<const int32_t> tokens, size_t first_row, int chunk, Row row);
 
   /// Forgets the sequence; the next feed starts at position 0.
   void clear() { n_fed_ = 0; }
   /// Makes the next feed start at this position, as if `position` tokens had been fed. Only for measuring and
-  /// warming up, because the skipped keys and values are zeros or those of earlier sequences.
+  /// warming up, because the keys and values of the skipped positions are zeros or belong to earlier
+  /// sequences.
   void skip_to(int32_t position) { n_fed_ = position; }
 
  private:
@@ -49,7 +50,7 @@ void SequenceRun::score(std::span<const int32_t> tokens, size_t first_row, int c
   const size_t n_vocab = static_cast<size_t>(limits_.n_vocab);
   chunk = std::min(chunk, blocks_.max_step());
   for (size_t begin = 0; begin < tokens.size();) {
-    // Runs whole chunks up to the first row, then pieces whose logits fit.
+    // Run full chunks until the first scored row, then smaller pieces whose logits fit the model's buffer.
     const bool scored = begin >= first_row;
     size_t n = std::min(static_cast<size_t>(scored ? std::min(chunk, limits_.max_logit_rows) : chunk),
                         tokens.size() - begin);

@@ -14,7 +14,7 @@
 namespace hearth {
 namespace {
 
-// Memory is allocated as bytes arrive, because `most` may be far more than the text has.
+// Memory is allocated as bytes arrive, because `most` may far exceed the size of the text.
 constexpr size_t kTextPieceBytes = size_t{1} << 20;
 
 std::string reason() { return " (" + std::generic_category().message(errno) + ")"; }
@@ -82,14 +82,14 @@ namespace {
 
 constexpr size_t kReadBytes = 1 << 16;
 
-/// The largest index up to `most` at which no character is cut.
+/// Returns the largest index up to `most` that does not split a UTF-8 character.
 size_t character_end(const std::string& bytes, size_t most) {
   size_t end = std::min(most, bytes.size());
   while (end > 0 && end < bytes.size() && (static_cast<unsigned char>(bytes[end]) & 0xc0) == 0x80) --end;
   return end;
 }
 
-/// The best end of a window of at most `most` bytes.
+/// Returns where to end a window of at most `most` bytes: after a line or a word if possible.
 size_t window_end(const std::string& bytes, size_t most) {
   if (bytes.size() <= most) return bytes.size();
   const size_t half = most / 2;
@@ -122,7 +122,8 @@ void TextFile::fill() {
   ahead_ += in_.read(kReadBytes);
   const size_t wrong = find_no_text(ahead_);
   if (wrong == std::string::npos) return;
-  const bool cut = ahead_.size() - wrong < 4 && !in_.at_end();  // the rest of this character is still to come
+  // The remaining bytes of this character have not been read yet.
+  const bool cut = ahead_.size() - wrong < 4 && !in_.at_end();
   if (cut && ahead_[wrong] != '\0') return;
   const unsigned byte = static_cast<unsigned char>(ahead_[wrong]);
   constexpr const char* kDigits = "0123456789ABCDEF";

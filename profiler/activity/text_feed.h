@@ -1,9 +1,9 @@
-// Texts to run through a model: the built-in prompts, and the user's files of any size. A file is read whole,
-// in samples, or in windows.
+// Texts to run through a model: the built-in prompts, and the user's files of any size. A file is read
+// completely, in samples, or in windows.
 //
-// A TextFeed takes one text from each source in turn, so its first few texts are a fair sample of all. The
-// built-in prompts are profiler/activity/prompts/*.txt and have the kinds of text that models are given:
-// chat, prose, code, lists, tables, several languages. One thread.
+// A TextFeed takes one text from each source in turn, so its first few texts are a fair sample of all texts.
+// The built-in prompts are profiler/activity/prompts/*.txt and contain the kinds of text that users send to
+// models: chat, prose, code, lists, tables, several languages. One thread.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,15 @@ namespace hearth {
 
 class TextInput {
  public:
-  /// remedy: the end of each error sentence, "give --text another file". The constructor and all members
-  /// throw std::runtime_error (one sentence) if the path is a folder or cannot be read.
+  /// `remedy` ends each error message, for example "give --text another file". The constructor and all
+  /// members throw std::runtime_error (one sentence) if the path is a folder or cannot be read.
   TextInput(const std::filesystem::path& path, std::string remedy);
 
-  /// The size of a plain file in bytes; 0 if the input has no size, such as a pipe.
+  /// The size of a regular file in bytes; 0 if the input has no size, for example a pipe.
   uint64_t size() const { return size_; }
   void seek(uint64_t at);
 
-  /// The next `most` bytes; fewer only at the end.
+  /// Returns the next `most` bytes; fewer only at the end of the file.
   std::string read(size_t most);
   bool at_end() const { return !in_; }
 
@@ -42,23 +42,25 @@ class TextInput {
   uint64_t size_ = 0;
 };
 
-/// The contents of the files of built-in prompts, ordered by file name.
+/// The contents of the built-in prompt files, ordered by file name.
 std::span<const std::string_view> prompt_files();
 
-/// The contents of the file of prompts that are never counted, so that counts can be judged on them.
+/// The contents of the file with held-out prompts. They are never counted, so they can test what was learned
+/// from the counts.
 std::string_view held_out_file();
 
-/// Splits a file at lines of "%%". Removes line breaks before those lines and at the end, and leaves out
-/// empty texts.
+/// Splits a file at lines that consist of "%%". Removes line breaks before these lines and at the end of the
+/// file, and drops empty texts.
 std::vector<std::string> split_prompts(std::string_view file);
 
-/// All built-in prompts, one of each file in turn, so that the first few are already a fair sample.
+/// All built-in prompts, taken from each file in turn, so that the first few prompts are already a fair
+/// sample.
 std::vector<std::string> built_in_prompts();
 /// The prompts of the held-out file.
 std::vector<std::string> held_out_prompts();
 
-/// Reads a text file in windows of about kWindowBytes. A window ends at the end of a line or a word if there
-/// is one in its second half, and never within a character.
+/// Reads a text file in windows of about kWindowBytes. A window ends after a line or a word if one ends in
+/// the window's second half. It never splits a character.
 class TextFile {
  public:
   static constexpr size_t kWindowBytes = 1536;  // 300 to 500 tokens of most languages
@@ -67,7 +69,8 @@ class TextFile {
   /// UTF-8 text.
   explicit TextFile(const std::filesystem::path& path);
 
-  /// The next window; nullopt at the end. Throws std::runtime_error (one sentence) if it is not UTF-8 text.
+  /// Returns the next window, or nullopt at the end. Throws std::runtime_error (one sentence) if the window
+  /// is not UTF-8 text.
   std::optional<std::string> next();
 
   uint64_t bytes() const { return in_.size(); }  // 0: not known
@@ -86,10 +89,10 @@ class TextFeed {
   /// Throws like TextFile.
   TextFeed(std::vector<std::string> prompts, const std::vector<std::filesystem::path>& files);
 
-  /// The next text; nullopt at the end. Throws like TextFile::next().
+  /// Returns the next text, or nullopt at the end. Throws like TextFile::next().
   std::optional<std::string> next();
 
-  /// The share of all bytes that next() has returned, in [0, 1].
+  /// The share, in [0, 1], of all sources' bytes that next() has returned.
   double done() const;
 
  private:
@@ -97,10 +100,10 @@ class TextFeed {
   size_t next_prompt_ = 0;
   uint64_t prompt_bytes_ = 0, prompt_bytes_done_ = 0;
   std::vector<std::unique_ptr<TextFile>> files_;
-  size_t turn_ = 0;  // the next source: 0: the prompts, 1 + i: file i
+  size_t turn_ = 0;  // the source of the next text: 0 for the prompts, 1 + i for file i
 };
 
-/// The index where the bytes stop being UTF-8 text (RFC 3629, and no NUL), or npos.
+/// Returns the index of the first byte that is not UTF-8 text (RFC 3629) or is NUL, or npos.
 size_t find_no_text(const std::string& bytes);
 
 }  // namespace hearth
