@@ -1,4 +1,4 @@
-// The stages of a calibration. See the header.
+// Implements calibrate(): the stages of a calibration.
 #include "profiler/calibration/calibrate.h"
 
 #include <algorithm>
@@ -13,14 +13,16 @@
 namespace hearth {
 namespace {
 
-// Scores are gathered on this many windows: 8,192 tokens at the usual context, millions of scores a layer.
+// The number of windows on which scores are gathered: 8,192 tokens at the usual context, which gives millions
+// of scores per layer.
 constexpr size_t kScoreWindows = 16;
-// Judging a share ends early when the mean difference per window is this many standard errors away from the
-// budget, but not before this many windows were scored.
+// A share is judged early when the mean difference per window is more than kSureErrors standard errors away
+// from the budget, but only after kSureWindows windows were scored.
 constexpr double kSureErrors = 4;
 constexpr size_t kSureWindows = 8;
 
-/// Mean difference per scored token between two scorings of the same windows, and its standard error.
+/// The mean difference per scored token between two scorings of the same windows, and the standard error of
+/// this mean.
 struct Difference {
   double mean = 0, error = 0;
 };
@@ -38,13 +40,13 @@ class Calibrator {
         n_text_(in.text.size() / window_tokens()),
         n_held_out_(in.held_out.size() / window_tokens()),
         histograms_(n_layers_) {
-    // Windows in all: the text dense, once per step of the search, and once in the final check; the held-out
-    // text twice.
+    // The number of windows that remain to be scored: the text once dense, once for each step of the search
+    // and once for the final check; the held-out text twice.
     n_windows_left_ = static_cast<double>(n_text_ + (kShareSteps + 1) * n_text_ + 2 * n_held_out_);
   }
 
   CalibrateResult run() {
-    // 1. Score the text with every neuron, and gather the sizes of contributions.
+    // 1. Score the text with every neuron, and gather the sizes of the neurons' contributions.
     use(std::vector<float>(n_layers_, 0.0f));
     dense_text_ = score_dense_text();
     // 2. Find the largest share that the budget allows.
@@ -53,7 +55,7 @@ class Calibrator {
       use(thresholds_for(histograms_, candidate));
       return within_budget(in_full, calibrated_nll);
     });
-    // 3. Measure the cost of that share on a text that the search did not use.
+    // 3. Measure the cost of that share on the held-out text, which the search did not use.
     CalibrateResult result;
     result.thresholds = thresholds_for(histograms_, share);
     result.text.dense = perplexity(dense_text_);
@@ -123,8 +125,9 @@ class Calibrator {
     return {mean, n > 1 ? std::sqrt(std::max(0.0, squares / n - mean * mean) / (n - 1)) : 0.0};
   }
 
-  /// Scores the text with the current thresholds. Windows far apart come one after the other, so that the
-  /// first of them represent the whole text.
+  /// Scores the text with the current thresholds, and returns whether perplexity stays within the budget.
+  /// Windows that are far apart are scored one after the other, so that the first few windows represent the
+  /// whole text.
   bool within_budget(bool in_full, double& calibrated_perplexity) {
     const double limit = std::log1p(in_.budget);
     const double left_after = n_windows_left_ - static_cast<double>(n_text_);
@@ -175,7 +178,7 @@ class Calibrator {
   const CalibrateInputs& in_;
   const std::function<void(double, std::string_view)>& progress_;
   SequenceRun run_;
-  const int chunk_;  // most tokens of a step, so few that their neurons can be counted
+  const int chunk_;  // most tokens of a step whose neurons can still be counted
   size_t n_layers_, n_text_, n_held_out_;
   std::vector<ScoreHistogram> histograms_;  // [n_layers]
   std::vector<WindowScore> dense_text_;

@@ -1,4 +1,4 @@
-// Compares next-token distributions, to tell how far skipping neurons changes a model's predictions.
+// Compares next-token distributions, to measure how much skipping neurons changes a model's predictions.
 //
 // Used by calibration and by the training of predictors. Pure; any thread.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace hearth {
 
-/// Replaces logits by the log of their softmax.
+/// Replaces logits by the logarithm of their softmax.
 void log_softmax(std::span<float> logits);
 
 /// Kullback-Leibler divergence of q from p, both given as log-probabilities.

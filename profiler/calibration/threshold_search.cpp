@@ -1,4 +1,5 @@
-// Sums over bins, and two bisections: one finds a threshold in one layer, the other the share for all layers.
+// Implements the histogram's sums over bins, and two bisections: one finds the threshold of one layer, the
+// other finds the share for all layers.
 #include "profiler/calibration/threshold_search.h"
 
 #include <algorithm>
@@ -8,8 +9,8 @@
 namespace hearth {
 namespace {
 
-// Thresholds that a float can hold lie between e^-104 and e^89. After 40 bisections, the rest of that range
-// is below a float's resolution.
+// The logarithms of all positive floats lie between -104 and 89. After 40 bisections, the interval that
+// remains is smaller than a float's resolution.
 constexpr int kBisections = 48;
 constexpr double kLowestLog = -104, kHighestLog = 89;
 
@@ -22,7 +23,8 @@ double ScoreHistogram::share_below(double threshold) const {
     const double low = edge(i), high = i + 1 < bins_.size() ? edge(i + 1) : low;
     const double in_bin = static_cast<double>(bins_[i]);
     total += in_bin;
-    // Scores are assumed to be spread evenly within a bin. The bins of infinity and NaN have no width.
+    // The scores of a bin are assumed to be spread evenly over it. The bins of infinity and NaN have no
+    // width.
     const double part = high > low && std::isfinite(high)
                             ? std::clamp((threshold - low) / (high - low), 0.0, 1.0)
                             : (threshold > low ? 1.0 : 0.0);
@@ -56,7 +58,8 @@ double largest_share(const ShareJudge& within_budget) {
     const double middle = (low + high) / 2;
     (within_budget(middle, false) ? low : high) = middle;
   }
-  // A judge that was not quite sure may have accepted too much: step back, by growing steps.
+  // The judge may have accepted too large a share, because it stopped before the end of the text. Step back
+  // by growing steps until a share passes on the whole text.
   for (double back = high - low; low > 0; back *= 2) {
     if (within_budget(low, true)) return low;
     low -= back;
