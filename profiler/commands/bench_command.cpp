@@ -1,4 +1,4 @@
-// The bench subcommand: its options, then load, measure, report.
+// The bench subcommand: its options, and the order of its work: load, measure, report.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -31,7 +31,7 @@ struct BenchCommand {
   bool json = false;
   bool kernels = false;      // time single kernels instead
   bool constraints = false;  // time constrained decoding instead
-  std::string schema_file;   // a schema to measure too; empty for none
+  std::string schema_file;   // the file of an additional schema to measure, or empty
   bool speculation = false;  // measure the gain of drafts
   float temperature = 0;     // sampling temperature of the answers
   SimulateCommand simulation;
@@ -55,7 +55,7 @@ int run_constraint_command(const BenchCommand& command) {
   try {
     ProgressLine line("Measuring");
     costs = run_constraint_bench(*model, cases, options, [&line](double fraction) { line.update(fraction); });
-    // only the file's schema can fail; the built-in ones can be enforced
+    // only the schema of the user's file can fail; the built-in schemas can be enforced
   } catch (const ConstraintError& error) {
     const std::string where = error.where().empty() ? "" : " (at " + error.where() + ")";
     throw std::runtime_error(command.schema_file + ": the schema cannot be enforced" + where + ": " +
@@ -66,7 +66,7 @@ int run_constraint_command(const BenchCommand& command) {
   return 0;
 }
 
-/// Refuses a model that cannot draft for the other one.
+/// Refuses a draft model that cannot draft for the model.
 void check_vocabulary(const std::string& model, const std::string& draft_model) {
   const auto difference = vocabulary_difference(read_vocabulary(ModelFile::open(model)),
                                                 read_vocabulary(ModelFile::open(draft_model)));
@@ -84,7 +84,7 @@ int run_speculation_command(const BenchCommand& command) {
   if (!draft_file.empty()) check_vocabulary(command.model.model, draft_file);
   const auto tokenizer = Tokenizer::from_model(ModelFile::open(command.model.model));
   const int context = context_of(*tokenizer, options), chunk = command.model.prefill_chunk;
-  // The model is loaded twice, so that neither run sees what the other one leaves in memory.
+  // The model is loaded twice, so that neither run benefits from what the other run leaves in memory.
   const auto plain = load_model(command.model, context, chunk),
              with = load_model(command.model, context, chunk);
   std::unique_ptr<ModelRuntime> draft_model;
@@ -137,7 +137,7 @@ int run_bench_command(BenchCommand command) {
   if (command.constraints) return run_constraint_command(command);
   if (command.speculation) return run_speculation_command(command);
 
-  // 1. Files first: report those that cannot be written before minutes of work.
+  // 1. Open output files first, so that a file that cannot be written is reported before minutes of work.
   std::optional<TraceFile> timeline;
   if (!command.model.trace.empty()) command.model.timeline = &timeline.emplace(command.model.trace).trace();
 

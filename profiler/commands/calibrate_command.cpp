@@ -1,6 +1,6 @@
 // Options of the calibrate subcommand, and the order of its work: check, find, write, report.
 //
-// The side file is written last, in one piece: a run that is interrupted leaves an older one as it was.
+// The side file is written last, in one piece, so an interrupted run leaves an older side file unchanged.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ struct CalibrateCommand {
   int n_context = 512;
 };
 
-/// Makes the checks that would otherwise fail only after minutes of work.
+/// Checks that the side file can be written, which would otherwise fail only after minutes of work.
 void check_writable(const fs::path& side_file) {
   const fs::path folder = side_file.has_parent_path() ? side_file.parent_path() : fs::path(".");
   std::error_code error;
@@ -58,12 +58,13 @@ struct Tokens {
   int32_t bos = -1;
 };
 
-/// Tokenizes both texts. Without a held-out text, the last quarter of the windows is held out.
+/// Tokenizes both texts. If there is no held-out text, the last quarter of the text's windows is held out.
 Tokens tokenize(const CalibrateCommand& command, const Tokenizer& tokenizer, const std::string& text,
                 const std::string& held_out) {
   Tokens tokens;
   tokens.text = tokenizer.encode(text, true, false);
-  // If the model wants a begin token, the tokenizer puts it first; then every window gets it.
+  // The tokenizer begins the text with a begin token if the model expects one. In this case, every window
+  // gets it.
   const bool wants_bos =
       !tokens.text.empty() && tokens.text.front() == tokenizer.bos() && tokenizer.bos() >= 0;
   if (wants_bos) tokens.bos = tokenizer.bos();
@@ -96,7 +97,7 @@ Tokens tokenize(const CalibrateCommand& command, const Tokenizer& tokenizer, con
   return tokens;
 }
 
-/// Tokens per second of greedy decoding after some of these tokens.
+/// Returns the tokens per second of greedy decoding after the prompt.
 double decode_speed(ModelRuntime& model, std::span<const int32_t> prompt) {
   constexpr int kSteps = 32;
   SequenceRun run(model);
@@ -113,9 +114,9 @@ struct DecodeSpeeds {
   double dense = 0, calibrated = 0;
 };
 
-/// Decodes three times with each model and returns the best speeds. The CPU alternates between the two
-/// models. On a GPU, the first is released before the second is loaded, because each takes all free memory.
-/// Returns zeros if a window has no room for that.
+/// Decodes three times with each model and returns the best speeds. On the CPU, the runs of the two models
+/// alternate. On a GPU, the calibrated model is released before the dense model is loaded, because each model
+/// takes all free memory. Returns zeros if a window is too short for these runs.
 DecodeSpeeds compare_speeds(const CalibrateCommand& command, std::unique_ptr<ModelRuntime> calibrated,
                             std::span<const int32_t> tokens) {
   constexpr int kRepeats = 3;
@@ -166,7 +167,7 @@ std::string layers_text(const std::vector<double>& skipped) {
   return text;
 }
 
-/// The bytes of weights that a decoded token reads.
+/// The bytes of weights that are read for one decoded token.
 struct BytesRead {
   double dense = 0, calibrated = 0;
 };
@@ -199,7 +200,7 @@ std::string report(const CalibrateCommand& command, const fs::path& written, con
 }
 
 int run_calibrate(CalibrateCommand command) {
-  // 1. Check what can be checked without the model.
+  // 1. Check everything that does not need the model.
   if (!std::isfinite(command.budget_percent)) {
     throw std::runtime_error("--fidelity-budget is not a number, expected one from 0.01 to 100.");
   }
@@ -234,7 +235,7 @@ int run_calibrate(CalibrateCommand command) {
                        [&line](double fraction, std::string_view what) { line.update(fraction, what); });
   }
 
-  // 4. Write the side file, and measure its gain.
+  // 4. Write the side file, and measure the gain in speed.
   write_calibration(model->facts().file, model->facts().spec,
                     {.thresholds = result.thresholds,
                      .text_sha256 = sha256_hex(text),

@@ -1,8 +1,8 @@
 // The subcommands of hearth-profiler, one file each (commands/<name>_command.cpp). main.cpp is their table.
 //
 // Each function adds a subcommand with its options to `app`, and returns a function that runs the subcommand.
-// That function is called after parsing, does the work and returns the program's exit code. It throws
-// std::exception with one sentence for the user, and must not outlive `app`.
+// The returned function is called after parsing, does the work and returns the program's exit code. It throws
+// std::exception with one sentence for the user. It must not outlive `app`.
 #pragma once
 
 #include <functional>
@@ -13,16 +13,16 @@ class App;
 
 namespace hearth {
 
-/// Measures prefill and decode speed, and compares it with what memory allows.
+/// Measures prefill and decode speed, and compares it with what memory bandwidth allows.
 std::function<int()> add_bench_command(CLI::App& app);
-/// Finds thresholds below which neurons of a SwiGLU or GeGLU model may be skipped; writes them beside the
-/// model.
+/// Finds thresholds below which neurons of a SwiGLU or GeGLU model may be skipped, and writes them to a file
+/// beside the model.
 std::function<int()> add_calibrate_command(CLI::App& app);
 /// Converts the folder of a Hugging Face model to a GGUF file.
 std::function<int()> add_convert_command(CLI::App& app);
-/// Counts which neurons of a model are active, and keeps the counts for placement.
+/// Counts which neurons of a model are active, and stores the counts, which decide where neurons are placed.
 std::function<int()> add_count_command(CLI::App& app);
-/// Writes a model with PowerInfer's predictors into one file.
+/// Writes a model and PowerInfer's predictors for it into one file.
 std::function<int()> add_join_command(CLI::App& app);
 /// Measures the perplexity of a text.
 std::function<int()> add_perplexity_command(CLI::App& app);
@@ -30,13 +30,13 @@ std::function<int()> add_perplexity_command(CLI::App& app);
 std::function<int()> add_plan_command(CLI::App& app);
 /// Measures this machine's speed: its machine profile.
 std::function<int()> add_probe_command(CLI::App& app);
-/// Writes a model with fewer bits per weight.
+/// Writes a copy of a model with fewer bits per weight.
 std::function<int()> add_quantize_command(CLI::App& app);
-/// Writes a page about a model on a machine: its activity, the plan and measurements.
+/// Writes an HTML page about a model on a machine: its activity, the plan and measurements.
 std::function<int()> add_report_command(CLI::App& app);
 /// Makes a file with a model of random weights and planted activity.
 std::function<int()> add_synth_command(CLI::App& app);
-/// Trains predictors for a model and writes them.
+/// Trains predictors for a model and writes them to a file.
 std::function<int()> add_train_command(CLI::App& app);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// Options of the convert subcommand, and what it prints.
+// Options of the convert subcommand, and its output.
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>
@@ -19,7 +19,7 @@
 namespace hearth {
 namespace {
 
-/// The architectures that can be converted, for the end of the help.
+/// Returns the list of architectures that can be converted, which ends the help text.
 std::string known_models() {
   constexpr size_t kWidth = 100;
   std::string text = "Models of these architectures convert:";
@@ -34,7 +34,7 @@ std::string known_models() {
 
 const std::vector<std::string> kTypes = {"auto", "f32", "f16", "bf16", "q8_0"};
 
-/// Puts the type into lower case. Returns an error message, or an empty string if the type is valid.
+/// Converts the type's name to lower case. Returns an error message, or an empty string if the type is valid.
 std::string known_type(std::string& type) {
   std::ranges::transform(type, type.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -46,7 +46,7 @@ std::string known_type(std::string& type) {
 }
 
 int run_convert(const convert::ConvertOptions& options) {
-  const SignalWatch watch;  // a partly written file of gigabytes is removed before the program ends
+  const SignalWatch watch;  // on a signal, lets the program remove the partly written file before it exits
   convert::ConvertResult result;
   try {
     ProgressLine line("Converting");
@@ -74,7 +74,7 @@ int run_convert(const convert::ConvertOptions& options) {
 }  // namespace
 
 std::function<int()> add_convert_command(CLI::App& app) {
-  // Captured by the options' callbacks and by the returned function.
+  // Shared by the options' callbacks and the returned function.
   const auto options = std::make_shared<convert::ConvertOptions>();
   CLI::App* command = app.add_subcommand("convert", "Make a GGUF file of a Hugging Face model's folder");
   command->footer(known_models());

@@ -39,11 +39,11 @@ struct CountCommand {
   bool no_prompts = false;
   uint64_t n_tokens = 0;
   int n_generate = 48;
-  std::string imported;  // a folder of PowerInfer's activation counts; empty: none
+  std::string imported;  // a folder of PowerInfer's activation counts to import, or empty
   std::string out, csv;
 };
 
-// Longer windows do not change which neurons are active, but their keys and values take memory.
+// Longer contexts do not change which neurons are active, but their keys and values take memory.
 constexpr int kContext = 1024;
 
 fs::path output_file(const CountCommand& command, const ModelIdentity& model) {
@@ -56,8 +56,8 @@ fs::path output_file(const CountCommand& command, const ModelIdentity& model) {
   return std::get<fs::path>(folder) / kept_activity_name(model);
 }
 
-/// Refuses a file that the user names if it is not this model's activity file, since it may be another file
-/// of theirs.
+/// Refuses an existing file that the user names with --out unless it is this model's activity file, because
+/// the user may need its contents.
 void check_named_file(const fs::path& path, const ModelIdentity& model) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
@@ -95,7 +95,8 @@ CountResult count_with_progress(ModelRuntime& model, TextFeed& texts, const Coun
   return count_texts(model, texts, settings, hooks);
 }
 
-/// Adds the activity of files that were counted elsewhere to the model's. If one file is refused, adds none.
+/// Adds activity that was counted into other files to the model's activity file. If one file is refused, adds
+/// none.
 int run_merge(const CountCommand& command) {
   // 1. Read the files to add.
   const ModelFile file = ModelFile::open(command.model.model);
@@ -135,9 +136,9 @@ int run_merge(const CountCommand& command) {
   return 0;
 }
 
-/// Converts PowerInfer's counts to the model's activity file.
+/// Converts PowerInfer's counts, and stores them as the model's activity file.
 int run_import(const CountCommand& command) {
-  // 1. Find the model, and the file for its activity.
+  // 1. Find the model, and the path of its activity file.
   const ModelFile file = ModelFile::open(command.model.model);
   const ModelSpec spec = read_model_spec(file, command.model.ffn_activation);
   const std::optional<ActivityLaw> law = known_law(spec);
@@ -156,7 +157,7 @@ int run_import(const CountCommand& command) {
   const Activity imported = imported_activity(
       read_activation_counts(command.imported, spec.n_layers, spec.d_ff), model, law->active, label);
 
-  // 3. Write the activity file. Hearth's own counts say more than these and are not mixed with them.
+  // 3. Write the activity file. Hearth's own counts contain more than PowerInfer's, so the two are not mixed.
   CountResult result;
   result.note = update_activity(path, model, [&](Activity& activity) {
     if (activity.n_tokens() > 0 && activity.texts != imported.texts) {
@@ -183,7 +184,7 @@ int run_import(const CountCommand& command) {
 int run_count(const CountCommand& command) {
   if (!command.imported.empty()) return run_import(command);
   if (!command.merged.empty()) return run_merge(command);
-  // 1. Check what can be checked without loading the model.
+  // 1. Check everything that does not need the model to be loaded.
   std::vector<fs::path> files(command.texts.begin(), command.texts.end());
   if (command.no_prompts && files.empty()) {
     throw std::runtime_error("--no-prompts leaves nothing to count; give --text a file.");

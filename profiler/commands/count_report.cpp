@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kPerLine = 10;
 
-/// Lines with one number per layer, in percent, ten to a line.
+/// Returns lines with one percentage per layer, ten to a line.
 template <class OfLayer>
 std::string layer_lines(std::string_view title, int n_layers, const OfLayer& of_layer) {
   std::string text;

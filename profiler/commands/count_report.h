@@ -1,4 +1,4 @@
-// Reports the result of counting activity, for people.
+// Writes a report about counted activity, for people.
 #pragma once
 
 #include <string>
@@ -7,15 +7,16 @@
 
 namespace hearth {
 
-/// A few lines about the counts and, layer by layer, how many neurons are active, how many of these are
-/// active for the next token too, and how much of all activity the hottest quarter has. For mixtures: how
-/// evenly experts are used, how many are used again, and how many a step of several tokens reads.
+/// Returns a few lines about the counts. Then, for each layer: how many neurons are active, how many of these
+/// are also active for the next token, and the share of all activity that belongs to the hottest quarter of
+/// the neurons. For mixtures instead: how evenly experts are used, how many are used again by the next token,
+/// and how many experts a step of several tokens reads.
 std::string count_text(const CountResult& result, const std::filesystem::path& file);
 
-/// The last lines of count_text(), about the file's contents.
+/// Returns the last lines of count_text(), which describe the file's contents.
 std::string activity_text(const Activity& activity, const std::filesystem::path& file);
 
-/// The share of a layer's activations that belongs to the hottest `share` of its neurons.
+/// The share of a layer's activations that are due to the hottest `share` of its neurons.
 double hottest_share(const ActivityCounts& counts, int layer, double share);
 
 }  // namespace hearth

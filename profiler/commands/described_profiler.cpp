@@ -13,8 +13,8 @@
 namespace hearth {
 namespace {
 
-/// The words that an option takes: those of the table, or of CLI11's check, which describes itself as
-/// "NAME:{a,b}".
+/// Returns the words that an option accepts. They are in Hearth's option table or in CLI11's type name, which
+/// has the form "NAME:{a,b}".
 std::vector<std::string> words_of(const std::string& name, const std::string& type) {
   if (const OptionSpec* spec = find_option(Program::kProfiler, name)) {
     if (const ChoiceField* choice = std::get_if<ChoiceField>(&spec->field))
@@ -44,7 +44,7 @@ DescribedOption described(const CLI::Option& option) {
   return out;
 }
 
-/// A subcommand's options, without -h. Positional arguments go to `arguments`.
+/// Describes a subcommand's options, without -h. Appends its positional arguments to `arguments`.
 DescribedGroup described_options(const CLI::App& app, std::string& arguments) {
   DescribedGroup group;
   for (const CLI::Option* option : app.get_options()) {

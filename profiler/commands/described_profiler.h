@@ -1,4 +1,5 @@
-// Describes hearth-profiler's subcommands for its manual page and the shell completions, from CLI11's data.
+// Describes hearth-profiler's subcommands, using CLI11's data. The manual page and the shell completions are
+// generated from the description.
 #pragma once
 
 #include <optional>
@@ -11,8 +12,8 @@ class App;
 
 namespace hearth {
 
-/// The text for a hidden flag: --help-man, --help-completion-bash, -zsh or -fish; nullopt for any other flag.
-/// REQUIRES: `app` has all its subcommands.
+/// Returns the text that a hidden flag prints (--help-man, --help-completion-bash, -zsh or -fish); nullopt
+/// for any other flag. REQUIRES: `app` has all its subcommands.
 std::optional<std::string> generated_help(std::string_view flag, const CLI::App& app);
 
 }  // namespace hearth

@@ -29,7 +29,7 @@ struct JoinCommand {
 };
 
 int run_join(const JoinCommand& command) {
-  // 1. Check what would otherwise fail only after minutes of work.
+  // 1. Check everything that would otherwise fail only after minutes of work.
   gguf::survive_lost_pages();
   const ModelFile model = ModelFile::open(command.model);
   const ModelSpec spec = read_model_spec(model, command.options.ffn_activation);
@@ -75,7 +75,7 @@ int run_join(const JoinCommand& command) {
 }  // namespace
 
 std::function<int()> add_join_command(CLI::App& app) {
-  // Captured by the options' callbacks and by the returned function.
+  // Shared by the options' callbacks and the returned function.
   const auto command = std::make_shared<JoinCommand>();
   CLI::App* join = app.add_subcommand("join-predictors",
                                       "Write a ReLU model and PowerInfer's predictors (model_0.pt, ...) into "

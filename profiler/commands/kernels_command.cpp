@@ -57,7 +57,8 @@ std::vector<cuda::KernelShape> shapes_of(const std::vector<std::string>& names) 
   return shapes;
 }
 
-/// This machine's GPU profile: measured once and kept, except for facts that only the GPU reports.
+/// Returns this machine's GPU profile. It is measured once and kept, except for facts that are read from the
+/// GPU each time.
 GpuProfile measured_gpu() {
   const std::variant<cuda::Device, std::string> found = cuda::probe();
   if (const std::string* reason = std::get_if<std::string>(&found)) {
@@ -88,7 +89,7 @@ int run_kernels_command(const KernelsCommand& command) {
   options.n_prompt = command.n_prompt;
   options.context = std::max(options.context, command.n_prompt);
   options.n_runs = command.n_runs;
-  // Enough bytes that no cache still holds data from a few repetitions ago.
+  // Use enough memory that no cache still holds data from a few repetitions earlier.
   options.memory_bytes = 0;
   for (const cuda::KernelShape& shape : options.shapes) {
     const size_t largest = static_cast<size_t>(shape.d_ff * shape.d_model) * sizeof(float);

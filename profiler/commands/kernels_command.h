@@ -1,5 +1,5 @@
-// `bench --kernels`: measures each kernel by itself, on this machine's GPU or, with --simulate, on a
-// simulated one.
+// `bench --kernels`: measures each kernel separately, on this machine's GPU or, with --simulate, on a
+// simulated GPU.
 #pragma once
 
 #include <string>
@@ -8,15 +8,16 @@
 namespace hearth {
 
 struct KernelsCommand {
-  std::string machine;              // machine to simulate; empty: measure this machine's GPU
+  std::string machine;              // the machine to simulate; if empty, this machine's GPU is measured
   std::vector<std::string> shapes;  // names; empty: 7b and 70b
-  std::string type;                 // type of weights; empty: all types that have kernels
+  std::string type;                 // the type of weights; if empty, all types that have kernels
   int n_prompt = 128, n_runs = 5;
   bool json = false;
 };
 
-/// Measures and prints. Throws std::runtime_error (one sentence) if there is no GPU or a name is unknown, and
-/// what CUDA throws. Like run_simulate_command(), does not return if another program has to simulate.
+/// Measures and prints the result. Throws std::runtime_error (one sentence) if there is no GPU or a name is
+/// unknown, and passes on CUDA's exceptions. If this program cannot simulate a device but has to, it is
+/// replaced by the program that can, and this function does not return (see run_simulator()).
 int run_kernels_command(const KernelsCommand& command);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// The perplexity subcommand: its options, then load, score, report.
+// The perplexity subcommand: its options, and the order of its work: load, score, report.
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>
@@ -29,7 +29,7 @@ struct PerplexityCommand {
   std::string activity_file;
 };
 
-/// Writes how often each neuron was active on the text, as CSV.
+/// Writes how often each neuron was active on the text, as a CSV file.
 void write_hits(const PerplexityCommand& command, ModelRuntime& model, const NeuronActivity& activity) {
   ActivityTable table{.model = model.facts().file.path().filename().string(),
                       .text = command.file,
@@ -46,7 +46,7 @@ void write_hits(const PerplexityCommand& command, ModelRuntime& model, const Neu
 }
 
 int run_perplexity(PerplexityCommand command) {
-  // Longer steps are no faster and take more memory.
+  // Steps longer than this are no faster, but take more memory.
   constexpr int kMaxChunk = 512;
   const int chunk = std::min(command.n_context, kMaxChunk);
   const auto model = load_model(command.model, command.n_context, chunk);
@@ -63,13 +63,14 @@ int run_perplexity(PerplexityCommand command) {
   int step = chunk;
   if (!command.activity_file.empty()) {
     model->observation().count_activity();
-    // a GPU counts activity in smaller steps only
+    // a GPU can count activity only in smaller steps
     step = std::min(chunk, model->observation().max_counted_tokens());
   }
   model->observation().reset_activity();
   const Tokenizer& tokenizer = model->facts().tokenizer;
   const std::vector<int32_t> tokens = tokenizer.encode(read_text(command.file, "--file"), true, false);
-  // If the model wants a begin token, the tokenizer puts it first; then every window gets it.
+  // The tokenizer begins the text with a begin token if the model expects one. In this case, every window
+  // gets it.
   const bool wants_bos = !tokens.empty() && tokens.front() == tokenizer.bos() && tokenizer.bos() >= 0;
   PerplexityResult result;
   {

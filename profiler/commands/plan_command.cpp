@@ -1,4 +1,4 @@
-// Options of the plan subcommand, and the order of its work: model, machine, activity, solve, report.
+// Options of the plan subcommand, and the order of its work: find model, machine and activity, solve, report.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <stdexcept>

@@ -1,6 +1,7 @@
-// Options of the probe subcommand, and the order of its work: measure or read back, write, report.
+// Options of the probe subcommand, and the order of its work: measure, or read an earlier measurement; write;
+// report.
 //
-// Files are written in one piece, so a run that is interrupted leaves none behind and none half changed.
+// Files are written in one piece, so an interrupted run leaves no partly written file.
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>
@@ -56,7 +57,7 @@ Json gpu_json(const GpuProfile& gpu) {
           {"multiply_adds_per_s", gpu.multiply_adds_per_s}};
 }
 
-/// The profile for people: a few lines, each ended by a newline.
+/// Returns the profile for people: a few lines, each ended by a newline.
 std::string machine_text(const MachineProfile& machine) {
   const HostProfile& host = machine.host;
   std::string text =
@@ -77,7 +78,8 @@ std::string machine_text(const MachineProfile& machine) {
   return text + (machine.gpu ? gpu_text(*machine.gpu) : "gpu        none\n");
 }
 
-/// One JSON object: the keys of the TOML file, and "measured_now" and "file" (null if it is kept nowhere).
+/// Returns one JSON object with the keys of the TOML file, "measured_now", and "file" (null if the profile is
+/// not kept in a file).
 std::string machine_json(const KnownMachine& known) {
   const HostProfile& host = known.machine.host;
   Json read = Json::array();

@@ -41,8 +41,8 @@ std::string known_mix(const std::string& name) {
                      suggestion(name, names));
 }
 
-/// Refuses to quantize quantized tensors without --requantize, to change no tensor at all, and to write over
-/// the model.
+/// Refuses three requests: quantizing quantized tensors again without --requantize, changing no tensor at
+/// all, and writing over the model.
 void check(const QuantizeCommand& command, const ModelFile& model, const std::vector<TensorChoice>& choices) {
   const std::string label = file_error::file_label(command.model);
   size_t n_quantized = 0, n_chosen = 0;
@@ -70,8 +70,8 @@ void check(const QuantizeCommand& command, const ModelFile& model, const std::ve
   }
 }
 
-/// Replaces the layer's number by *, as in "blk.*.ffn_up.weight", so that the tensors of all layers share a
-/// line.
+/// Replaces the layer's number in a tensor's name by *, as in "blk.*.ffn_up.weight", so that the tensors of
+/// all layers share a line of the output.
 std::string in_all_layers(std::string_view name) {
   if (!name.starts_with("blk.")) return std::string(name);
   const size_t end = name.find('.', 4);
@@ -117,7 +117,7 @@ std::string choices_text(const std::vector<TensorChoice>& choices) {
 }
 
 int run_quantize(const QuantizeCommand& command) {
-  // 1. Choose, and check what would otherwise fail only after minutes of work.
+  // 1. Choose the types, and check everything that would otherwise fail only after minutes of work.
   gguf::survive_lost_pages();
   const ModelFile model = ModelFile::open(command.model);
   const QuantMix& mix = *find_mix(command.type);
@@ -134,7 +134,7 @@ int run_quantize(const QuantizeCommand& command) {
   }
 
   // 2. Encode and write.
-  const SignalWatch watch;  // removes a partly written file before the program ends
+  const SignalWatch watch;  // on a signal, lets the program remove the partly written file before it exits
   const int n_threads = command.options.threads > 0 ? command.options.threads : default_thread_count();
   const auto begin = std::chrono::steady_clock::now();
   uint64_t n_bytes = 0;
@@ -176,7 +176,7 @@ std::string mix_table() {
 }  // namespace
 
 std::function<int()> add_quantize_command(CLI::App& app) {
-  // Captured by the options' callbacks and by the returned function.
+  // Shared by the options' callbacks and the returned function.
   const auto command = std::make_shared<QuantizeCommand>();
   CLI::App* quantize = app.add_subcommand("quantize", "Write a model with fewer bits per weight");
   quantize->footer(mix_table());

@@ -1,5 +1,5 @@
 // Options of the report subcommand, and the order of its work: read what is known; count, plan and measure
-// what is not; make one page of it all.
+// the rest; make a page of all results.
 #include <spdlog/fmt/chrono.h>
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -46,7 +46,7 @@ struct ReportCommand {
   std::string out;
 };
 
-/// The path of the page, checked before any work because a run takes a minute or more.
+/// Returns the path of the page. Checks it before any work, because a run takes a minute or more.
 fs::path output_file(const ReportCommand& command) {
   fs::path out = command.out;
   if (out.empty()) out = fs::path(command.model.model).filename() += ".html";
@@ -69,9 +69,9 @@ TextFeed held_out_texts(const ReportCommand& command) {
   return TextFeed(files.empty() ? held_out_prompts() : std::vector<std::string>(), files);
 }
 
-/// Counts what hearthd counts at its first start with a model, unless it was counted before. What cannot be
-/// counted or kept becomes a note. Returns 0, or the exit code if a signal ended it; what was counted until
-/// then is kept.
+/// Counts the same activity that hearthd counts when it starts with a model for the first time, unless it was
+/// counted before. Adds a note if something cannot be counted or kept. Returns 0, or the exit code if a
+/// signal ended the run; counts up to the signal are kept.
 int count_now(const ReportCommand& command, const PlannedModel& model, KnownCounts& known,
               std::vector<std::string>& notes) {
   SelfProfileSettings settings;
@@ -114,7 +114,7 @@ HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model
                          const KnownCounts& known) {
   ModelOptions load = command.model;
   load.sparsity = Options::Sparsity::kDense;
-  load.vram_budget_gib.reset();  // the plan uses the budgets; this run on the CPU does not
+  load.vram_budget_gib.reset();  // only the plan uses the budgets, not this run on the CPU
   load.ram_budget_gib.reset();
   constexpr int kContext = 512;  // longer texts do not activate other neurons
   const auto runtime = load_model(load, std::min(kContext, model.spec.context_train), 128);
@@ -129,7 +129,8 @@ HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model
                        .progress = [&line](double fraction) { line.update(fraction); }});
 }
 
-/// A short run of a model whose tokens are planned to take prefill_s and decode_s seconds each.
+/// Chooses a short run. According to the plan, a prompt token takes prefill_s seconds and a generated token
+/// decode_s seconds.
 BenchOptions short_run(const ReportCommand& command, const PlanQuestion& question, double prefill_s,
                        double decode_s) {
   constexpr double kSeconds = 5;  // roughly, for each of the two runs
@@ -145,7 +146,7 @@ BenchOptions short_run(const ReportCommand& command, const PlanQuestion& questio
   return options;
 }
 
-/// Adapts the question to this run: to its chunk, and to how far it fills the context.
+/// Adapts the question to this run's chunk, and to how far the run fills the context.
 PlanQuestion question_of_run(const PlanQuestion& question, const BenchOptions& options) {
   PlanQuestion such = question;
   such.load.prefill_chunk = std::min(options.chunk, options.n_prompt);
@@ -161,7 +162,7 @@ void run_and_measure(ModelRuntime& model, const BenchOptions& options, SpeedMeas
   speed.decode = result.decode_tokens_per_s;
 }
 
-/// The speed of a mixture, on the CPU.
+/// Measures the speed of a mixture on the CPU.
 SpeedMeasured measure_mixture(const ReportCommand& command, const PlanQuestion& question,
                               const MixturePlan& plan, const ActivityCounts& counts) {
   const BenchOptions options = short_run(command, question, plan.prefill.seconds(), plan.decode.seconds());
@@ -179,8 +180,8 @@ SpeedMeasured measure_mixture(const ReportCommand& command, const PlanQuestion& 
   return speed;
 }
 
-/// Measures a short run of the model as planned, and computes what the plan expects of just such a run.
-/// REQUIRES: a context of at least two tokens.
+/// Measures a short run of the model as planned, and computes what the plan predicts for a run of these
+/// lengths. REQUIRES: a context of at least two tokens.
 SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& question,
                             const PlanAnswer& answer) {
   const BenchOptions options =
@@ -227,7 +228,7 @@ int interrupted(int code) {
   return code;
 }
 
-/// Writes the page for a mixture: it has experts instead of neurons, and no placement to judge.
+/// Writes the page for a mixture. A mixture has experts instead of neurons, and no placement to judge.
 int run_mixture_report(const ReportCommand& command, const fs::path& out, const PlanQuestion& question,
                        KnownCounts& known) {
   std::vector<std::string> notes;
@@ -263,7 +264,7 @@ int run_report(const ReportCommand& command) {
 
   if (model.spec.has_experts()) return run_mixture_report(command, out, question, known);
 
-  // 2. Count the activity that is not known yet, and plan.
+  // 2. Count activity that was not counted before, and plan.
   std::vector<std::string> notes;
   const bool zeros = model.spec.has_zero_neurons();
   if (!zeros) notes.push_back(why_not_counted(*model.file, model.spec, "exact"));
@@ -273,7 +274,7 @@ int run_report(const ReportCommand& command) {
   question.activity = known.model;
   const PlanAnswer answer = answer_plan(question);
 
-  // 3. Measure what the model does on text that was not counted, and how fast it is.
+  // 3. Measure the model's activity on text that was not counted, and its speed.
   std::optional<HeldOut> held_out;
   if (command.n_held_out > 0 && zeros && (known.counted || model.weights.has_predictors())) {
     held_out = look_at_held_out(command, model, texts, known);

@@ -23,7 +23,8 @@
 namespace hearth {
 namespace {
 
-/// The fastest mode by the closed form, if there is a choice.
+/// Returns the sparsity mode to simulate: the fastest according to the planner's formulas, if several are
+/// allowed.
 Sparsity chosen_mode(const PlanQuestion& question) {
   // applies to all weights outside the experts
   if (question.model.spec.has_experts()) return Sparsity::kDense;

@@ -1,4 +1,4 @@
-// `bench --simulate`: simulates the engine's schedule on a machine that is not at hand.
+// `bench --simulate`: simulates the engine's schedule on a machine that is not available.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,22 +18,22 @@ struct SimulateCommand {
   const CLI::Option* placement = nullptr;
   const CLI::Option* split = nullptr;
 
-  /// Whether the placement is solved, as in `plan`: true unless the options ask for another placement.
+  /// Whether to solve for the placement, as `plan` does: true unless the options ask for another placement.
   bool solves() const {
     return split->count() == 0 && (placement->count() == 0 || placement->as<std::string>() == "solved");
   }
 };
 
-/// Adds the options to `bench`; its options of the model and the device apply too. `command` must outlive the
-/// parsing.
+/// Adds the simulation's options to `bench`, whose model and device options apply too. `command` must outlive
+/// the parsing.
 void add_simulate_options(CLI::App& bench, SimulateCommand& command, ModelOptions& options);
 
-/// Starts the program beside this one that can simulate a device, with the same arguments. Returns only by
-/// throwing std::runtime_error (one sentence).
+/// Replaces this process by the program beside it that can simulate a device, with the same arguments.
+/// Returns only if that fails, by throwing std::runtime_error (one sentence).
 [[noreturn]] void run_simulator();
 
-/// Simulates and prints. A program that cannot simulate a device starts the one beside it that can, with the
-/// arguments of this process, and does not return. Throws std::runtime_error (one sentence).
+/// Simulates and prints the result. If this program cannot simulate a device, calls run_simulator() and does
+/// not return. Throws std::runtime_error (one sentence).
 int run_simulate_command(const SimulateCommand& command, const ModelOptions& model, const BenchOptions& bench,
                          bool generate_given, bool json);
 

@@ -55,13 +55,13 @@ std::vector<std::string> quant_names() {
   return names;
 }
 
-/// Empty if there is a shape of this name, otherwise the error message.
+/// Returns an error message, or an empty string if a shape of this name exists.
 std::string known_shape(const std::string& name) {
   return find_shape(name) != nullptr ? ""
                                      : "There is no shape \"" + name + "\", expected one of " + shape_names();
 }
 
-/// The text "Shapes:" and a line for each architecture.
+/// Returns the text "Shapes:" and one line for each architecture.
 std::string shape_table() {
   std::string text = "Shapes:";
   std::string_view architecture;
@@ -79,7 +79,8 @@ DType dtype_of(const std::string& name) {
   return static_cast<DType>(i);
 }
 
-/// m.gguf -> m.powerinfer.gguf, as PowerInfer's own files are named.
+/// Returns the path of the sparse file: m.gguf becomes m.powerinfer.gguf, as PowerInfer's own files are
+/// named.
 fs::path sparse_path_beside(const fs::path& plain) {
   fs::path path = plain;
   if (path.extension() == ".gguf") path.replace_extension();
@@ -107,7 +108,7 @@ std::vector<Target> targets_of(const SynthCommand& command, const SynthSizes& si
   throw std::runtime_error(file_error::file_label(path.string()) + ": " + sentence + ".");
 }
 
-/// Checks what would otherwise fail only after minutes of work.
+/// Checks everything that would otherwise fail only after minutes of work.
 void check_room(const std::vector<Target>& targets, const SynthSizes& sizes, bool force) {
   uint64_t bytes = 0;
   for (const Target& target : targets) {
@@ -135,7 +136,7 @@ void check_room(const std::vector<Target>& targets, const SynthSizes& sizes, boo
   }
 }
 
-/// Refuses options that have no effect on this shape.
+/// Refuses shapes that cannot be made, and options that have no effect on this shape.
 void check_options(const SynthCommand& command) {
   const ModelShape& shape = *find_shape(command.shape);
   const std::string name(shape.name);
@@ -175,8 +176,8 @@ SynthOptions options_of(const SynthCommand& command) {
 
 void make_and_write(const SynthCommand& command, const SynthOptions& options,
                     const std::vector<Target>& targets, int64_t n_elements, const SignalWatch& watch) {
-  // Rough costs, so that the time left is about right: an element takes some 2 ns of one thread, and a byte
-  // takes the time of a disk of 1 GB/s.
+  // Rough costs in ns, which make the displayed remaining time about right: an element takes one thread 2 ns,
+  // and a byte takes 1 ns (a disk of 1 GB/s).
   const double making = 2.0 * static_cast<double>(n_elements) / options.n_threads;
   double total = making;
   for (const Target& target : targets) total += static_cast<double>(target.bytes);
@@ -200,7 +201,7 @@ int run_synth(const SynthCommand& command) {
   const SynthSizes sizes = synth_sizes(options);
   const std::vector<Target> targets = targets_of(command, sizes);
   check_room(targets, sizes, command.force);
-  const SignalWatch watch;  // partly written files of gigabytes are removed before the program ends
+  const SignalWatch watch;  // on a signal, lets the program remove partly written files before it exits
   try {
     make_and_write(command, options, targets, sizes.made_elements, watch);
   } catch (const Interrupted&) {
@@ -217,7 +218,7 @@ int run_synth(const SynthCommand& command) {
 }  // namespace
 
 std::function<int()> add_synth_command(CLI::App& app) {
-  // Captured by the options' callbacks and by the returned function.
+  // Shared by the options' callbacks and the returned function.
   const auto command = std::make_shared<SynthCommand>();
   CLI::App* synth = app.add_subcommand("synth", "Write a random-weight model with planted FFN activity");
   synth->footer(shape_table());

@@ -1,7 +1,7 @@
 // Options of the train-predictors subcommand, and the order of its work: check, load, train, write, report.
 //
-// Hours of work are kept in a work folder as they are done: Ctrl-C, a kill or a full disk costs a minute of
-// work, and the same command continues from there.
+// Training takes hours, so finished work is saved in a work folder as it goes. Ctrl-C, a kill or a full disk
+// costs at most a minute of work, and the same command continues where the last run ended.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -49,7 +49,8 @@ struct TrainCommand {
   std::string type = "auto";
 };
 
-/// model.gguf -> model.powerinfer.gguf; a PowerInfer file itself -> model.retrained.powerinfer.gguf
+/// model.gguf becomes model.powerinfer.gguf; if the model is already a PowerInfer file, its name becomes
+/// model.retrained.powerinfer.gguf.
 fs::path default_out(const fs::path& model) {
   fs::path path = model;
   if (path.extension() == ".gguf") path.replace_extension();
@@ -63,7 +64,7 @@ fs::path default_out(const fs::path& model) {
   throw std::runtime_error(path.string() + ": " + sentence + ".");
 }
 
-/// Checks what would otherwise fail only after hours of work.
+/// Checks everything about the target that would otherwise fail only after hours of work.
 void check_target(const TrainCommand& command, const fs::path& target) {
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   std::error_code error;
@@ -98,10 +99,10 @@ void check_model(const TrainCommand& command, const ModelSpec& spec) {
   }
 }
 
-/// Reads each file as far as its text can be used.
+/// Samples each file's text, up to the number of bytes that training can use.
 std::vector<NamedText> read_texts(const std::vector<std::string>& paths, const TextCut& cut,
                                   const char* option) {
-  constexpr int64_t kBytesOfToken = 16;  // averaged over pages, no text has more bytes per token
+  constexpr int64_t kBytesOfToken = 16;  // more bytes per token than any text has on average
   const size_t max_bytes = static_cast<size_t>(kBytesOfToken * (cut.n_train + 2 * cut.n_tune));
   std::vector<NamedText> texts;
   for (const std::string& path : paths) texts.push_back(sample_text(path, max_bytes, option));
@@ -112,7 +113,8 @@ std::string hash_of(const std::vector<int32_t>& tokens) {
   return sha256_hex({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t)});
 }
 
-/// Everything that the results of training depend on. It identifies the run that a work folder belongs to.
+/// Returns a text of everything that the results of training depend on. It identifies the run that a work
+/// folder belongs to.
 std::string identity_of(const TrainCommand& command, const ModelRuntime& model, const TrainingText& parts) {
   const TrainOptions& o = command.options;
   std::string text = fmt::format("model {} bytes {}\n", model.facts().file.path().filename().string(),
@@ -124,8 +126,8 @@ std::string identity_of(const TrainCommand& command, const ModelRuntime& model, 
   return text;
 }
 
-/// Measures the perplexity of the written file as it will be served, and what its predictors proposed.
-/// Returns false if it was interrupted.
+/// Measures the perplexity of the written file with the settings of a server, and the share of neurons that
+/// its predictors propose. Returns false if interrupted.
 bool measure_served(const TrainCommand& command, const fs::path& written, const TrainingText& text,
                     const SignalWatch& watch, TrainingReport& report) {
   ModelOptions options = command.model;
@@ -170,7 +172,7 @@ int interrupted(const SignalWatch& watch, const fs::path& work) {
 }
 
 int run_train(TrainCommand command) {
-  // 1. Check what can be checked without the model.
+  // 1. Check everything that does not need the model.
   TrainOptions& options = command.options;
   options.size_budget = command.size_percent / 100;
   options.recall = command.recall_percent / 100;
@@ -188,7 +190,7 @@ int run_train(TrainCommand command) {
   const std::vector<NamedText> held_out = read_texts(command.held_out, command.cut, "--held-out");
 
   // 2. Load the model, and tokenize the texts.
-  constexpr int kMaxChunk = 512;  // longer steps are no faster and take more memory
+  constexpr int kMaxChunk = 512;  // steps longer than this are no faster, but take more memory
   ModelOptions load = command.model;
   load.sparsity = Options::Sparsity::kDense;
   auto model = load_model(load, options.n_context, std::min(options.n_context, kMaxChunk));
@@ -213,10 +215,10 @@ int run_train(TrainCommand command) {
       report.result = std::move(*result);
     }
 
-    // 4. Write the file, and measure what it is worth.
+    // 4. Write the file, and measure its perplexity.
     const fs::path told = training_report_path(target);
     std::error_code error;
-    fs::remove(told, error);  // an older report does not describe these predictors
+    fs::remove(told, error);  // a report of earlier predictors does not describe these
     const DType type = predictor_type(command.type, model->facts().file);
     if (command.side_file) {
       write_predictor_file(model->facts().file, model->facts().spec, report.result.source(), type);
