@@ -1,4 +1,4 @@
-// Finds and opens the files of a checkpoint's folder. See the header.
+// Implements Checkpoint: finds and opens the files in a checkpoint's folder.
 #include "profiler/convert/checkpoint.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 namespace {
-// The largest tokenizer.json of today has 35 MB.
+// The most bytes of a JSON or tokenizer file. The largest tokenizer.json that exists has 35 MB.
 constexpr size_t kMaxSmallFile = size_t{512} << 20;
 }  // namespace
 
@@ -38,8 +38,8 @@ void Checkpoint::fail(const std::string& sentence) const {
 
 namespace {
 
-/// Returns the names of the files with weights. `promised` receives the tensors that the index lists; it is
-/// empty without an index.
+/// Returns the names of the files with weights. Sets `promised` to the names of the tensors that the index
+/// lists, or leaves it empty if there is no index.
 std::vector<std::string> weight_files(const Checkpoint& checkpoint, std::set<std::string>& promised) {
   const json index = checkpoint.read_json("model.safetensors.index.json");
   if (index.is_null()) {
@@ -118,7 +118,7 @@ std::string Checkpoint::read_file(std::string_view name) const {
   std::error_code error;
   const uintmax_t size = fs::file_size(path, error);
   if (error) return "";
-  // A buffer of this size is allocated, so the file's own size is the limit.
+  // read_whole_file() allocates a buffer as large as its limit, so the file's own size is the limit.
   return read_whole_file(path, static_cast<size_t>(std::min<uintmax_t>(size, kMaxSmallFile)));
 }
 

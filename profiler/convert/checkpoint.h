@@ -1,7 +1,8 @@
-// A model's folder in the form of Hugging Face's libraries: config.json, safetensors files, the tokenizer's
+// A model's folder as Hugging Face's libraries write it: config.json, safetensors files and the tokenizer's
 // files.
 //
-// Opened once by convert_checkpoint(); constant after that. Small files are read whole, tensors are mapped.
+// convert_checkpoint() opens the folder once, and it does not change after that. Small files are read whole,
+// and files with tensors are mapped into memory.
 #pragma once
 
 #include <filesystem>
@@ -17,8 +18,8 @@ namespace hearth::convert {
 
 class Checkpoint {
  public:
-  /// Throws std::runtime_error (one sentence) if the folder has no config.json, a file of the index is
-  /// missing, the index and the files disagree, or a file is damaged.
+  /// Throws std::runtime_error (one sentence) if the folder has no config.json, a file that the index lists
+  /// is missing, the index and the files disagree, or a file is damaged.
   explicit Checkpoint(std::filesystem::path folder);
   ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;
@@ -30,15 +31,15 @@ class Checkpoint {
 
   /// config.json.
   const nlohmann::json& config() const;
-  /// Another JSON file of the folder, or a JSON null if there is none. Throws std::runtime_error if it is
-  /// damaged.
+  /// Returns the contents of another JSON file in the folder, or a JSON null if the folder has no such file.
+  /// Throws std::runtime_error if the file is damaged.
   nlohmann::json read_json(std::string_view name) const;
-  /// Another file's bytes; empty if there is none.
+  /// Returns the bytes of another file in the folder; empty if there is no such file.
   std::string read_file(std::string_view name) const;
 
-  /// All tensors, file by file, in the order of their bytes.
+  /// All tensors, file by file, ordered by position within each file.
   const std::vector<StoredTensor>& tensors() const;
-  /// The tensor of this name, or null if there is none.
+  /// Returns the tensor of this name, or null if there is none.
   const StoredTensor* find(std::string_view name) const;
 
   /// Throws std::runtime_error with "FOLDER: sentence".

@@ -9,8 +9,8 @@ namespace {
 // A tokenizer's steps nest about 10 deep.
 constexpr int kMostLevels = 64;
 
-/// Returns whether brackets outside of strings nest deeper than kMostLevels. Exact for valid JSON; the parser
-/// refuses everything else.
+/// Returns whether brackets outside of strings nest deeper than kMostLevels. The result is exact for valid
+/// JSON; the parser refuses all other text anyway.
 bool nests_too_deep(std::string_view text) {
   int level = 0;
   bool in_text = false;

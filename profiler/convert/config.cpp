@@ -1,4 +1,4 @@
-// Reading of config.json's fields, and the common keys. See the header.
+// Reads config.json's fields, and adds the common keys.
 #include "profiler/convert/config.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 const json kNull;
 
-/// Names under which a model with images or sound keeps its text part.
+/// The fields in which a model with images or sound keeps the config of its text part.
 constexpr const char* kTextParts[] = {"text_config", "llm_config", "language_config"};
 
 void add_missing(json& into, const json& from) {
@@ -238,7 +238,8 @@ std::optional<double> number_of(const json& object, std::initializer_list<const 
   return std::nullopt;
 }
 
-/// Types that need no keys here; the families add what they need.
+/// Returns whether a type of RoPE scaling needs no keys here. If it needs other keys, the family's function
+/// adds them.
 bool needs_no_key(std::string_view type) {
   constexpr std::string_view kTypes[] = {"default", "llama3", "longrope", "su", "dynamic"};
   return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);

@@ -1,5 +1,6 @@
-// Reads config.json for conversion: a model's own fields first, then those of its text part, then the
-// defaults of its class. Also has the list of GGUF keys that are made from it.
+// Reads config.json for conversion. A field's value comes from the config of the model's text part if it has
+// one, then from the top level, then from the defaults of the model's class. KeyList holds the GGUF keys that
+// are made from these fields.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,13 @@ namespace hearth::convert {
 
 class Config {
  public:
-  /// defaults: the defaults of the model's class, as JSON or empty. label: the beginning of messages.
+  /// defaults: the default values of the model's class, as a JSON text, or empty. label: the text with which
+  /// messages begin.
   Config(const nlohmann::json& file, std::string_view defaults, std::string label);
 
-  /// The first of these fields that exists and is not null, or null if there is none. find_* throw
-  /// std::runtime_error (one sentence) if a field has another type; get_* also throw if there is none.
+  /// Returns the first of these fields that exists and is not null, or a JSON null if there is none. All
+  /// find_* functions throw std::runtime_error (one sentence) if a field has another type; get_* functions
+  /// also throw if no field exists.
   const nlohmann::json& field(std::initializer_list<const char*> names) const;
   bool has(const char* name) const { return !field({name}).is_null(); }
   std::optional<int64_t> find_int(std::initializer_list<const char*> names) const;
@@ -31,8 +34,9 @@ class Config {
   int64_t get_int(std::initializer_list<const char*> names) const;
   double get_number(std::initializer_list<const char*> names) const;
 
-  /// RoPE's parameters for layers with full attention, and for layers with a window (an empty object if there
-  /// are none). Old spellings are converted to new ones: rope_type, rope_theta, factor, ...
+  /// RoPE's parameters: rope() for layers with full attention, local_rope() for layers with a window (an
+  /// empty object if there are no such layers). Old spellings are converted to new ones: rope_type,
+  /// rope_theta, factor, ...
   const nlohmann::json& rope() const { return rope_; }
   const nlohmann::json& local_rope() const { return local_rope_; }
   double rope_number(const char* name, double by_default) const;
@@ -43,7 +47,7 @@ class Config {
   int64_t n_heads() const { return get_int({"num_attention_heads", "n_head"}); }
   int64_t n_kv_heads() const;
   int64_t head_dim() const;
-  /// The number of each head's dimensions that RoPE rotates.
+  /// The number of dimensions of each head that RoPE rotates.
   int64_t n_rot(double by_default = 1.0) const;
 
   [[noreturn]] void fail(const std::string& sentence) const;
@@ -54,7 +58,7 @@ class Config {
   std::string label_;
 };
 
-/// Keys in the order in which they were first set. Setting a key again replaces its value.
+/// A list of GGUF keys in the order in which they were first set. Setting a key again replaces its value.
 class KeyList {
  public:
   using Value =
@@ -65,8 +69,8 @@ class KeyList {
 
   /// A key of the architecture.
   void of_model(std::string_view name, Value value) { set(prefix_ + std::string(name), std::move(value)); }
-  void count(std::string_view name,
-             int64_t value);  // a uint32; throws std::runtime_error if it is not
+  /// Adds a uint32. Throws std::runtime_error if `value` does not fit one.
+  void count(std::string_view name, int64_t value);
   void number(std::string_view name, double value) { of_model(name, static_cast<float>(value)); }
   /// Any key.
   void set(std::string name, Value value);

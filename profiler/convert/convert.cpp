@@ -1,4 +1,4 @@
-// The order of a conversion's work. See the header.
+// Implements convert_checkpoint(): the order of a conversion's work.
 #include "profiler/convert/convert.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ const Family& family_of(const Checkpoint& checkpoint) {
                   "lists those that do");
 }
 
-/// Refuses quantized checkpoints by their method, except those with weights that can be read.
+/// Refuses quantized checkpoints, except those whose quantization method can be read.
 void check_quantization(const Checkpoint& checkpoint, const Config& config) {
   const json& quantization = config.field({"quantization_config"});
   if (!quantization.is_object()) return;
@@ -85,7 +85,8 @@ DType type_of(const ConvertOptions& options, const Checkpoint& checkpoint) {
                            ", expected auto, f32, f16, bf16 or a type like q8_0.");
 }
 
-/// general.file_type: MXFP4's if any tensor has it, because those are then the large ones.
+/// The value of general.file_type. It is MXFP4's if any tensor has that type, because then all large tensors
+/// have it.
 uint32_t file_type(DType type, const std::vector<PlannedTensor>& plan) {
   const bool has_mxfp4 = std::any_of(
       plan.begin(), plan.end(), [](const PlannedTensor& tensor) { return tensor.type == DType::kMXFP4; });
@@ -125,8 +126,8 @@ void add_pooling(const Checkpoint& checkpoint, KeyList& keys) {
   }
 }
 
-/// The folder's name, or the model's name if the folder is in the cache of Hugging Face's libraries
-/// (models--OWNER--NAME/snapshots/HASH).
+/// Returns the folder's name. If the folder is in the cache of Hugging Face's libraries
+/// (models--OWNER--NAME/snapshots/HASH), returns the model's name.
 std::string name_of(const std::filesystem::path& given) {
   std::filesystem::path folder = std::filesystem::absolute(given).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
@@ -158,8 +159,8 @@ KeyList keys_of(const ConvertOptions& options, const Checkpoint& checkpoint, con
   return keys;
 }
 
-/// Loads the written header as the engine will, so that a model that does not run is refused before hours of
-/// writing.
+/// Loads the written header with the engine's own functions, so that a model that would not run is refused
+/// before hours of writing.
 void check_runs(gguf::Writer& writer, const Checkpoint& checkpoint) {
   try {
     const ModelFile file = ModelFile::open(writer.preview());
@@ -171,7 +172,7 @@ void check_runs(gguf::Writer& writer, const Checkpoint& checkpoint) {
   }
 }
 
-/// Refuses to write over one of the checkpoint's files, because with --force its weights would be lost.
+/// Refuses to write over one of the checkpoint's files, because --force would then destroy its weights.
 void check_out(const ConvertOptions& options, const Checkpoint& checkpoint) {
   std::error_code error;
   if (!std::filesystem::exists(options.out, error) || options.out.extension() == ".gguf") return;
@@ -186,7 +187,7 @@ void check_out(const ConvertOptions& options, const Checkpoint& checkpoint) {
 
 void write_tensor(gguf::Writer& writer, const PlannedTensor& tensor,
                   const std::function<void(uint64_t)>& done, uint64_t& n_beyond_half) {
-  constexpr float kMostHalf = 65520.0f;  // from here on, rounding to nearest gives infinity
+  constexpr float kMostHalf = 65520.0f;  // the least number that rounds to infinity
   if (tensor.parts.empty()) writer.write(std::as_bytes(std::span(tensor.values)));
   std::vector<float> x;
   std::vector<std::byte> row;
@@ -235,7 +236,7 @@ ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions&
   keys.write(writer);
   for (const PlannedTensor& tensor : plan) writer.tensor(tensor.name, tensor.type, tensor.shape);
 
-  // 3. Check that it runs, then write its bytes.
+  // 3. Check that the model would run, then write the tensors' bytes.
   writer.begin_data();
   result.n_tensors = plan.size();
   result.n_elements = planned_elements(plan);
@@ -244,7 +245,9 @@ ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions&
   uint64_t written = 0;
   bool checked = false;
   for (const PlannedTensor& tensor : plan) {
-    if (!checked && !tensor.parts.empty()) {  // RoPE factors come first; their values are checked instead
+    // The check reads the values of RoPE factors. They precede the first tensor with parts, so they are
+    // written.
+    if (!checked && !tensor.parts.empty()) {
       check_runs(writer, checkpoint);
       checked = true;
     }

@@ -1,9 +1,9 @@
 // Converts the folder of a Hugging Face model to a GGUF file.
 //
-// The order of work: read config.json and find the family's row, plan tensors and keys, write the file's head
-// and load it with the engine (so a model that would not run is refused before a tensor is written), then
-// stream the tensors. Memory use does not depend on the model's size; the file gets its name when it is
-// complete (engine/model/gguf/writer.h).
+// The order of work: read config.json and find the family's row; plan tensors and keys; write the file's head
+// and load it with the engine's functions, so that a model that would not run is refused before its tensors
+// are written; then stream the tensors. Memory use does not depend on the model's size. The file gets its
+// final name only when it is complete (engine/model/gguf/writer.h).
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,12 @@ struct ConvertResult {
   std::string architecture, pre;
   DType type = DType::kF16;
   uint64_t n_tensors = 0, n_elements = 0, file_bytes = 0;
-  uint64_t n_beyond_half = 0;  // values that half precision cannot hold and that became infinite
+  uint64_t n_beyond_half = 0;  // finite values that became infinite because half precision cannot hold them
 };
 
-/// progress: called with the share of the bytes written; if it throws, the work ends and leaves no file.
-/// Throws std::runtime_error (one sentence); then there is no file, or an existing one is unchanged.
+/// Calls `progress` with the share of the bytes that were written, in [0, 1]. If `progress` throws, the
+/// conversion ends and leaves no file. Throws std::runtime_error (one sentence); in this case no file is
+/// created, and an existing file is unchanged.
 ConvertResult convert_checkpoint(const ConvertOptions& options, const std::function<void(double)>& progress);
 
 }  // namespace hearth::convert

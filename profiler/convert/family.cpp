@@ -11,7 +11,7 @@ namespace {
 
 using enum Rearrange;
 
-// Names that most families use. The tensors outside of layers come first, as in files.
+// Tensor names that most families use. Tensors outside of layers come first, as in the checkpoints' files.
 constexpr Rule kCommon[] = {
     {"model.embed_tokens", "token_embd"},
     {"model.norm", "output_norm"},
@@ -28,7 +28,7 @@ constexpr Rule kCommon[] = {
     {"mlp.gate_proj", "ffn_gate"},
     {"mlp.up_proj", "ffn_up"},
     {"mlp.down_proj", "ffn_down"},
-    // Experts: one tensor for each expert, or one for all.
+    // Experts: stored as one tensor for each expert, or as one tensor for all experts.
     {"mlp.gate", "ffn_gate_inp"},
     {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
     {"mlp.experts.#.gate_proj", "ffn_gate_exps", kPart},
@@ -52,7 +52,7 @@ constexpr Rule kCommon[] = {
     {"shared_head.head", "nextn.shared_head_head"},
 };
 
-// Mixtral's experts, and those of models built on it.
+// Names in Mixtral and in models derived from it, whose experts are named differently.
 constexpr Rule kBlockSparse[] = {
     {"block_sparse_moe.gate", "ffn_gate_inp"},
     {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"},
@@ -211,7 +211,7 @@ constexpr Rule kBert[] = {
     {"lm_head.decoder", "", kSkip},
     {"lm_head", "", kSkip},
 };
-// Named both as in the model's own code and as in transformers.
+// Contains the names of both implementations: the model's own code and the transformers library.
 constexpr Rule kNomicBert[] = {
     {"emb_ln", "token_embd_norm"},
     {"attn.Wqkv", "attn_qkv"},

@@ -1,4 +1,4 @@
-// Keys family by family, as llama.cpp's converters write them. See the header.
+// Adds the keys of each family, as llama.cpp's converters write them.
 #include "profiler/convert/family_keys.h"
 
 #include <cmath>
@@ -26,12 +26,12 @@ void copy_number(const Config& config, KeyList& keys, const char* key, const cha
   if (const auto found = config.find_number({field})) keys.number(key, *found);
 }
 
-/// A norm's epsilon under any of its names.
+/// Reads the epsilon of the model's norms, which has several names.
 double norm_eps(const Config& config) {
   return config.get_number({"layer_norm_epsilon", "layer_norm_eps", "norm_eps", "layernorm_epsilon"});
 }
 
-/// Adds the sizes for architectures whose keys do not begin with the common list.
+/// Adds the size keys for families that do not get the common keys.
 void add_sizes(const Config& config, KeyList& keys, int64_t context, int64_t d_ff) {
   keys.count("block_count", config.n_layers());
   keys.count("context_length", context);
@@ -44,7 +44,8 @@ int64_t context_of(const Config& config) {
   return config.get_int({"max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length"});
 }
 
-/// Which layers have windows, from layer_types or sliding_window_pattern.
+/// Returns which layers have windows, according to layer_types or sliding_window_pattern; empty if these
+/// fields do not tell.
 std::vector<bool> windowed_layers(const Config& config) {
   const size_t n_layers = static_cast<size_t>(config.n_layers());
   std::vector<bool> windowed;
@@ -64,7 +65,8 @@ std::vector<bool> windowed_layers(const Config& config) {
   return windowed;
 }
 
-/// Refuses models whose windows differ from the fixed rule of their architecture.
+/// Refuses models whose windows differ from their architecture's fixed rule: layer i has full attention if i
+/// % period is `full`, otherwise a window.
 void check_windows(const Config& config, int64_t period, int64_t full) {
   const std::vector<bool> windowed = windowed_layers(config);
   for (size_t i = 0; i < windowed.size(); ++i) {
@@ -100,7 +102,7 @@ void add_plain_window_keys(const Config& config, KeyList& keys) {
   if (window <= 0 || !config.find_bool("use_sliding_window").value_or(true) || window >= context_of(config))
     return;
   keys.count("attention.sliding_window", window);
-  // Qwen 2 may have windows in its last layers only.
+  // In Qwen 2, it is possible that only the last layers have windows.
   std::vector<bool> windowed = windowed_layers(config);
   const auto first = config.find_int({"max_window_layers"});
   if (windowed.empty() && first) {
@@ -125,7 +127,7 @@ void add_opt_keys(const Config& config, KeyList& keys) {
     config.fail(
         "do_layer_norm_before is false: norms behind attention and the FFN do not run yet in this family.");
   }
-  // Files also count the position table's two rows before the first position.
+  // The files' context length includes the two rows of the position table before the first position.
   add_sizes(config, keys, context_of(config) + 2, config.get_int({"ffn_dim"}));
 }
 
@@ -248,7 +250,7 @@ void add_deepseek2_keys(const Config& config, KeyList& keys) {
   copy_count(config, keys, "expert_count", "n_routed_experts");
   keys.count("expert_shared_count", config.find_int({"n_shared_experts"}).value_or(0));
   copy_number(config, keys, "expert_weights_scale", "routed_scaling_factor");
-  // V2's published code never renormalizes, whatever its config.json says.
+  // The published code of V2 never renormalizes the experts' weights, even if config.json says so.
   if (config.find_bool("norm_topk_prob").value_or(false) && !softmax)
     keys.of_model("expert_weights_norm", true);
   keys.count("expert_gating_func", softmax ? kSoftmax : kSigmoid);
@@ -258,7 +260,7 @@ void add_deepseek2_keys(const Config& config, KeyList& keys) {
   }
   keys.count("rope.dimension_count", turned);
   const double all = config.rope_number("mscale_all_dim", 0.0);
-  // This architecture uses 0.1, unlike the others; every file that exists states it.
+  // In this architecture the factor is 0.1, unlike in the others; all existing files agree.
   if (all != 0.0) keys.number("rope.scaling.yarn_log_multiplier", 0.1 * all);
 }
 
@@ -305,7 +307,8 @@ void add_exaone4_keys(const Config& config, KeyList& keys) {
 }
 
 void add_hunyuan_keys(const Config& config, KeyList& keys) {
-  // RoPE "dynamic" with alpha is NTK scaling by a fixed factor, which is another base.
+  // RoPE of type "dynamic" with alpha is NTK scaling by a fixed factor, which is equivalent to another
+  // frequency base.
   const double alpha = config.rope_number("alpha", 0.0);
   const json& type = config.rope().contains("rope_type") ? config.rope()["rope_type"] : json();
   if (type != "dynamic" || alpha == 0.0) return;

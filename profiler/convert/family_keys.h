@@ -1,4 +1,5 @@
-// Functions that add the keys of single families after the common ones. Rows of family.cpp name them.
+// Functions that add the keys of one family each, after the common keys. The rows of family.cpp refer to
+// them.
 //
 // Each throws std::runtime_error (one sentence) if config.json lacks a needed field, or asks for a feature
 // that the engine does not run.
@@ -11,15 +12,15 @@ namespace hearth::convert {
 class Config;
 class KeyList;
 
-/// The number of Falcon's key and value heads. Its config.json has three fields for it.
+/// The number of Falcon's key and value heads, which depends on three fields of its config.json.
 int64_t falcon_kv_heads(const Config& config);
-/// The row of the first position in the table of learned positions. RoBERTa's tables begin with rows for
-/// padding; 0 for other models.
+/// Returns the row of a text's first position in the table of learned positions. In RoBERTa's tables, rows
+/// for padding precede it. 0 for other models.
 int64_t first_position_row(const Config& config);
 
 void add_llama_keys(const Config& config, KeyList& keys);
-/// Adds the window of all layers, for families in which most models have none. llama.cpp's converters leave
-/// it out.
+/// Adds the keys of a sliding window, for families in which most models have none. llama.cpp's converters
+/// omit these keys.
 void add_plain_window_keys(const Config& config, KeyList& keys);
 void add_falcon_keys(const Config& config, KeyList& keys);
 void add_opt_keys(const Config& config, KeyList& keys);

@@ -1,4 +1,4 @@
-// The test text, and tokenizer.json's pre-tokenizers as expressions. See the header.
+// Contains the test text, and translates tokenizer.json's pre-tokenizers to regular expressions.
 #include "profiler/convert/pre_tokenizer_name.h"
 
 #include <algorithm>
@@ -17,12 +17,13 @@ using nlohmann::json;
 
 constexpr std::string_view kGpt2Split =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-// ASCII's punctuation, some of which Unicode classifies as symbols, and Unicode's punctuation.
+// Matches Unicode's punctuation, and ASCII's, part of which Unicode classifies as symbols.
 constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 
-// Contains everything that known pre-tokenizers treat differently: contractions in any case, numbers of many
-// lengths and scripts, many kinds and lengths of white space before words and at the ends of lines and of the
-// text, punctuation, symbols, marks, case within words, and scripts that models split separately.
+// The test text contains everything that known pre-tokenizers treat differently: contractions in any case;
+// numbers of many lengths and scripts; many kinds and lengths of white space, before words, at the ends of
+// lines and at the end of the text; punctuation, symbols and marks; capitals within words; and scripts that
+// models split separately.
 constexpr std::string_view kText =
     "I've 'told he's 'llama 'Sure 'reply 'VEXED 'mine 'dare x'told y'llama z'Sure w'REply, 'RE you sure? 'M "
     "not, I'LL 'd it'S a'lL "

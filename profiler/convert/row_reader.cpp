@@ -1,4 +1,4 @@
-// Element types of safetensors to float32. See the header.
+// Converts the element types of safetensors to float32.
 #include "profiler/convert/row_reader.h"
 
 #include <array>
@@ -92,12 +92,13 @@ void read_row(const RowView& view, int64_t row, float* x) {
 void read_mxfp4_row(const RowView& view, int64_t row, std::byte* out) {
   constexpr int64_t kBlockBytes = 16;
   const int64_t n_blocks = view.n_cols / (2 * kBlockBytes);
-  // An expert's rows alternate, so the plan's row numbers run over all rows of all experts.
+  // first_at() gives row numbers instead of element offsets. They count the rows of all experts, because the
+  // rows of two tensors may alternate within an expert.
   const int64_t first = view.first_at(row) * n_blocks;
   for (int64_t b = 0; b < n_blocks; ++b) {
     const std::byte* in = view.source->bytes.data() + (first + b) * kBlockBytes;
     *out++ = view.scales->bytes[static_cast<size_t>(first + b)];
-    // The checkpoint packs elements 2i and 2i + 1 into a byte, GGUF elements i and i + 16.
+    // In each byte, the checkpoint packs elements 2i and 2i + 1, but GGUF packs elements i and i + 16.
     const auto nibble = [in](int64_t i) { return in[i / 2] >> (i % 2 * 4) & std::byte{15}; };
     for (int64_t i = 0; i < kBlockBytes; ++i) *out++ = nibble(i) | nibble(i + kBlockBytes) << 4;
   }

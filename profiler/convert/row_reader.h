@@ -11,10 +11,10 @@
 
 namespace hearth::convert {
 
-/// Writes row `row` of the view as floats, x[0 .. view.n_cols). REQUIRES: not MXFP4.
+/// Writes row `row` of the view as floats, x[0 .. view.n_cols). REQUIRES: the view is not MXFP4.
 void read_row(const RowView& view, int64_t row, float* x);
 
-/// Writes row `row` of a view of MXFP4, in GGUF's order of nibbles, to out (row_bytes(kMXFP4, n_cols) bytes).
+/// Writes row `row` of an MXFP4 view, in GGUF's order of nibbles, to out (row_bytes(kMXFP4, n_cols) bytes).
 void read_mxfp4_row(const RowView& view, int64_t row, std::byte* out);
 
 /// One FP8 number, E4M3 without infinities.

@@ -1,4 +1,4 @@
-// The checks of a safetensors header. See the header file.
+// Reads and checks a safetensors header.
 #include "profiler/convert/safetensors.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr TypeRow kTypes[] = {
     {"F32", ElementType::kF32, 4}, {"F16", ElementType::kF16, 2},        {"BF16", ElementType::kBF16, 2},
     {"F64", ElementType::kF64, 8}, {"F8_E4M3", ElementType::kF8E4M3, 1}, {"U8", ElementType::kU8, 1},
 };
-// Types that no weight has; their sizes are checked all the same.
+// Types that weights never have. Their sizes are checked nevertheless.
 constexpr std::pair<std::string_view, int> kOtherTypes[] = {
     {"I64", 8}, {"U64", 8}, {"I32", 4},  {"U32", 4},     {"I16", 2},
     {"U16", 2}, {"I8", 1},  {"BOOL", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
@@ -54,7 +54,8 @@ json read_header(std::span<const std::byte> bytes, const std::string& label, uin
   return header;
 }
 
-/// The product of the shape; nullopt if a dimension is not a whole number or the product is too large.
+/// Reads a tensor's shape and returns the product of its dimensions. Returns nullopt if a dimension is not a
+/// whole number or the product is too large.
 std::optional<uint64_t> read_shape(const json& field, std::vector<int64_t>& shape) {
   constexpr uint64_t kMost = uint64_t{1} << 48;
   if (!field.is_array() || field.size() > kMaxDimensions) return std::nullopt;

@@ -1,4 +1,4 @@
-// Protobuf's wire format, as far as tokenizer.model needs it. See the header.
+// Reads as much of protobuf's wire format as tokenizer.model needs.
 #include "profiler/convert/sentencepiece_file.h"
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 struct Field {
   uint64_t number = 0;
   uint64_t value = 0;      // if a varint
-  std::string_view bytes;  // of a length-delimited field, or the 4 or 8 bytes of a fixed one
+  std::string_view bytes;  // contents of a length-delimited field, or the 4 or 8 bytes of a fixed-size field
 };
 
 class Message {

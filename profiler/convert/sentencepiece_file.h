@@ -16,7 +16,7 @@ struct SentencePieceFile {
   struct Piece {
     std::string text;
     float score = 0.0f;
-    int32_t type = 1;  // GGUF's numbers: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
+    int32_t type = 1;  // GGUF's token type: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
   };
   std::vector<Piece> pieces;
   bool unigram = true;  // false: BPE

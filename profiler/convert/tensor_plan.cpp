@@ -1,4 +1,4 @@
-// Names and rearrangements of a checkpoint's tensors, by the family's rules. See the header.
+// Applies the family's rules to the names and rows of a checkpoint's tensors.
 #include "profiler/convert/tensor_plan.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::optional<int64_t> number_of(std::string_view text) {
 }
 
 Name split_name(std::string_view full) {
-  // Wrappers of models with images, and of classes with a head of their own.
+  // Remove the prefixes of wrapper classes: models with images, and classes with an output head of their own.
   std::string text(full);
   for (const std::string_view wrapper :
        {"model.language_model.", "language_model.model.", "language_model."}) {
@@ -66,7 +66,8 @@ Name split_name(std::string_view full) {
   return name;
 }
 
-/// Returns whether `stem` matches `pattern`. A '#' in the pattern matches a number, which `part` receives.
+/// Returns whether `stem` matches `pattern`. A '#' in the pattern matches a number, which is stored in
+/// `part`.
 bool matches(std::string_view pattern, std::string_view stem, int64_t& part) {
   const size_t at = pattern.find('#');
   if (at == std::string_view::npos) return pattern == stem;
@@ -112,7 +113,7 @@ class Planner {
     std::string name;
     std::map<int64_t, RowView> parts;  // by index
     std::vector<int64_t> shape;        // of one part, GGUF's order
-    bool stacked = false;              // parts are whole matrices, stacked along a dimension of their own
+    bool stacked = false;  // whether parts are whole matrices, stacked along an additional dimension
   };
 
   static int64_t layer_of(std::string_view name) {
@@ -125,7 +126,8 @@ class Planner {
     checkpoint_.fail("tensor " + file_error::quoted(tensor.name) + " " + sentence);
   }
 
-  /// Parts of a model that Hearth does not run, such as those for images and sound.
+  /// Returns whether a tensor belongs to a part of the model that Hearth does not run, such as images or
+  /// sound.
   bool is_of_other_senses(const std::string& name) const {
     constexpr std::string_view kParts[] = {"vision_tower.", "vision_model.", "multi_modal_projector.",
                                            "visual.", "audio_tower."};
@@ -136,7 +138,8 @@ class Planner {
   const Rule* find_rule(const Name& name, int64_t& part) const {
     for (const std::span<const Rule> rules : {family_.rules, family_.shared}) {
       for (const Rule& rule : rules) {
-        // A rule whose name includes the suffix, such as "lm_head.bias", comes first in its table.
+        // A rule whose name includes the suffix, such as "lm_head.bias", precedes the rule without suffix in
+        // its table.
         if (matches(rule.from, name.stem, part) ||
             (name.layer < 0 && rule.from == name.stem + "." + name.suffix))
           return &rule;
@@ -162,7 +165,7 @@ class Planner {
     place(tensor, name, *rule, part);
   }
 
-  /// The scales of FP8 weights are separate tensors.
+  /// Returns whether a tensor holds the scales of FP8 weights, which are stored as separate tensors.
   bool is_scale(const StoredTensor& tensor) const {
     for (const std::string_view end : {"_scale_inv", "_scale"}) {
       if (tensor.name.ends_with(end) &&
@@ -210,7 +213,7 @@ class Planner {
     const std::vector<int64_t>& shape = tensor.shape;
     const int64_t rows = shape.size() == 2 ? shape[0] : 0, cols = shape.size() == 2 ? shape[1] : 0;
     view.scale_rows = scale_rows_ > 0 ? scale_rows_ : 1;
-    view.scale_cols = scale_rows_ > 0 ? scale_cols_ : cols;  // without a block size, each row has a scale
+    view.scale_cols = scale_rows_ > 0 ? scale_cols_ : cols;  // without a block size, one scale per row
     const auto blocks = [](int64_t length, int64_t size) {
       return size == 0 ? 0 : (length + size - 1) / size;
     };
@@ -289,7 +292,8 @@ class Planner {
     }
   }
 
-  /// Within each head, row j of the first half is followed by row j of the second.
+  /// Returns a view in which, within each head, row j of the first half is followed by row j of the second
+  /// half.
   RowView paired_view(const StoredTensor& tensor, bool is_q) const {
     const bool vector = tensor.shape.size() == 1;
     const int64_t n_rows = tensor.shape[0], n_cols = vector ? 1 : columns(tensor);
@@ -358,8 +362,9 @@ class Planner {
     }
   }
 
-  /// Regroups rows: from groups of heads, each some q, a k and a v (or q, k, v of one head), to all q, all k,
-  /// all v.
+  /// Returns a view in which all rows of q come first, then all of k, then all of v. The stored tensor has
+  /// groups of heads. Each group has the rows of several q heads (of one, unless many_q is set), one k head
+  /// and one v head.
   RowView ungrouped(const StoredTensor& tensor, int64_t n_groups, bool many_q) const {
     const bool vector = tensor.shape.size() == 1;
     const int64_t n_rows = tensor.shape[0], n_cols = vector ? 1 : columns(tensor),
@@ -379,8 +384,8 @@ class Planner {
     return view_of(tensor, n_rows, n_cols, [order, n_cols](int64_t row) { return order(row) * n_cols; });
   }
 
-  /// Splits kv_b [heads * (nope + value), rank] into keys, transposed to [heads, rank, nope], and values
-  /// [heads, value, rank].
+  /// Splits the stored tensor kv_b [heads * (nope + value), rank] into keys, transposed to [heads, rank,
+  /// nope], and values [heads, value, rank].
   void latent_parts(const StoredTensor& tensor, const std::string& keys, const std::string& values) {
     const int64_t n_heads = config_.n_heads(), nope = config_.get_int({"qk_nope_head_dim"}),
                   value = config_.get_int({"v_head_dim"});
@@ -400,7 +405,8 @@ class Planner {
     collect(values, -1, std::move(v), {rank, value, n_heads});
   }
 
-  /// Reads blocks [experts, rows, blocks, 16] of bytes and scales [experts, rows, blocks].
+  /// Reads an MXFP4 tensor: blocks [experts, rows, blocks, 16] of bytes, and scales [experts, rows, blocks]
+  /// in a tensor beside it. If `of` is 2, rows of two tensors alternate, and `which` selects one.
   void mxfp4(const StoredTensor& tensor, const std::string& to, int64_t which, int64_t of) {
     std::string beside = tensor.name;
     beside.replace(beside.rfind("_blocks"), 7, "_scales");
@@ -479,7 +485,7 @@ class Planner {
     return tensor.shape[0] % dtype_info(type_).block_elems == 0 ? type_ : DType::kF16;
   }
 
-  /// Adds the divisor of each frequency by Llama 3's scaling.
+  /// Adds a tensor with the divisors by which Llama 3's scaling divides RoPE's frequencies.
   void add_rope_factors(std::vector<PlannedTensor>& out) const {
     const nlohmann::json& rope = config_.rope();
     if (!rope.contains("rope_type") || rope["rope_type"] != "llama3") return;
@@ -503,7 +509,7 @@ class Planner {
     out.insert(out.begin(), std::move(tensor));
   }
 
-  /// Adds Phi 3's factors for short and long texts.
+  /// Adds Phi 3's RoPE factors, one tensor for short and one for long texts.
   void add_long_factors(std::vector<PlannedTensor>& out) const {
     for (const char* which : {"long", "short"}) {
       const nlohmann::json& rope = config_.rope();

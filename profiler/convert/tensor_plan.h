@@ -1,8 +1,8 @@
-// Plans which tensors a file gets from a checkpoint, and where each of their rows lies in the checkpoint.
+// Plans which tensors of a checkpoint a file gets, and where each of their rows lies in the checkpoint.
 //
-// Every rearrangement is an order of rows: row i of a tensor in the file is `n_cols` elements of a stored
-// tensor, from a first element on, with a stride. Nothing is copied before a row is needed, so memory use
-// does not depend on sizes.
+// Every rearrangement is described by the positions of rows: row i of a tensor in the file consists of
+// `n_cols` elements of a stored tensor, which begin at first_at(i) and are `stride` apart. A row is copied
+// only when it is needed, so memory use does not depend on the tensors' sizes.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +23,29 @@ struct RowView {
   const StoredTensor* source = nullptr;
   const StoredTensor* scales = nullptr;  // for FP8 and MXFP4; else null
   int64_t n_rows = 0, n_cols = 0;
-  int64_t stride = 1;                            // between the elements of a row
-  std::function<int64_t(int64_t row)> first_at;  // a row's first element; for MXFP4, the number of the row
-  int64_t scale_rows = 0, scale_cols = 0;        // rows and columns of one FP8 scale; 0: one scale for all
-  bool mxfp4 = false;                            // source holds blocks of 16 bytes, scales one byte for each
+  int64_t stride = 1;  // between the elements of a row
+  /// Returns the index of a row's first element; for MXFP4, the number of the stored row.
+  std::function<int64_t(int64_t row)> first_at;
+  int64_t scale_rows = 0, scale_cols = 0;  // rows and columns that share an FP8 scale; 0: one scale for all
+  bool mxfp4 = false;  // whether source holds blocks of 16 bytes, and scales a byte per block
 };
 
 struct PlannedTensor {
   std::string name;
   DType type = DType::kF32;
   std::vector<int64_t> shape;  // GGUF's order: columns first
-  std::vector<RowView> parts;  // the rows of the parts, one part after the other
-  std::vector<float> values;   // instead of parts, if no stored tensor has the values
+  std::vector<RowView> parts;  // the tensor's rows: those of the first part, then of the next part
+  std::vector<float> values;   // the values, if they come from no stored tensor; then there are no parts
   bool plus_one = false;       // add 1 to each element
 };
 
-/// The plan, in the order of layers. type: that of matrices; norms, biases, routers and tables of positions
-/// are F32, as in llama.cpp's files. Throws std::runtime_error (one sentence) if a tensor is unknown,
-/// missing, or has a wrong shape, because leaving one out would give wrong answers.
+/// Returns the plan, ordered by layer. `type` is the type of matrices. Norms, biases, routers and position
+/// tables are F32, as in llama.cpp's files. Throws std::runtime_error (one sentence) if a tensor is unknown,
+/// is missing or has a wrong shape, because the model would give wrong answers without it.
 std::vector<PlannedTensor> plan_tensors(const Checkpoint& checkpoint, const Config& config,
                                         const Family& family, DType type);
 
-/// The number of elements of all tensors, which measures the work.
+/// The number of elements of all tensors, which is proportional to the work.
 uint64_t planned_elements(const std::vector<PlannedTensor>& plan);
 
 }  // namespace hearth::convert

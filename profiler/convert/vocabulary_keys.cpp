@@ -1,4 +1,4 @@
-// The tokenizer's files to keys. See the header.
+// Converts the tokenizer's files to GGUF keys.
 #include "profiler/convert/vocabulary_keys.h"
 
 #include <algorithm>
@@ -38,7 +38,8 @@ struct Tokens {
   }
 };
 
-/// The text with every `what` replaced. Makes one pass, because a token may have a megabyte.
+/// Returns the text with every occurrence of `what` replaced by `by`. Takes linear time, because a token can
+/// be a megabyte long.
 std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
   std::string out;
   for (size_t at; (at = text.find(what)) != std::string_view::npos; text.remove_prefix(at + what.size()))
@@ -48,7 +49,7 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
 
 std::string with_spaces(std::string_view text) { return replaced(text, kSpaceSign, " "); }
 
-/// Recognizes special tokens that models add without marking them as special.
+/// Recognizes the special tokens that models contain without marking them as special.
 bool looks_special(std::string_view text) {
   constexpr std::string_view kNames[] = {"<pad>", "<mask>", "<2mass>", "[@BOS@]"};
   constexpr std::pair<std::string_view, std::string_view> kFrames[] = {
@@ -127,7 +128,7 @@ class VocabularyReader {
     return parts.find("\"ByteLevel\"") != std::string::npos;
   }
 
-  /// The ids of tokenizer.json's vocabulary, which maps texts to ids.
+  /// Returns the texts and ids of tokenizer.json's vocabulary, which is an object of ids named by texts.
   std::vector<std::pair<std::string, size_t>> named_ids(const json& vocabulary) const {
     if (!vocabulary.is_object())
       fail("tokenizer.json has no vocabulary, expected names and numbers of tokens; download it again");
@@ -165,7 +166,8 @@ class VocabularyReader {
     return name;
   }
 
-  /// Reads GPT-2's format: vocabulary and merges in two files, which name no pre-tokenizer.
+  /// Reads GPT-2's format, which has the vocabulary and the merges in two files and does not name a
+  /// pre-tokenizer.
   void read_merges_file() {
     for (auto& [text, id] : named_ids(checkpoint_.read_json("vocab.json")))
       tokens_.put(id, text, 0.0f, kNormal);
@@ -192,7 +194,7 @@ class VocabularyReader {
       if (one.is_string()) {
         out.push_back(one.get<std::string>());
       } else if (one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string()) {
-        // A space separates a merge's two tokens, so spaces within a token are replaced.
+        // A space separates the two tokens of a merge, so spaces within a token are replaced.
         const auto spaceless = [](const json& token) {
           return replaced(token.get_ref<const std::string&>(), " ", "\xC4\xA0");
         };
@@ -205,7 +207,8 @@ class VocabularyReader {
     return out;
   }
 
-  /// Reads SentencePiece's BPE from tokenizer.json, which has no scores; earlier merges get higher scores.
+  /// Reads SentencePiece's BPE from tokenizer.json. This file has no scores, so tokens get scores from the
+  /// order of the merges: earlier merges get higher scores.
   void read_character_bpe() {
     const json& model = member(tokenizer_, "model");
     if (!is_true(member(model, "byte_fallback"))) {
@@ -235,8 +238,7 @@ class VocabularyReader {
       tokens_.scores[found->second] = score;
       score -= 1.0f;
     }
-    // Single characters are not results of merges, so they get the lowest scores, as in SentencePiece's
-    // files.
+    // Single characters do not result from merges, so they get the lowest score, as in SentencePiece's files.
     for (const auto& [text, id] : ids) {
       if (!scored[id] && tokens_.types[id] == kNormal) tokens_.scores[id] = score;
     }
@@ -262,8 +264,8 @@ class VocabularyReader {
       const SentencePieceFile::Piece& piece = file.pieces[id];
       if (std::isnan(piece.score))
         fail("tokenizer.model has a score that is not a number; download it again");
-      // llama.cpp's converter calls user-defined pieces normal unless another file names them; so do most
-      // files.
+      // Mark user-defined pieces as normal, as llama.cpp's converter and most files do. put_added() changes
+      // the type of those that another file lists.
       tokens_.put(id, piece.text, piece.score, piece.type == kUserDefined ? kNormal : piece.type);
     }
     put_added(-1000.0f);
@@ -363,7 +365,8 @@ class VocabularyReader {
     keys_.set("tokenizer.ggml.precompiled_charsmap", std::vector<uint8_t>(bytes->begin(), bytes->end()));
   }
 
-  // Adds the tokens that were added to a vocabulary, from whichever file of the folder lists them.
+  // Adds the tokens that were added to the vocabulary later. Different checkpoints list them in different
+  // files.
   void put_added(float score) {
     const json added = checkpoint_.read_json("added_tokens.json");
     if (added.is_object()) {
@@ -418,7 +421,7 @@ class VocabularyReader {
   // ---- tokens with roles ----
   std::optional<uint32_t> id_of(const std::string& text) const {
     if (text.empty()) return std::nullopt;
-    // Look for special tokens first, because a vocabulary may hold the same text as an ordinary word.
+    // Prefer special tokens, because a vocabulary may contain the same text as an ordinary word too.
     std::optional<uint32_t> found;
     for (size_t i = 0; i < tokens_.texts.size(); ++i) {
       if (tokens_.texts[i] != text) continue;
@@ -469,7 +472,7 @@ class VocabularyReader {
       const json& value = member(settings_, name);
       if (value.is_boolean()) keys_.set("tokenizer.ggml." + std::string(name), value.get<bool>());
     }
-    // A file with the flag but without the token would not load.
+    // Clear a flag whose token does not exist, because such a file would not load.
     for (const auto& [flag, id] :
          {std::pair{"add_bos_token", "bos_token_id"}, {"add_eos_token", "eos_token_id"}}) {
       const KeyList::Value* found = keys_.find("tokenizer.ggml." + std::string(flag));
@@ -480,7 +483,7 @@ class VocabularyReader {
     }
   }
 
-  /// Adds the other tokens of generation_config.json that end an answer; files have keys for three.
+  /// Adds the other tokens of generation_config.json that end an answer. GGUF has keys for three in total.
   void add_further_ends(const json& generation) {
     std::vector<uint32_t> ends = ids_in(member(generation, "eos_token_id"));
     if (ends.empty()) ends = ids_in(config_.field({"eos_token_id"}));
@@ -494,7 +497,7 @@ class VocabularyReader {
     if (others.size() > 1) keys_.set("tokenizer.ggml.eom_token_id", others[1]);
   }
 
-  /// Reads which tokens tokenizer.json's template puts around a text.
+  /// Reads from tokenizer.json's template whether a text gets a begin token and an end token.
   void add_ends_of_template() {
     const json* processor = &member(tokenizer_, "post_processor");
     const json& parts = member(*processor, "processors");
