@@ -1,4 +1,4 @@
-// Finds the files, checks that they are this model's, then reads their numbers.
+// Finds the files in the folder, checks that they fit the model, then reads the counts.
 #include "profiler/import/activation_counts.h"
 
 #include <algorithm>
@@ -24,9 +24,9 @@ using file_error::file_label;
 
 constexpr std::string_view kPrefix = "activation_";
 constexpr std::string_view kSuffix = ".pt";
-constexpr int kMaxLayer = 9999;  // far above any model's; a larger number is not a layer's
+constexpr int kMaxLayer = 9999;  // far above any model's; a larger number in a file's name is no layer
 
-// The layer in a file's name, or -1 if it is not a file of counts.
+// Returns the layer in a file's name, or -1 if the file does not hold counts.
 int layer_of(std::string_view name) {
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix) ||
       name.size() <= kPrefix.size() + kSuffix.size()) {
@@ -116,7 +116,8 @@ Activity imported_activity(const ActivityProfile& profile, const ModelIdentity& 
   const double n_neurons = static_cast<double>(model.n_layers) * model.d_ff;
   double n_tokens = std::max(most, std::ceil(sum / (n_neurons * active_share)));
 
-  // Only proportions matter, so numbers too large for the file, and shares instead of counts, are scaled.
+  // Scale the counts if they are too large for the activity file, or so small that they may be shares instead
+  // of counts. Only their proportions matter.
   constexpr double kMost = std::numeric_limits<uint32_t>::max(), kFew = 1 << 10, kEnough = 1 << 20;
   const double scale = n_tokens > kMost ? kMost / n_tokens : n_tokens < kFew ? kEnough / n_tokens : 1;
   n_tokens = std::floor(n_tokens * scale);

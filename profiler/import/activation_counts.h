@@ -2,7 +2,7 @@
 // for each layer.
 //
 // hearth-profiler count --import converts them to the model's activity file, which the engine reads. The
-// number in a file's name is its layer. (PowerInfer's own exporter sorts the names as text, so that layer 2
+// number in a file's name is the layer. (PowerInfer's own exporter sorts the names as text, so that layer 2
 // gets the counts of layer 10.) Any thread.
 #pragma once
 
@@ -14,16 +14,16 @@
 namespace hearth {
 
 /// Reads the counts of `n_layers` layers of `d_ff` neurons. Other files in the folder are ignored. Throws
-/// ModelFileError if there are no such files, a layer is missing, layers or neurons are more or fewer than
-/// the model's, a count is negative or not a number, or read_torch_vector() refuses a file.
+/// ModelFileError if there are no such files, a layer is missing, the number of layers or neurons differs
+/// from the model's, a count is negative or not a number, or read_torch_vector() refuses a file.
 ActivityProfile read_activation_counts(const std::filesystem::path& folder, int n_layers, int d_ff);
 
-/// Converts the counts to activity of this model, counted on prompts. PowerInfer does not state the number of
-/// counted tokens; it is chosen so that `active_share` of all neurons are active for a token on average, and
-/// so that it is at least the largest count. The hash of the counts stands for the counted text, so that
-/// importing them twice counts them once. Values and pairs of tokens are unknown and stay 0. `label` names
-/// the folder in messages. Throws ModelFileError if every count is 0. REQUIRES: a profile of the model's
-/// shape; 0 < active_share <= 1.
+/// Converts the counts to activity of this model, as if counted on prompts. PowerInfer does not state how
+/// many tokens it counted. Therefore a number is assumed: the least that is not below any count, and with
+/// which at most the share `active_share` of all neurons is active for an average token. The hash of the
+/// counts takes the place of the counted text's hash, so that importing the counts twice adds them only once.
+/// Values and pairs of tokens are unknown and stay 0. `label` names the folder in messages. Throws
+/// ModelFileError if every count is 0. REQUIRES: the profile has the model's shape; 0 < active_share <= 1.
 Activity imported_activity(const ActivityProfile& profile, const ModelIdentity& model, double active_share,
                            const std::string& label);
 

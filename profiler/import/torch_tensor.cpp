@@ -1,8 +1,9 @@
-// Three readers, one inside the other: the archive's entries, the pickle's description, the elements. See the
-// header.
+// Contains three readers, in the order in which they run: for the archive's entries, for the pickle that
+// describes tensors, and for the tensors' elements.
 //
-// The archive's end record leads to the directory, the directory to each file's header, and the header to
-// the bytes. The pickle's values name each other by index in one table, so nothing recurses.
+// The archive's end record leads to the directory, the directory to each file's header, and the header to the
+// bytes. The values of the pickle refer to each other by index into one table, so the reader does not
+// recurse.
 #include "profiler/import/torch_tensor.h"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ uint32_t signature_at(std::span<const std::byte> bytes, size_t at) {
   return signature;
 }
 
-// Where the end record begins: at the last occurrence of its signature.
+// Returns the position of the archive's end record: the last occurrence of its signature.
 size_t find_end(std::span<const std::byte> bytes, const std::string& file) {
   if (bytes.size() >= kEndBytes) {
     const size_t last = bytes.size() - kEndBytes;
@@ -55,7 +56,8 @@ size_t find_end(std::span<const std::byte> bytes, const std::string& file) {
   fail(file, "it is a zip archive without a directory at its end: it is truncated; download it again");
 }
 
-// A cursor at a place that the file gives, which must lie inside it.
+// Returns a cursor at position `at`, which comes from the file. Throws if the position lies outside of the
+// file.
 gguf::Cursor cursor_at(std::span<const std::byte> bytes, const std::string& file, uint64_t at,
                        std::string_view kind) {
   gguf::Cursor cursor(bytes, file);
@@ -75,8 +77,8 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Finds an entry's bytes. The file's own header repeats name and sizes. Only its lengths count here: its
-// sizes may be left to a record behind the data.
+// Finds an entry's bytes. The entry's own header repeats the name and the sizes from the directory. Only the
+// length of the name is used here, because the sizes may be stored in a record behind the data instead.
 std::span<const std::byte> data_at(std::span<const std::byte> bytes, const std::string& file, uint64_t at,
                                    uint32_t size, std::string_view name) {
   gguf::Cursor cursor = cursor_at(bytes, file, at, "zip entry");
@@ -115,22 +117,22 @@ ZipEntry read_entry(gguf::Cursor& directory, std::span<const std::byte> bytes, c
   return entry;
 }
 
-/// All entries, in the directory's order; they point into `bytes`, a whole file. Throws ModelFileError if it
-/// is not an archive, or is damaged, compressed or encrypted.
+/// Returns all entries, in the directory's order. They point into `bytes`, the whole file. Throws
+/// ModelFileError if the file is not an archive, or is damaged, compressed or encrypted.
 std::vector<ZipEntry> read_zip_entries(std::span<const std::byte> bytes, const std::string& file) {
   gguf::Cursor end = cursor_at(bytes, file, find_end(bytes, file), "zip end record");
   end.take(10);  // signature, disks, entries on this disk
   const uint16_t count = end.read<uint16_t>();
   end.take(4);  // bytes of the directory
   gguf::Cursor directory = cursor_at(bytes, file, end.read<uint32_t>(), "zip directory");
-  std::vector<ZipEntry> entries;  // grows with the entries read, not with a claimed number
+  std::vector<ZipEntry> entries;  // not reserved, because the entry count may be wrong
   for (uint16_t i = 0; i < count; ++i) entries.push_back(read_entry(directory, bytes, file));
   return entries;
 }
 
 // -- the pickle --
 
-// One tensor's pickle takes 150 bytes; the limit bounds memory for any content.
+// The pickle of one tensor has about 150 bytes. The limit bounds the memory that any pickle can use.
 constexpr size_t kLongestPickle = size_t{1} << 16;
 
 constexpr const char* kSaveOne = "; save each layer's counts alone, with torch.save(counts, path)";
@@ -147,10 +149,10 @@ constexpr const char* kKindNames[] = {"a mark",     "None",    "a boolean", "a n
 struct Node {
   Kind kind = Kind::kNone;
   int64_t number = 0;     // if an integer
-  std::string_view text;  // the characters of a text value; "module\nname" for a global
-  size_t first = 0;       // for a tuple, storage, call or dict: index of its parts in Machine's list
+  std::string_view text;  // the characters of a text, or "module\nname" of a global
+  size_t first = 0;       // of a tuple, storage, call or dict: index of its first part in Machine::parts_
   size_t count = 0;
-  size_t first_item = 0;  // for a call whose object was filled as a dict: index of its keys and values
+  size_t first_item = 0;  // of a call whose object was filled like a dict: index of its first key in parts_
   size_t n_items = 0;
 };
 
@@ -163,7 +165,7 @@ class Machine {
     cursor_.enter("data.pkl");
   }
 
-  /// Runs the pickle to its end; returns what is on top of the stack then.
+  /// Runs the pickle to its end. Returns the value that is then on top of the stack.
   const Node& run() {
     while (step(cursor_.read<uint8_t>())) {
     }
@@ -171,7 +173,7 @@ class Machine {
   }
 
   const Node& part(const Node& node, size_t i) const { return nodes_[parts_[node.first + i]]; }
-  /// Key i / 2 of a dict if i is even, else its value.
+  /// Returns key i / 2 of a dict if i is even, and the value of that key if i is odd.
   const Node& item(const Node& node, size_t i) const { return nodes_[parts_[node.first_item + i]]; }
   [[noreturn]] void fail(const std::string& sentence) const { cursor_.fail(sentence); }
 
@@ -202,7 +204,7 @@ class Machine {
     return top;
   }
 
-  // Replaces the topmost `count` values by one value that holds them all.
+  // Replaces the topmost `count` values by one value that contains them.
   void gather(Kind kind, size_t count) {
     if (count > stack_.size()) fail("takes more values than it has" + std::string(kFileDamaged));
     Node node;
@@ -213,7 +215,7 @@ class Machine {
     stack_.resize(stack_.size() - count);
     push(node);
   }
-  // The number of values above the last mark.
+  // Returns the number of values above the last mark on the stack.
   size_t count_to_mark() const {
     size_t count = 0;
     while (count < stack_.size() && nodes_[stack_[stack_.size() - 1 - count]].kind != Kind::kMark) ++count;
@@ -225,8 +227,8 @@ class Machine {
     stack_.erase(stack_.end() - 2);  // the mark, below the tuple
   }
 
-  // Adds the topmost `count` keys and values to the dict below them. A dict that is filled twice is refused:
-  // a state of a few tensors is filled at once.
+  // Adds the topmost `count` keys and values to the dict below them. Refuses to fill a dict twice, because
+  // torch.save fills the dict of a small state all at once.
   void fill_dict(size_t count) {
     gather(Kind::kTuple, count);
     const Node items = nodes_[pop()];
@@ -254,7 +256,7 @@ class Machine {
     push_text(Kind::kGlobal, pickle_.subspan(begin, cursor_.at() - begin - 1));
   }
 
-  // Pushes an integer of this many bytes, in little-endian two's complement.
+  // Pushes an integer of `n_bytes` bytes, stored in little-endian two's complement.
   void push_long(uint8_t n_bytes) {
     const std::span<const std::byte> bytes = cursor_.take(n_bytes);
     if (n_bytes > sizeof(int64_t)) fail("holds a number of " + std::to_string(n_bytes) + " bytes" + kSaveOne);
@@ -363,7 +365,7 @@ bool Machine::step_rare(uint8_t operation) {
     case 's':
       fill_dict(2);
       return true;
-    case 'b':  // BUILD: attributes of the object below, such as the versions of its tensors
+    case 'b':  // BUILD: sets attributes of the object below it, such as the versions of its tensors; ignored
       pop();
       return true;
     case '}':
@@ -377,8 +379,8 @@ bool Machine::step_rare(uint8_t operation) {
   }
 }
 
-// Takes apart the machine's result: _rebuild_tensor_v2(storage, offset, size, stride, ...), with storage
-// ("storage", type, key, device, elements).
+// Interprets the pickle's result: a call _rebuild_tensor_v2(storage, offset, size, stride, ...), where
+// storage is the tuple ("storage", type, key, device, elements).
 class Description {
  public:
   explicit Description(const Machine& machine) : machine_(&machine) {}
@@ -397,7 +399,7 @@ class Description {
                    kFileDamaged);
   }
 
-  /// Where a tensor's elements lie, and the tuples of its sizes and strides.
+  /// The position of a tensor's elements, and the tuples with its sizes and strides.
   struct Placed {
     std::string_view storage_type, storage_key;
     int64_t storage_elements = 0, offset = 0;
@@ -441,7 +443,7 @@ class Description {
             .stride = number(*found.strides, 0, "stride")};
   }
 
-  /// The matrices of a dict of tensors, which may be of any class of dict.
+  /// Returns the matrices of a dict of tensors. The dict may have any dict class.
   std::vector<PickledMatrix> matrices(const Node& root) const {
     if (root.n_items == 0) machine_->fail(std::string("holds no dict of tensors") + kSaveState);
     std::vector<PickledMatrix> matrices;
@@ -470,8 +472,8 @@ class Description {
   const Machine* machine_;
 };
 
-// Returns whether offset + (n - 1) * stride, summed over both dimensions, is below the number of elements.
-// Detects overflow.
+// Returns whether the index of the last element, offset + (n_rows - 1) * row_stride + (n_cols - 1) *
+// col_stride, is below `elements`. An overflow counts as outside.
 bool lies_within(int64_t elements, int64_t offset, int64_t n_rows, int64_t row_stride, int64_t n_cols,
                  int64_t col_stride) {
   if (n_rows == 0 || n_cols == 0) return true;
@@ -486,7 +488,8 @@ bool lies_within(int64_t elements, int64_t offset, int64_t n_rows, int64_t row_s
 
 constexpr const char* kSaveAgain = "; save the tensor again with torch.save";
 
-// About twenty times the widest FFN known. Bounds the result where a view repeats one element (stride 0).
+// About twenty times the width of the widest known FFN. Bounds the result even if a view repeats one element
+// (stride 0).
 constexpr int64_t kMaxElements = int64_t{1} << 20;
 
 template <typename T>
@@ -545,7 +548,7 @@ const ElementType& element_type(std::string_view storage, const std::string& fil
            "again with torch.save");
 }
 
-// Archives from PyTorch 2.1 on state their byte order; older ones do not and are little-endian.
+// Archives state their byte order since PyTorch 2.1. Older archives do not, and are little-endian.
 void require_little_endian(std::span<const ZipEntry> entries, const std::string& folder,
                            const std::string& file) {
   const ZipEntry* order = find_entry(entries, folder + "byteorder");
@@ -602,7 +605,7 @@ std::vector<PickledMatrix> read_state_pickle(std::span<const std::byte> pickle, 
 
 namespace {
 
-/// An archive of torch.save; all entries are in `folder`.
+/// An archive that torch.save wrote. All its entries are in `folder`.
 struct Archive {
   std::vector<ZipEntry> entries;
   std::string folder;
@@ -625,7 +628,7 @@ Archive open_archive(std::span<const std::byte> bytes, const std::string& file) 
   return archive;
 }
 
-/// The bytes of a storage, which must have n_elements elements.
+/// Returns the bytes of a storage. Throws if it does not have n_elements elements.
 std::span<const std::byte> storage_of(const Archive& archive, std::string_view key, int64_t n_elements,
                                       const ElementType& type, const std::string& file) {
   const std::string name = archive.folder + "data/" + std::string(key);
@@ -666,7 +669,7 @@ std::vector<TorchMatrix> read_torch_state(std::span<const std::byte> bytes, cons
                                           bool with_values) {
   const Archive archive = open_archive(bytes, file);
   const std::vector<PickledMatrix> matrices = read_state_pickle(archive.pickle, file);
-  // A pickle can name one tensor many times. A predictor has two tensors.
+  // A pickle can name the same tensor many times, so the number is limited. A predictor has two tensors.
   constexpr size_t kMostMatrices = 8;
   if (matrices.size() > kMostMatrices) {
     fail(file, "it holds " + std::to_string(matrices.size()) + " tensors, expected two" + kSaveState);
@@ -676,8 +679,8 @@ std::vector<TorchMatrix> read_torch_state(std::span<const std::byte> bytes, cons
     const ElementType& type = element_type(matrix.storage_type, file);
     const std::span<const std::byte> storage =
         storage_of(archive, matrix.storage_key, matrix.storage_elements, type, file);
-    // A view may repeat elements, but no predictor does. Refusing such views keeps memory in proportion to
-    // the file.
+    // A view may repeat elements, but a predictor's never does. Refusing such views keeps memory use
+    // proportional to the file.
     int64_t n_elements = 0;
     if (__builtin_mul_overflow(matrix.n_rows, matrix.n_cols, &n_elements) ||
         n_elements > matrix.storage_elements) {
