@@ -1,5 +1,5 @@
-// Translates the user's options (config/options.h) to the engine's. Only this file knows the enums of both.
-// Called by hearthd and hearth-profiler before they load a model; any thread.
+// Translates the user's options (config/options.h) to the engine's options. Only this file uses the enums of
+// both. Called by hearthd and hearth-profiler before they load a model; any thread.
 #pragma once
 
 #include <optional>
@@ -10,30 +10,30 @@
 
 namespace hearth {
 
-/// Sets what all models of a program share: threads, instruction set, activation bits, use of NUMA nodes,
-/// prompt tokens of a step and the RAM budget.
+/// Sets the options that all models of a program share: threads, instruction set, activation bits, use of
+/// NUMA nodes, prompt tokens per step and the RAM budget.
 LoadOptions host_options(const Options& options);
 
 /// Sets path, threads, instruction set, context, slots, type of keys and values, activation, sparsity, device
-/// and budgets. The caller adds what is not an option: open files, a known activity file, a placement, a
-/// trace, callbacks.
+/// and budgets. The caller adds everything that is not a user's option: open files, a known activity file, a
+/// placement, a trace, callbacks.
 LoadOptions engine_options(const Options& options);
 
-/// The engine's instruction set; nullopt: the best that this processor has.
+/// The engine's instruction set, or nullopt for the best one of this processor.
 std::optional<Isa> engine_isa(Options::Isa isa);
 
 ActivationBits engine_activation_bits(Options::ActivationBits bits);
 KvType engine_kv_type(Options::KvType type);
 
-/// How the model is split with a GPU that is too small for it.
+/// How a model is split between CPU and GPU if the GPU is too small for it.
 DeviceSplit engine_split(Options::Split split);
 
 /// LoadOptions::n_kv_contexts for --kv-contexts.
 int engine_kv_contexts(int asked);
 
-/// The name of the sparsity mode, as in SparsityRequest.
+/// The sparsity mode's name, as in SparsityRequest.
 std::string engine_sparsity(Options::Sparsity sparsity);
-/// The option that asks for this sparsity mode.
+/// The value of the user's option that requests this sparsity mode.
 Options::Sparsity sparsity_option(Sparsity mode);
 
 /// Converts --vram-budget and --ram-budget to bytes.
