@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-/// Turns the system's answer into one line of plain text for files and messages.
+/// Converts a name that the system reports to one line of printable ASCII.
 std::string plain(const std::string& text) {
   constexpr size_t kMaxBytes = 120;
   std::string line = text.substr(0, kMaxBytes);
@@ -43,7 +43,7 @@ Hardware hardware_here() {
 }
 
 std::string identity_of(const Hardware& hardware) {
-  // The memory that the kernel keeps for itself differs by some megabytes from start to start.
+  // Round, because the memory that the system's kernel reserves varies by some megabytes from boot to boot.
   const uint64_t ram_gib = (hardware.ram_bytes + (uint64_t{1} << 29)) >> 30;
   std::string text =
       fmt::format("cpu: {}\ninstructions: {}\nprocessors: {}\ncores: {}\nnuma nodes: {}\nram: {} GiB\n",

@@ -18,18 +18,19 @@ namespace {
 
 constexpr DType kType = DType::kQ4_0;
 constexpr int64_t kCols = 4096, kNeurons = 11008;  // a layer of Llama 2 7B
-// Three disjoint sets of 15 % each, so that a pass finds nothing useful of the previous one in the caches.
+// Three disjoint sets of 15 % of the neurons each, so that a pass over one set finds no useful data of the
+// previous pass in the caches.
 constexpr int kSets = 3, kSetShare = 15;
-constexpr int64_t kLeastNeurons = 256;  // per thread; with fewer neurons, fewer threads are used
+constexpr int64_t kLeastNeurons = 256;  // per thread; if memory holds fewer, fewer threads are used
 
-/// The set that a neuron belongs to, chosen by a hash so that rows are scattered. Values of kSets and more
-/// belong to no set.
+/// Returns the set that a neuron belongs to, or a number of kSets or more if it belongs to none. The choice
+/// is by hash, so that a set's rows are scattered.
 int set_of(int64_t neuron) {
   const uint64_t hash = static_cast<uint64_t>(neuron) * 0x9E3779B97F4A7C15u >> 32;
   return static_cast<int>(hash % 100) / kSetShare;
 }
 
-/// Processor seconds that all threads of this process have used.
+/// Returns the processor seconds that all threads of this process have used together.
 double process_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -38,7 +39,7 @@ double process_seconds() {
 
 size_t bundle_bytes() { return 2 * row_bytes(kType, kCols); }
 
-/// One thread's share of scattered reading: layers of neurons, and which of them are active.
+/// One thread's part of scattered reading: its layers of neurons, and the set of active neurons.
 class Reader {
  public:
   Reader(Isa isa, int64_t n_bundles)
@@ -87,7 +88,7 @@ class Reader {
   NeuronCounts counts_;
 };
 
-/// A row of weights whose products are of the size that models have.
+/// Returns a row of weights of typical size, so that the products with it also have a typical size.
 std::vector<std::byte> one_row() {
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0, 0.02f);
@@ -112,7 +113,8 @@ HostSpeed::HostSpeed(int n_threads, Isa isa)
 
 HostSpeed::~HostSpeed() = default;
 
-/// Fills the memory with copies of the row, on all threads: each writes other pieces, which then lie near it.
+/// Fills the memory with copies of one row. All threads write different pieces, so that each piece lies in
+/// the memory of a thread's own NUMA node.
 void HostSpeed::fill() {
   const std::vector<std::byte> row = one_row();
   auto* bytes = reinterpret_cast<std::byte*>(words_.get());
@@ -132,9 +134,9 @@ double HostSpeed::read_rate(int n_threads) const {
 }
 
 double HostSpeed::scattered_rate() const {
-  // 1. Use the memory as layers of bundles, some for each thread, and make one token. Each thread has layers
-  // of its own: threads that meet for each layer, as those of one backend do, would wait for a thread that
-  // another program keeps from a processor.
+  // 1. Treat the memory as layers of bundles, and make the input of one token. Each thread has its own
+  //    layers. If all threads worked on each layer together, as the threads of one backend do, they would
+  //    wait for each thread whose processor is taken by another program.
   const auto n_bundles = static_cast<int64_t>(n_words_ * sizeof(uint64_t) / bundle_bytes());
   const int n_threads =
       static_cast<int>(std::clamp<int64_t>(n_bundles / kLeastNeurons, 1, backend_->n_threads()));
@@ -145,7 +147,7 @@ double HostSpeed::scattered_rate() const {
   std::normal_distribution<float> normal;
   for (float& value : x) value = normal(random);
 
-  // 2. For each set, pass over all layers; every neuron of the set is active.
+  // 2. For each set, pass over all layers with the set's neurons active.
   const auto* bytes = reinterpret_cast<const std::byte*>(words_.get());
   double best = 0;
   for (int set = 0; set < kSets; ++set) {
@@ -170,7 +172,7 @@ double node_read_rate(const std::vector<int>& cpus) {
   const size_t n_words = read_buffer().bytes / sizeof(uint64_t);
   const std::unique_ptr<uint64_t[]> words(new uint64_t[n_words]);
   {
-    // Memory belongs to the node whose processor writes it first.
+    // Memory is placed on the NUMA node whose processor writes it first.
     const std::jthread writer([&] {
       keep_thread_to(cpus);
       std::fill_n(words.get(), n_words, 1);

@@ -1,7 +1,9 @@
-// How fast this machine's processors read its memory, in order and scattered, and how fast they multiply.
+// Measures how fast this machine's processors read its memory, in order and in scattered rows, and how fast
+// they multiply.
 //
-// There is one function for each figure of the host that `probe` measures, so that its caller can show
-// progress and stop between them. One thread uses it at a time; it starts threads of its own.
+// There is one function for each figure of the host that `probe` measures, so that the caller can show
+// progress and stop between two measurements. Only one thread may use a HostSpeed at a time. The object
+// starts its own threads.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +19,24 @@ class CpuBackend;
 
 class HostSpeed {
  public:
-  /// Allocates several hundred megabytes of memory and writes them. n_threads: the number of threads that
-  /// "all threads" means below. REQUIRES: n_threads >= 1. Throws std::bad_alloc, and what CpuBackend throws.
+  /// Allocates several hundred megabytes of memory and writes them. n_threads: the number that "all threads"
+  /// below refers to. REQUIRES: n_threads >= 1. Throws std::bad_alloc, and what CpuBackend throws.
   HostSpeed(int n_threads, Isa isa);
   ~HostSpeed();
 
-  /// Whether memory was so short that the figures may include cached reads.
+  /// Whether so little memory was free that the figures may include reads from caches.
   bool short_of_memory() const { return short_of_memory_; }
 
-  /// Bytes per second that n_threads threads read together.
+  /// Returns the bytes per second that n_threads threads read together.
   double read_rate(int n_threads) const;
 
-  /// Bytes per second at which all threads read scattered neurons' rows, as in decoding with a device, when
-  /// the CPU computes a part of the neurons. Reads 15 % of all bundles; each is an up and a down row of Q4_0.
+  /// Returns the bytes per second at which all threads read the rows of scattered neurons. Decoding reads
+  /// like this if the CPU computes part of the neurons beside a device. Reads 15 % of all bundles; a bundle
+  /// is an up row and a down row in Q4_0.
   double scattered_rate() const;
 
-  /// Weights times activations per second that all threads compute in long steps (prompt_rate.h).
+  /// Returns how many products of a weight and an activation all threads compute per second in long steps
+  /// (prompt_rate.h).
   double multiply_adds_per_s();
 
  private:
@@ -42,11 +46,12 @@ class HostSpeed {
   std::unique_ptr<CpuBackend> backend_;
   bool short_of_memory_ = false;
   size_t n_words_ = 0;
-  std::unique_ptr<uint64_t[]> words_;  // not initialized by the allocation; the threads write it
+  std::unique_ptr<uint64_t[]> words_;  // allocated without initialization; the threads write it first
 };
 
-/// Bytes per second that these processors read together. They write the memory first, so on machines with
-/// several nodes it lies near them. Takes as much memory as HostSpeed, and frees it. Throws std::bad_alloc.
+/// Returns the bytes per second that these processors read together. They write the memory first, so on a
+/// machine with several NUMA nodes it lies in their node. Allocates as much memory as HostSpeed, and frees it
+/// before returning. Throws std::bad_alloc.
 double node_read_rate(const std::vector<int>& cpus);
 
 }  // namespace hearth

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Also change the format's number when a figure changes its meaning.
+// Change the format's number also when a figure's meaning changes.
 constexpr std::string_view kHead =
     "# Machine profile of hearth-profiler probe, format 1; sha256 of what follows: ";
 constexpr size_t kDigits = 64;
@@ -31,7 +31,8 @@ std::string commented(const std::string& lines) {
   return text;
 }
 
-/// Reads the stored profile. Returns nullopt and adds a note if it cannot be used.
+/// Reads the stored profile. Returns nullopt if there is none, or if it cannot be used; in the second case,
+/// adds a note.
 std::optional<MachineProfile> read_back(const fs::path& file, const std::string& identity,
                                         std::vector<std::string>& notes) try {
   std::error_code error;
@@ -76,7 +77,7 @@ std::optional<KnownMachine> known_machine(const Environment& environment, bool f
 
 std::optional<KnownMachine> known_machine(const Environment& environment, const Hardware& hardware,
                                           bool fresh, const Measure& measure) {
-  // 1. Read it back if it is known.
+  // 1. Read the profile from the cache folder if it was measured before.
   const std::string identity = identity_of(hardware);
   KnownMachine known;
   const std::variant<fs::path, std::string> folder = cache_folder(environment);

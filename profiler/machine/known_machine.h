@@ -1,9 +1,9 @@
 // Returns this machine's profile, which is measured once and then kept in the cache folder.
 //
-// There is one file for each identity (profiler/machine/hardware.h), so that machines that share a home
-// folder, and containers with different limits, have files of their own. The file is a machine profile in
-// TOML, which people can read and `--machine` accepts. Its head names the machine and has a checksum. A file
-// that is damaged, has another version or belongs to another machine is not used but replaced.
+// There is one file for each identity (profiler/machine/hardware.h). Therefore machines that share a home
+// folder, and containers with different limits, use different files. The file is a machine profile in TOML,
+// which people can read and `--machine` accepts. Its head names the machine and has a checksum. A file that
+// is damaged, has another version or belongs to another machine is replaced instead of used.
 #pragma once
 
 #include <filesystem>
@@ -22,36 +22,38 @@ namespace hearth {
 struct KnownMachine {
   MachineProfile machine;
   bool measured_now = false;
-  std::filesystem::path file;  // the file with the profile; empty: it is not kept
-  /// Sentences: the probe's notes, and why the profile was not kept or not read back.
+  std::filesystem::path file;  // the file with the profile; empty if the profile is not kept
+  /// Sentences: the probe's notes, and reasons why the profile could not be kept or read.
   std::vector<std::string> notes;
 };
 
-/// Measures the hardware; returns nullopt if it was told to stop.
+/// A function that measures the hardware, or returns nullopt if it was stopped.
 using Measure = std::function<std::optional<Probe>(const Hardware&)>;
 
-/// Reads the profile of this hardware back, or measures and keeps it. fresh: always measures. Returns nullopt
-/// if `measure` was told to stop. Problems with the cache folder are never errors, only notes. Throws what
-/// `measure` throws.
+/// Returns the profile of this hardware: reads it from the cache folder, or measures it and keeps it there.
+/// fresh: whether to measure even if a profile is kept. Returns nullopt if `measure` was stopped. Problems
+/// with the cache folder only add notes. Throws what `measure` throws.
 std::optional<KnownMachine> known_machine(const Environment& environment, const Hardware& hardware,
                                           bool fresh, const Measure& measure);
 
-/// Like the above, for this machine, measured by probe_machine().
+/// Like the above, but for this machine and with probe_machine() as `measure`.
 std::optional<KnownMachine> known_machine(const Environment& environment, bool fresh,
                                           const ProbeOptions& options);
 
-/// This machine's profile from the cache folder, or nullopt if it was not measured yet. Measures nothing.
+/// Returns this machine's profile from the cache folder, or nullopt if it was not measured before. Never
+/// measures.
 std::optional<MachineProfile> kept_machine(const Environment& environment);
 
-/// The rates of prompts on a machine with a GPU. Without a GPU they are unknown.
+/// Returns the rates that decide how prompts are computed on a machine with a GPU. Without a GPU, they are
+/// left unknown.
 PromptRates prompt_rates(const MachineProfile& machine);
 
-/// The name and the text of the file for this identity.
+/// The name and the contents of the file for this identity.
 std::string kept_name(const std::string& identity);
 std::string kept_text(const MachineProfile& machine, const std::string& identity);
 
-/// The profile in a text that kept_text() wrote for this identity. Throws std::runtime_error (one sentence
-/// that begins with `origin`) if the text is anything else.
+/// Parses a text that kept_text() wrote for this identity. Throws std::runtime_error (one sentence that
+/// begins with `origin`) for any other text.
 MachineProfile parse_kept(std::string_view text, const std::string& identity, const std::string& origin);
 
 }  // namespace hearth

@@ -1,14 +1,14 @@
-// See the header.
+// Parses and writes machine profiles.
 //
-// A table for each TOML section lists every figure's key, its member and the values that a machine can have.
-// Reading and writing both use it. The ranges are wide: they only tell bytes from gigabytes and seconds from
-// microseconds.
+// For each TOML section, a table lists every figure's key, its member, and the range of values that a machine
+// can have. Parsing and writing both use these tables. The ranges are wide; they only detect wrong units,
+// such as gigabytes for bytes or microseconds for seconds.
 #include "profiler/machine/machine_toml.h"
 
 #include <spdlog/fmt/fmt.h>
-// toml++ 3.3 asserts that a key begins with a key character in places where it has not checked yet, so "= 1"
-// would end a debug build, and with NDEBUG some compilers are told to assume it. The code after the assertion
-// refuses such texts.
+// In some places, toml++ 3.3 asserts that a key begins with a key character before it has checked this. A
+// text such as "= 1" would therefore abort a debug build, and with NDEBUG some compilers are told to assume
+// the condition. The code behind the assertion refuses such texts, so the assertion is disabled here.
 #undef NDEBUG
 #define TOML_ASSERT(...) static_cast<void>(0)
 #define TOML_HEADER_ONLY 1
@@ -76,7 +76,7 @@ std::string expected(const Range& range) {
   return fmt::format("a number from {:g} to {:g} {}", range.least, range.most, range.unit);
 }
 
-/// The node, nearly as the author wrote it.
+/// Returns the node's value, nearly as the author wrote it.
 std::string shown(const toml::node& node) {
   if (const toml::value<double>* number = node.as_floating_point()) return fmt::format("{}", number->get());
   if (const toml::value<int64_t>* number = node.as_integer()) return fmt::format("{}", number->get());
@@ -88,11 +88,11 @@ std::string shown(const toml::node& node) {
   return node.is_table() ? "a table" : "a date or a time";
 }
 
-/// One table of the text. It checks that all keys are known, and fetches values with their checks.
+/// One table of the TOML text. Checks that all its keys are known, and reads values with range checks.
 class Section {
  public:
-  /// name: "" for the top level, otherwise for example "gpu". Throws if the table has keys besides these.
-  /// Keeps all arguments by reference.
+  /// name: the table's name, for example "gpu", or "" for the top level. Throws if the table has a key that
+  /// is not in `keys`. Keeps references to all arguments.
   Section(const toml::table& table, const std::string& name, const std::string& origin,
           const std::vector<std::string>& keys)
       : table_(table), name_(name), origin_(origin) {
@@ -129,7 +129,7 @@ class Section {
     return number_of(key, at(key, expected(range)), range);
   }
 
-  /// A whole number; 16 and 24e9 both are.
+  /// Returns a whole number, which may be written as an integer or as a float: 16 or 24e9.
   int64_t whole(std::string_view key, const Range& range) const {
     const double value = number(key, range);
     if (std::floor(value) != value) refuse(key, at(key, ""), "a whole number");
@@ -151,7 +151,7 @@ class Section {
     return *node.as_table();
   }
 
-  /// The array at this key; null if the key is absent.
+  /// Returns the array at this key, or null if the key is absent.
   const toml::array* array(std::string_view key, const std::string& wanted) const {
     const toml::node* node = table_.get(key);
     if (node != nullptr && !node->is_array()) refuse(key, *node, wanted);
@@ -245,8 +245,8 @@ GpuProfile read_gpu(const toml::table& table, const std::string& origin) {
 
 // ---- writing ----
 
-/// Returns the UTF-8 character at the start of the text and removes it from the text. Returns U+FFFD if there
-/// is none.
+/// Removes the UTF-8 character at the start of the text, and returns it. Returns U+FFFD if the text does not
+/// start with a valid one.
 uint32_t next_character(std::string_view& text) {
   const auto byte = [&text](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t size = byte(0) < 0x80 ? 1 : byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
@@ -262,7 +262,8 @@ uint32_t next_character(std::string_view& text) {
   return good && !surrogate && character >= kLeast[size] && character <= 0x10ffff ? character : 0xfffd;
 }
 
-/// A TOML string in ASCII. Escapes everything that would end it or is not text.
+/// Returns the text as a TOML string in ASCII. Escapes every character that would end the string or is not
+/// printable.
 std::string toml_string(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
@@ -289,9 +290,9 @@ std::string figures_toml(std::span<const Figure<T>> figures, const T& section) {
   return text;
 }
 
-/// Refuses bytes beyond ASCII. Outside of strings, toml++ tests whether such a character is a blank, and for
-/// most of them the test has undefined behavior (seen in 3.3). Profiles are written without them:
-/// toml_string().
+/// Refuses bytes beyond ASCII. Outside of strings, toml++ 3.3 tests whether such a character is a blank, and
+/// this test has undefined behavior for most characters. Hearth writes profiles without them (see
+/// toml_string()).
 void check_ascii(std::string_view toml, const std::string& origin) {
   const auto* odd = std::ranges::find_if(toml, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (odd == toml.end()) return;
@@ -321,7 +322,8 @@ MachineProfile parse_machine(std::string_view toml, const std::string& origin) {
 }
 
 MachineProfile read_machine(const std::string& path) {
-  constexpr std::uintmax_t kMaxBytes = 1 << 20;  // a profile has 2 KB; keeps a model from being read whole
+  // A profile has about 2 KB. The limit keeps a model file from being read whole.
+  constexpr std::uintmax_t kMaxBytes = 1 << 20;
   std::error_code error;
   if (!fs::is_regular_file(path, error)) {
     throw std::runtime_error(path + ": there is no such file; expected a machine's profile in TOML.");

@@ -1,4 +1,4 @@
-// Machine profiles (engine/placement/machine_profile.h) as TOML, both ways. Any thread.
+// Converts machine profiles (engine/placement/machine_profile.h) to TOML and back. Any thread.
 #pragma once
 
 #include <string>
@@ -8,15 +8,16 @@
 
 namespace hearth {
 
-/// Parses a profile in TOML. origin: its name in messages, a path. Throws std::runtime_error (one sentence
-/// with origin, line, what was found and what is expected) if the text is not TOML, if keys are missing,
-/// unknown or of another type, and for figures that no machine has (not finite, or off by a unit).
+/// Parses a profile in TOML. `origin` names it in messages, for example by a path. Throws std::runtime_error
+/// (one sentence with the origin, the line, what was found and what was expected) if the text is not TOML, if
+/// keys are missing, unknown or of another type, or if a figure is impossible for a machine (not finite, or
+/// in a wrong unit).
 MachineProfile parse_machine(std::string_view toml, const std::string& origin);
 
-/// Like parse_machine(), for a file. Also throws if it cannot be read or is over 1 MiB.
+/// Like parse_machine(), for a file. Also throws if the file cannot be read or is larger than 1 MiB.
 MachineProfile read_machine(const std::string& path);
 
-/// TOML that parse_machine reads as the same profile, bit for bit.
+/// Returns TOML from which parse_machine() reads the same profile, bit for bit.
 std::string machine_toml(const MachineProfile& machine);
 
 }  // namespace hearth

@@ -16,7 +16,7 @@
 namespace hearth {
 namespace {
 
-/// Counts measurements, reports progress, and checks whether to go on.
+/// Counts measurements, reports progress, and checks whether the probe was stopped.
 class Measurements {
  public:
   Measurements(const ProbeOptions& options, size_t n_all) : options_(options), n_all_(n_all) {}
@@ -35,11 +35,11 @@ class Measurements {
   size_t n_all_, n_done_ = 0;
 };
 
-constexpr size_t kHostMeasurements = 3,
-                 kGpuMeasurements = 3;  // besides one for each number of threads and each node
+// The host has one more for each number of threads and for each NUMA node.
+constexpr size_t kHostMeasurements = 3, kGpuMeasurements = 3;
 
 bool probe_host(const Hardware& hardware, Measurements& measurements, Probe& probe) {
-  // 1. Fill in what need not be measured.
+  // 1. Fill in facts that need no measurement.
   HostProfile& host = probe.machine.host;
   host.cpu = hardware.cpu;
   host.n_cores = hardware.n_cores;
@@ -79,7 +79,7 @@ double wall_seconds() {
 }
 
 double gpu_multiply_adds_per_s(const Hardware& hardware) {
-  CpuBackend cpu(1, hardware.isa);  // required to make the device; it computes nothing
+  CpuBackend cpu(1, hardware.isa);  // needed to construct the device, but computes nothing
   const StepBounds bounds = prompt_rate_bounds();
   const std::unique_ptr<ComputeDevice> device = cuda::make_device(
       cpu, {.budget_bytes = cuda::scratch_bytes(bounds) + prompt_rate_bytes(), .graphs = false});

@@ -18,12 +18,12 @@ struct ProductShape {
   int n_tokens;
   int64_t n_rows;
 };
-// From a step that an emulated device computes in tenths of a second to one that keeps a GPU busy. A prompt's
-// step has 512 tokens.
+// The shapes of steps that are tried. An emulated device computes the smallest in tenths of a second; the
+// largest keeps a GPU busy. The larger ones have 512 tokens, as a step of a long prompt.
 constexpr ProductShape kShapes[] = {{16, 64}, {64, 256}, {512, 1024}, {512, 4096}};
 constexpr ProductShape kLargest = kShapes[std::size(kShapes) - 1];
 
-constexpr double kLongEnoughSeconds = 5e-3;  // a call's fixed cost is negligible beside it
+constexpr double kLongEnoughSeconds = 5e-3;  // compared with this, the fixed cost of a call is negligible
 constexpr double kTooLongSeconds = 0.15;     // for one pass
 constexpr int kMaxCalls = 64;
 constexpr int kPromptPasses = 3;
@@ -33,7 +33,7 @@ double multiply_adds(const ProductShape& shape) {
          static_cast<double>(kPromptCols);
 }
 
-/// The seconds of one product when repeated back to back.
+/// Returns the seconds that n_calls products take, one after the other.
 double seconds_of(Backend& backend, const ProductShape& shape, const Product& product, const float* x,
                   int n_calls, double (*now)()) {
   const double begin = now();
@@ -59,7 +59,8 @@ size_t prompt_rate_bytes() {
 }
 
 double prompt_rate(Backend& backend, double (*now)()) {
-  // 1. Make random weights and activations. Only their number matters, but zeros might take less power.
+  // 1. Make random weights and activations. Their values do not affect the time, but zeros might draw less
+  //    power and so allow a higher clock rate.
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> x(static_cast<size_t>(kLargest.n_tokens * kPromptCols));
@@ -78,7 +79,7 @@ double prompt_rate(Backend& backend, double (*now)()) {
   backend.from_host(x.data(), x.size(), in.floats());
   const Matrix weight = backend.resident(Matrix{rows.data(), kPromptType, kLargest.n_rows, kPromptCols});
 
-  // 3. Try larger steps as long as one takes little time.
+  // 3. Try larger and larger steps until a step takes too long.
   double rate = 0;
   for (const ProductShape& shape : kShapes) {
     if (rate > 0 && multiply_adds(shape) / rate > kTooLongSeconds) break;
@@ -89,7 +90,9 @@ double prompt_rate(Backend& backend, double (*now)()) {
     product.out_stride = shape.n_rows;
     const double once = seconds_of(backend, shape, product, in.floats(), 1, now);
     const int n_calls = std::clamp(static_cast<int>(kLongEnoughSeconds / std::max(once, 1e-9)), 1, kMaxCalls);
-    double best = once;  // the fastest pass; the first one counts if more passes would take too long
+    // The time of the fastest pass. The first pass counts too, because it is the only one if passes take too
+    // long.
+    double best = once;
     for (int pass = 0; pass < kPromptPasses && once < kTooLongSeconds; ++pass) {
       best = std::min(best, seconds_of(backend, shape, product, in.floats(), n_calls, now) / n_calls);
     }

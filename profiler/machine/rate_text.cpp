@@ -12,7 +12,7 @@
 namespace hearth {
 
 std::string rate_text(double rate) {
-  // From 999.5 on, three digits would need an exponent.
+  // With three digits, numbers from 999.5 on would be printed with an exponent.
   if (rate >= 999.5) return file_error::with_commas(static_cast<uint64_t>(std::llround(rate)));
   return fmt::format("{:.3g}", rate);
 }

@@ -5,11 +5,11 @@
 
 namespace hearth {
 
-/// "0.0314", "8.21", "123", "12,345": three significant digits, or all digits before the point. REQUIRES:
-/// finite and not negative.
+/// Formats a rate with three significant digits, or with all digits before the decimal point: "0.0314",
+/// "8.21", "123", "12,345". REQUIRES: rate is finite and not negative.
 std::string rate_text(double rate);
 
-/// A remaining time: "12 s", "3 min 20 s", "2 h 05 min".
+/// Formats a remaining time: "12 s", "3 min 20 s", "2 h 05 min".
 std::string time_left_text(double seconds);
 
 }  // namespace hearth

@@ -16,9 +16,9 @@ namespace hearth {
 
 namespace {
 
-constexpr double kTickSeconds = 1e-6;  // a lower limit, because the clock may not have moved
+constexpr double kTickSeconds = 1e-6;  // least time of a measurement; the clock may not have advanced
 
-/// Processor seconds that the calling thread has used.
+/// Returns the processor seconds that the calling thread has used.
 double thread_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -57,24 +57,25 @@ double seconds_together(int n_threads, RunTime time, const std::vector<int>& cpu
 
 namespace {
 
-// The least buffer size, or four times the last-level cache if that is more, so that a pass misses the cache.
-// Virtual machines report the caches of whole servers, 300 MB and more.
+// The buffer has at least this size, and at least four times the size of the last-level cache, so that a pass
+// over it misses the cache. Virtual machines report the caches of their whole host, 300 MB and more.
 constexpr size_t kLeastBufferBytes = size_t{512} << 20;
 constexpr size_t kCaches = 4;
-// The largest buffer size. Servers have caches of up to 768 MB; a pass over less than three times that misses
-// them too.
+// The buffer has at most this size. Servers have caches of up to 768 MB, but a pass over a buffer of less
+// than three times that size misses them too.
 constexpr size_t kMostBufferBytes = size_t{2} << 30;
-// Where memory is short, half of what is available, but never less than this.
+// If memory is short, the buffer takes half of the available memory, but never less than this.
 constexpr size_t kSmallestBufferBytes = size_t{64} << 20;
-constexpr int kPasses = 3;  // the best is kept: other programs only ever make a pass slower
-// Each thread reads its part at this many positions in turn. A single stream keeps too few reads under way
-// for the prefetchers: a Sapphire Rapids core reads 10.7 GB/s with 1 stream, 13.7 with 4 and 14.0 with 8.
+constexpr int kPasses = 3;  // the fastest pass counts, because other programs can only slow a pass down
+// Each thread reads its part in this many streams, alternating between them. With a single stream, the
+// prefetchers keep too few reads in flight: a Sapphire Rapids core reads 10.7 GB/s with 1 stream, 13.7 with 4
+// and 14.0 with 8.
 constexpr size_t kStreams = 8;
 constexpr size_t kWordsPerLine = 8;
 constexpr std::chrono::milliseconds kEnough{600};  // slow or busy machines get fewer passes
 
-/// Sums `per_stream` words of each of kStreams adjacent ranges. The sum keeps the compiler from removing the
-/// reads.
+/// Returns the sum of kStreams adjacent ranges of `per_stream` words each. Without a result, the compiler
+/// would remove the reads.
 uint64_t sum_words(const uint64_t* words, size_t per_stream) {
   uint64_t sums[kWordsPerLine] = {};
   for (size_t i = 0; i + kWordsPerLine <= per_stream; i += kWordsPerLine) {

@@ -1,4 +1,4 @@
-// See the header. CMake makes shipped_machines() from profiler/machine/machines/*.toml.
+// Finds shipped profiles by name. CMake generates shipped_machines() from profiler/machine/machines/*.toml.
 #include "profiler/machine/shipped_machines.h"
 
 #include <filesystem>
