@@ -1,5 +1,5 @@
-// Helpers for subcommands' command lines: the layout of the help, checks of numbers, suggestions for
-// misspelled names.
+// Helpers for the command lines of subcommands: the layout of the help text, number checks, and suggestions
+// for misspelled names.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,10 +14,11 @@ class HelpFormat : public CLI::Formatter {
   std::string make_option_desc(const CLI::Option* option) const override;
 };
 
-/// Accepts a number from `least` to `most`. CLI::Range accepts "nan", which is neither below nor above.
+/// Returns a check that accepts a number from `least` to `most`. CLI::Range would accept "nan", because NaN
+/// is neither below nor above.
 CLI::Validator number_from(double least, double most);
 
-/// " Did you mean rtx4090?" if one of `names` is close to `name`, otherwise "".
+/// Returns, for example, " Did you mean rtx4090?" if one of `names` is similar to `name`; otherwise "".
 std::string suggestion(const std::string& name, const std::vector<std::string>& names);
 
 }  // namespace hearth

@@ -38,8 +38,8 @@ void add_device_options(CLI::App& command, ModelOptions& options) {
 
 namespace {
 
-/// The inputs of a model's placement: this machine, measured once, and the activity that lies beside the
-/// model.
+/// Returns the inputs for solving a model's placement: this machine's profile, measured if necessary, and the
+/// model's known activity.
 PlacementFacts solved_here(const ModelOptions& options) {
   std::optional<KnownMachine> known;
   {

@@ -1,4 +1,4 @@
-// Opens the model that options name: a file, or a shape without a file.
+// Opens the model that the user's options name: a model file, or a shape without a file.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace hearth {
 
-/// The model of `file`, or of `shape` with weights of `type`; one of the two is empty. `command` is for
-/// messages. Throws std::runtime_error (one sentence) if both or none are given, and for unknown names.
+/// Returns the model in `file`, or a model of `shape` with weights of type `type`; either `file` or `shape`
+/// must be empty. `command` is named in messages. Throws std::runtime_error (one sentence) if both or neither
+/// are given, and for unknown names.
 PlannedModel named_model(const std::string& file, const std::string& ffn_activation, const std::string& shape,
                          const std::string& type, const std::string& command);
 

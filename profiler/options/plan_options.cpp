@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::string_view kActivityMagic = "HACT";
 
-/// Turns the counts of a table into an activity, as if they had been counted here.
+/// Converts the counts of a CSV table to an activity, as if they had been counted on this machine.
 Activity table_activity(const std::string& text, const std::string& file, const PlannedModel& model) {
   const ModelSpec& spec = model.spec;
   const ActivityTable table = parse_activity_csv(text, file);
@@ -75,8 +75,8 @@ KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
   return known;
 }
 
-/// The sparsity modes that an option requests, among those that the model has. "auto" is exact or predicted,
-/// as when a model is loaded, and dense if the model has neither.
+/// Returns those sparsity modes of the model that an option requests. "auto" means exact or predicted, as
+/// when a model is loaded, or dense if the model has neither mode.
 std::vector<Sparsity> asked_modes(Options::Sparsity asked, const PlannedModel& model) {
   std::vector<Sparsity> modes;
   for (const Sparsity mode : model.modes()) {
@@ -164,7 +164,7 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
       .activity = std::nullopt,
       .active = plan.active,
       .assumptions = {}};
-  // A budget is planned for even if it is more than the machine has.
+  // The user's budget is used even if the machine has less memory.
   if (options.vram_budget_gib)
     question.vram_bytes = static_cast<int64_t>(bytes_of_gib(*options.vram_budget_gib));
   if (options.ram_budget_gib)

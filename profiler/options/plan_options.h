@@ -1,5 +1,5 @@
-// The options of subcommands that plan a placement: the machine, its budgets, the load, and the activity of
-// the model's neurons.
+// Defines the options of subcommands that plan a placement: the machine, its budgets, the load, and the
+// activity of the model's neurons.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,26 +16,27 @@ namespace hearth {
 struct PlanOptions {
   std::string machine, activity_file;
   std::optional<double> active;
-  const CLI::Option* sparsity =
-      nullptr;  // tells whether a mode was given; if not, all modes of the model are compared
+  /// Shows whether the user gave a mode. If not, all modes of the model are compared.
+  const CLI::Option* sparsity = nullptr;
 };
 
-/// Adds the options of a plan and, from the table of options, the budgets, the load and the mode. `plan` and
-/// `options` must outlive the parsing.
+/// Adds the options of a plan. From the general table of options, adds those for budgets, load and sparsity
+/// mode. `plan` and `options` must outlive the parsing.
 void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options);
 
-/// The question for the planner, without machine and activity. The model must outlive it. Throws
-/// std::runtime_error (one sentence) if options do not fit the model.
+/// Returns the planner's question, still without machine and activity. The model must outlive the question.
+/// Throws std::runtime_error (one sentence) if options do not fit the model.
 PlanQuestion plan_question(const PlanOptions& plan, const Options& options, const PlannedModel& model);
 
-/// Adds the machine that the options name, or this machine. If this machine was not measured yet, measures
-/// it, with progress on the terminal. Throws std::runtime_error if there is no such machine, or if a VRAM
-/// budget is given and the machine has no GPU.
+/// Adds to the question the machine that the options name, or this machine if they name none. If this machine
+/// was not measured before, measures it and shows progress on the terminal. Throws std::runtime_error if the
+/// named machine does not exist, or if a VRAM budget is given and the machine has no usable GPU.
 void add_machine(const PlanOptions& options, PlanQuestion& question);
 
-/// The activity in the file that --activity names (from hearth-profiler count, or CSV). Without that option,
-/// the activity in the cache folder or in a file beside the model; the terminal names a file beside the
-/// model. Throws std::runtime_error if the named file is not such a file or is another model's.
+/// Returns the activity in the file that --activity names, written by hearth-profiler count or in CSV.
+/// Without this option, returns the activity in the cache folder or in a file beside the model; in the second
+/// case, prints the file's name. Throws std::runtime_error if the named file is not an activity file, or
+/// belongs to another model.
 KnownCounts find_counts(const PlanOptions& options, const PlannedModel& model);
 
 }  // namespace hearth

@@ -21,7 +21,7 @@ namespace {
 
 using Handler = void (*)(int);
 
-// The only state that the signal handler touches.
+// The signal handler uses only these variables.
 std::atomic<int> noted{0};
 std::atomic<Handler> before_int{SIG_DFL}, before_term{SIG_DFL};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<Handler>::is_always_lock_free);
@@ -46,7 +46,7 @@ extern "C" void note_signal(int signal) {
 
 SignalWatch::SignalWatch() {
   noted = 0;
-  // Both old handlers are known before the new ones are set, because a signal may arrive at once.
+  // Store both old handlers before setting the new ones, because a signal may arrive at any moment.
   before_int = handler_of(SIGINT);
   before_term = handler_of(SIGTERM);
   std::signal(SIGINT, note_signal);

@@ -1,4 +1,5 @@
-// Terminal functions that subcommands share: a progress line, Ctrl-C, reading texts, printing results.
+// Terminal functions that subcommands share: a progress line, handling of Ctrl-C, reading texts, and printing
+// results.
 #pragma once
 
 #include <chrono>
@@ -12,14 +13,14 @@ namespace hearth {
 
 class SignalWatch {
  public:
-  /// Begins the watch. The first SIGINT or SIGTERM is only noted; the next one has the effect that it had
-  /// before the watch.
+  /// Begins to watch for signals. The first SIGINT or SIGTERM is only recorded. The next signal has the
+  /// effect that it had before the watch.
   SignalWatch();
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  /// The signal that was noted; 0 if none.
+  /// The recorded signal, or 0 if none has arrived.
   int signal() const;
   bool stopped() const { return signal() != 0; }
   /// The exit code that shells report for a program that a signal ended. REQUIRES: stopped().
@@ -36,15 +37,15 @@ class ProgressLine {
 
   /// what: the beginning of the line, for example "Loading". Writes to stderr.
   explicit ProgressLine(std::string what);
-  /// Like the above, with another clock, and with a function that writes as if to a terminal.
+  /// For tests: uses another clock, and prints with `write` as if to a terminal.
   ProgressLine(std::string what, Clock clock, Write write);
   /// Removes the line.
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// fraction: the share of the work that is done, in [0, 1]. detail: shown after it; may be empty. Cheap
-  /// enough to call for every token.
+  /// fraction: the completed share of the work, in [0, 1]. detail: text to show after the fraction; may be
+  /// empty. Cheap enough to call for every token.
   void update(double fraction, std::string_view detail = {});
 
  private:
@@ -55,8 +56,8 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-/// Reads the file at `path`, a text or counts; `option` is named in messages. Throws std::runtime_error (one
-/// sentence) if it cannot be read, is empty, or has more than 1 GiB.
+/// Reads the file at `path`, which holds text or counts. `option` is named in messages. Throws
+/// std::runtime_error (one sentence) if the file cannot be read, is empty, or is larger than 1 GiB.
 std::string read_text(const std::string& path, std::string_view option);
 
 /// Prints a result to standard output. Throws std::runtime_error (one sentence) if that fails, because a
