@@ -35,7 +35,7 @@ std::optional<Activity> kept_activity(const fs::path& file, const ModelIdentity&
   if (file.empty() || !fs::exists(file, error)) return std::nullopt;
   Activity activity = read_activity(file);
   require_same_model(activity, model, file_error::file_label(file.string()));
-  // Counting was interrupted before the end of the first text.
+  // The file has no tokens if counting was interrupted before the end of the first text.
   if (activity.n_tokens() == 0) return std::nullopt;
   return activity;
 } catch (const std::exception& problem) {
