@@ -1,6 +1,6 @@
 // hearth-profiler measures models and this machine, and prepares files that make hearthd faster. This file
-// has the table of its subcommands and what they share: help, version, exit codes, one sentence for each
-// failure.
+// has the table of its subcommands and what all subcommands share: help, version, exit codes, and error
+// messages of one sentence.
 //
 // Exit codes: 0 done, 2 refused or failed, 128 + N ended by signal N.
 #include <spdlog/fmt/fmt.h>
@@ -60,7 +60,7 @@ int main_of(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
-    // A required word may be misspelled rather than missing; then report the misspelled word.
+    // A required argument may be misspelled rather than missing. Report the misspelled word in this case.
     const std::vector<std::string> unknown = app.remaining(true);
     if (unknown.empty()) {
       app.exit(error);
@@ -82,14 +82,14 @@ int main_of(int argc, char** argv) {
   return 2;  // not reached: parse() requires a subcommand
 }
 
-/// Handles Ctrl-C and kill. Results are printed at the end, so there is nothing to save; only removes the
-/// progress line. Calls only functions that a signal handler may call.
+/// Handles Ctrl-C and kill. Results are printed at the end, so there is nothing to save; the handler only
+/// removes the progress line. Calls only functions that are allowed in a signal handler.
 void end_at_signal(int signal) {
   constexpr std::string_view kSentence = "\r\033[Khearth-profiler: interrupted.\n";
   // The escape sequence is for terminals only.
   const std::string_view text = isatty(STDERR_FILENO) != 0 ? kSentence : kSentence.substr(4);
   [[maybe_unused]] const ssize_t n = write(STDERR_FILENO, text.data(), text.size());
-  _exit(128 + signal);  // as shells report a program that a signal ended
+  _exit(128 + signal);  // the code that shells report for a program that a signal ended
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ void end_at_signal(int signal) {
 int main(int argc, char** argv) {
   std::signal(SIGINT, hearth::end_at_signal);
   std::signal(SIGTERM, hearth::end_at_signal);
-  std::signal(SIGXFSZ, SIG_IGN);  // makes write() fail with an error where a file may not grow further
+  std::signal(SIGXFSZ, SIG_IGN);  // lets write() fail with an error when a file would exceed the size limit
   try {
     return hearth::main_of(argc, argv);
   } catch (const std::bad_alloc&) {
