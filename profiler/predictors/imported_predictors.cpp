@@ -1,4 +1,4 @@
-// Reads one layer's file at a time. See the header.
+// Reads one layer's file at a time.
 #include "profiler/predictors/imported_predictors.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Batches, learning-rate schedule and growth. See the header.
+// Forms batches, and sets the learning rate and the predictor's growth.
 #include "profiler/predictors/layer_training.h"
 
 #include <algorithm>
@@ -11,15 +11,15 @@
 namespace hearth {
 namespace {
 
-// Tokens per training step: enough to amortize reading the weights, few enough for some hundred steps an
+// Tokens per training step: enough to amortize reading the weights, and few enough for some hundred steps per
 // epoch.
 constexpr int64_t kBatch = 256;
-// The weight of a missed neuron, relative to the price 1 of a proposal: a constant, plus a part that grows
-// with the square of its contribution, which is what the output loses. Other weights were not tried, because
-// thresholds are chosen afterward, by the cost of a layer's misses.
+// The loss weight of missing an active neuron, if proposing a neuron costs 1. It is a constant plus a part
+// proportional to the square of the neuron's contribution, which is the error of the output. No other values
+// were tried, because thresholds are chosen afterward, by the measured cost of a layer's misses.
 constexpr double kMissPrice = 3, kContributionShare = 0.8, kMostContribution = 30;
 constexpr double kGrowth = 1.5;  // factor by which the rank grows
-// keep growing only if misses fall to at most this share of the previous ones
+// add more units only if the last ones reduced misses to at most this share
 constexpr double kWorthMore = 0.97;
 constexpr float kLastRate = 0.01f;
 
@@ -89,8 +89,8 @@ class Trainer {
     return std::max<int64_t>(1, std::llround(epochs * static_cast<double>(options_.n_train) / kBatch));
   }
 
-  /// The completed share of all training steps, assuming that the net grows to its largest rank; a step
-  /// counts by its rank.
+  /// Returns the completed share of all training steps, assuming that the net grows to its largest rank. The
+  /// weight of a step is its rank.
   double share_done() const {
     double done = 0, all = 0;
     for (int rank = options_.first_rank;; rank = next_rank(rank, options_.max_rank)) {
@@ -127,7 +127,7 @@ class Trainer {
     const int step =
         curve.highest([&](const PredictorShares& shares) { return shares.recall >= options_.recall; });
     const bool good = curve.at(step).false_positives <= options_.false_positives;
-    // Lower the threshold from the top until as many neurons are proposed as allowed.
+    // Find the highest threshold at which at least the allowed share of inactive neurons is proposed.
     const int wide = curve.highest(
         [&](const PredictorShares& shares) { return shares.false_positives >= options_.false_positives; });
     const double missed = curve.at(wide).missed;
@@ -155,7 +155,7 @@ class Trainer {
 }  // namespace
 
 ContributionFacts contribution_facts(const RecordFile& record, int64_t n_rows) {
-  constexpr int64_t kRows = 2048;  // enough rows for means over a million neurons
+  constexpr int64_t kRows = 2048;  // enough for means over about a million neurons
   const int64_t stride = std::max<int64_t>(1, n_rows / kRows);
   std::array<int64_t, 256> counts{};
   int64_t n_looked = 0;

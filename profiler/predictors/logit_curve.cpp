@@ -15,7 +15,8 @@ LogitCurve::LogitCurve() : bins_(kSteps + 1) {}
 
 void LogitCurve::add(float logit, float contribution) {
   at_least_.clear();
-  // The number of thresholds that the logit reaches. NaN reaches all of them, as in select_neurons().
+  // The number of thresholds that the logit reaches. NaN counts as reaching all thresholds, as in
+  // select_neurons().
   const float steps = std::floor(logit * 16) + 1 + kSteps / 2;
   const int bin = !(steps < kSteps) ? kSteps : std::max(0, static_cast<int>(std::max(steps, 0.0f)));
   Bin& to = bins_[static_cast<size_t>(bin)];
@@ -69,7 +70,7 @@ PredictorShares LogitCurve::at(int step) const {
 }
 
 int LogitCurve::highest(const std::function<bool(const PredictorShares&)>& fits) const {
-  int low = 0, high = kSteps;  // it fits at low, or nowhere; it does not fit at high
+  int low = 0, high = kSteps;  // `fits` holds at low or nowhere, and does not hold at high
   while (high - low > 1) {
     const int middle = (low + high) / 2;
     (fits(at(middle)) ? low : high) = middle;

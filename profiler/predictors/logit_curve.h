@@ -1,7 +1,8 @@
-// The neurons that a predictor proposes and misses at every threshold, counted once over recorded tokens.
+// Counts how many neurons a predictor proposes and misses at each threshold, in one pass over recorded
+// tokens.
 //
-// Plain counts, one thread. Training reads them to see whether a layer is good enough, and the choice of
-// thresholds reads them too.
+// Training uses the counts to decide whether a layer's predictor is good enough; the choice of thresholds
+// uses them too. One thread.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +15,29 @@ namespace hearth {
 struct PredictorShares {
   double active = 0;           // share of all neurons
   double proposed = 0;         // share of all neurons
-  double recall = 1;           // share of the active neurons that is proposed
-  double false_positives = 0;  // share of the inactive neurons that is proposed
-  double missed = 0;           // share of the contributions' squares that belongs to neurons not proposed
+  double recall = 1;           // share of the active neurons that are proposed
+  double false_positives = 0;  // share of the inactive neurons that are proposed
+  double missed = 0;           // share of all contributions' squares that is due to neurons not proposed
 };
 
 class LogitCurve {
  public:
-  /// Thresholds are the multiples of 1/16 from -24 to 24; results beyond that range hardly differ.
+  /// The thresholds are the multiples of 1/16 from -24 to 24. Beyond this range, results hardly differ.
   static constexpr int kSteps = 769;
   static float threshold(int step) { return static_cast<float>(step - kSteps / 2) / 16; }
 
   LogitCurve();
 
-  /// Adds one neuron of one token. contribution 0: inactive.
+  /// Adds one neuron of one token. A contribution of 0 means that the neuron is inactive.
   void add(float logit, float contribution);
   void add(const LogitCurve& other);
 
   int64_t n_neurons() const;  // neurons that were added
   PredictorShares at(int step) const;
-  /// The mean of the contributions' squares over all added neurons.
+  /// The mean square of the contributions of all added neurons.
   double mean_square() const;
-  /// The highest step for which `fits` holds, or 0. REQUIRES: if `fits` holds for a step, it holds for all
-  /// lower ones.
+  /// Returns the highest step for which `fits` holds, or 0 if there is none. REQUIRES: if `fits` holds for a
+  /// step, it also holds for all lower steps.
   int highest(const std::function<bool(const PredictorShares&)>& fits) const;
 
  private:
@@ -44,11 +45,11 @@ class LogitCurve {
     int64_t n_active = 0, n_inactive = 0;
     double squares = 0;
   };
-  /// For each bin, sums over it and all bins above.
+  /// Computes at_least_: for each bin, the sums over this bin and all bins above it.
   void sum_up() const;
 
-  std::vector<Bin> bins_;              // [kSteps + 1] bin b has the logits from threshold(b - 1) on
-  mutable std::vector<Bin> at_least_;  // [kSteps + 1] sums from the top; empty: not computed yet
+  std::vector<Bin> bins_;  // [kSteps + 1] bin b counts logits from threshold(b - 1) up to threshold(b)
+  mutable std::vector<Bin> at_least_;  // [kSteps + 1] see sum_up(); empty if not computed yet
 };
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// Shows a model's neurons to an observer for as long as the object lives.
+// Attaches an observer to a model's neurons for the lifetime of the object.
 #pragma once
 
 #include "engine/forward/ffn_observers.h"

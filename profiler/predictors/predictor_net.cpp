@@ -11,8 +11,8 @@
 namespace hearth {
 namespace {
 
-// Rows of w per piece. 64 rows of 4,096 floats are 1 MiB, which the second-level cache holds while rows of x
-// stream past. Even with short rows a piece is large enough to be worth a hand-off to a thread.
+// Rows of w per piece of work. 64 rows of 4,096 floats are 1 MiB, which stays in the second-level cache while
+// rows of x are read. Even if rows are short, such a piece is large enough to justify a hand-off to a thread.
 constexpr int64_t kRowsOfPiece = 64;
 constexpr int64_t kTransposeTile = 32;
 
@@ -50,17 +50,19 @@ void FloatProducts::transpose(const float* in, int64_t n_rows, int64_t n_cols, f
 
 namespace {
 
-// Adam's usual constants, but with a shorter memory of squares: runs are thousands of steps, not millions.
+// Adam's usual constants, except that squares decay faster, because a run has thousands of steps instead of
+// millions.
 constexpr float kMeanDecay = 0.9f, kSquaresDecay = 0.99f, kEpsilon = 1e-8f;
 constexpr int64_t kGrain = 8192;  // elements per piece, which take some microseconds
 
 size_t size(int64_t rows, int64_t cols) { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
 
-/// e^x to a relative error of 2e-6, in operations that compilers vectorize: 2^n times a polynomial of the
-/// remainder (Cephes' expf). x is clamped to the range in which the result is a normal float.
+/// Computes e^x to a relative error of 2e-6, with operations that compilers can vectorize: 2^n times a
+/// polynomial of the remainder (Cephes' expf). x is clamped to a range in which the result is a normal float.
 inline float fast_exp(float x) {
   x = std::min(std::max(x, -80.0f), 80.0f);
-  const float shifted = x * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: rounds to an integer in the low bits
+  // Adding 1.5 * 2^23 puts the rounded integer in the low bits.
+  const float shifted = x * 1.44269504f + 12582912.0f;
   const float n = shifted - 12582912.0f;
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   float p = 1.9875691500e-4f;
@@ -74,10 +76,10 @@ inline float fast_exp(float x) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(p) + exponent);
 }
 
-/// Turns logits into slopes of the loss: `factor` times its derivative.
+/// Computes the slopes of the loss along the logits: the derivatives times `factor`.
 void slopes_of_row(const float* logits, const float* weights, int64_t n, float factor, float* slopes) {
   for (int64_t j = 0; j < n; ++j) {
-    // sigma(z) = 1 / (1 + e^-z), and the loss's derivative is sigma(z) - w sigma(-z).
+    // The loss's derivative is sigma(z) - w sigma(-z), where sigma(z) = 1 / (1 + e^-z).
     const float z = logits[j];
     const float small = fast_exp(-std::fabs(z));
     const float likely = 1.0f / (1.0f + small);
@@ -95,7 +97,7 @@ PredictorNet empty_net(int d_model, int d_ff) { return {d_model, 0, d_ff, {}, {}
 void add_units(PredictorNet& net, int rank, uint64_t seed) {
   assert(rank >= net.rank);
   net.in.resize(size(rank, net.d_model));
-  // Inputs have a mean square of 1, so the outputs of new units do too.
+  // Inputs have a mean square of 1. With this deviation, the outputs of new units do too.
   const float deviation = 1.0f / std::sqrt(static_cast<float>(net.d_model));
   for (int k = net.rank; k < rank; ++k) {
     NormalStream random(mix_keys(seed, static_cast<uint64_t>(k)));
@@ -146,7 +148,7 @@ double NetTrainer::loss(const float* x, const float* weights, int64_t n_tokens) 
 
 void NetTrainer::gradient(const float* x, const float* weights, int64_t n_tokens) {
   const int64_t rank = net_.rank, d_model = net_.d_model, d_ff = net_.d_ff;
-  // 1. Compute logits, and the loss's slope along each.
+  // 1. Compute the logits, and the loss's slope along each logit.
   predict(products_, net_, x, n_tokens, hidden_, logits_);
   slopes_.resize(logits_.size());
   const float factor = 1.0f / static_cast<float>(n_tokens);
@@ -154,7 +156,7 @@ void NetTrainer::gradient(const float* x, const float* weights, int64_t n_tokens
     slopes_of_row(logits_.data() + t * d_ff, weights + t * d_ff, d_ff, factor, slopes_.data() + t * d_ff);
   });
 
-  // 2. Gradient of the second matrix: slopes^T hidden.
+  // 2. Compute the gradient of the second matrix: slopes^T hidden.
   turned_.resize(slopes_.size());
   hidden_turned_.resize(hidden_.size());
   out_gradient_.resize(net_.out.size());
@@ -162,7 +164,8 @@ void NetTrainer::gradient(const float* x, const float* weights, int64_t n_tokens
   products_.transpose(hidden_.data(), n_tokens, rank, hidden_turned_.data());
   products_.multiply(turned_.data(), d_ff, hidden_turned_.data(), rank, n_tokens, out_gradient_.data());
 
-  // 3. Go back through the relu: a slope is slopes * out for units that were active, otherwise 0.
+  // 3. Propagate back through the relu: the hidden slopes are slopes * out for units that were active, and 0
+  //    for the others.
   out_turned_.resize(net_.out.size());
   hidden_slopes_.resize(hidden_.size());
   products_.transpose(net_.out.data(), d_ff, rank, out_turned_.data());
@@ -171,7 +174,7 @@ void NetTrainer::gradient(const float* x, const float* weights, int64_t n_tokens
     if (!(hidden_[i] > 0)) hidden_slopes_[i] = 0;
   }
 
-  // 4. Gradient of the first matrix: hidden slopes^T x.
+  // 4. Compute the gradient of the first matrix: hidden slopes^T x.
   x_turned_.resize(size(n_tokens, d_model));
   in_gradient_.resize(net_.in.size());
   products_.transpose(hidden_slopes_.data(), n_tokens, rank, hidden_turned_.data());

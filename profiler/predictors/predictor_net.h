@@ -1,13 +1,14 @@
-// A layer's predictor, logits = out relu(in x) without biases, and the gradient descent that fits it.
+// Defines a layer's predictor, logits = out relu(in x) without biases, and the gradient descent that trains
+// it.
 //
-// The form is PowerInfer's (engine/forward/neuron_predictor.cpp, predict()). Training is Adam (Kingma, Ba
-// 2014) on weighted binary cross-entropy. For a neuron and a token, with a weight w >= 0 for how much the
-// neuron contributed,
+// The formula is PowerInfer's (engine/forward/neuron_predictor.cpp, predict()). Training uses Adam (Kingma,
+// Ba 2014) and a weighted binary cross-entropy. The loss is a sum over neurons and tokens, in which w >= 0
+// measures how much the neuron contributed:
 //   loss += softplus(logit) + w softplus(-logit)
 // The first term is the price of proposing a neuron, whether or not it is active; the second is the cost of
-// missing it. The best logit is the logarithm of the mean of w given the input; w is 0 for inactive neurons.
+// missing it. w is 0 for inactive neurons. The best logit is the logarithm of the mean of w given the input.
 //
-// Everything is float32. Every element is one sum in an order that depends only on the row length
+// Everything is float32. Every element of a product is a sum whose order depends only on the row length
 // (kernels/cpu/isa/matmul_kernels.h), so a seed gives the same bits with any number of threads.
 #pragma once
 
@@ -23,10 +24,10 @@ namespace hearth {
 
 class FloatProducts {
  public:
-  /// `pool` must outlive it. REQUIRES: this machine supports `isa`.
+  /// `pool` must outlive this object. REQUIRES: this machine supports `isa`.
   FloatProducts(ThreadPool& pool, Isa isa);
 
-  /// out [n_x, n_w] = x [n_x, n_cols] * w [n_w, n_cols]^T.
+  /// Computes out [n_x, n_w] = x [n_x, n_cols] * w [n_w, n_cols]^T.
   void multiply(const float* x, int64_t n_x, const float* w, int64_t n_w, int64_t n_cols, float* out);
 
   /// out [n_cols, n_rows] = in [n_rows, n_cols]^T.
@@ -47,7 +48,7 @@ struct PredictorNet {
   std::vector<float> out;  // [d_ff, rank]
 };
 
-/// A view of a net's weights, which are in a PredictorNet or in a mapped file.
+/// A view of a net's weights, which are stored in a PredictorNet or in a mapped file.
 struct PredictorView {
   PredictorView() = default;
   PredictorView(const PredictorNet& net)  // NOLINT(google-explicit-constructor)
@@ -63,7 +64,8 @@ struct PredictorView {
 /// A net without units.
 PredictorNet empty_net(int d_model, int d_ff);
 
-/// Adds units up to `rank`: input weights are random (from `seed`), output weights are zero.
+/// Adds units until the net has `rank` units. The new input weights are random (from `seed`), and the new
+/// output weights are zero.
 void add_units(PredictorNet& net, int rank, uint64_t seed);
 
 /// Computes hidden [n_tokens, rank] and logits [n_tokens, d_ff] from inputs x [n_tokens, d_model]. Resizes
@@ -71,35 +73,35 @@ void add_units(PredictorNet& net, int rank, uint64_t seed);
 void predict(FloatProducts& products, const PredictorView& net, const float* x, int64_t n_tokens,
              std::vector<float>& hidden, std::vector<float>& logits);
 
-/// Trains one net. Takes five times the net's memory, and the memory of a few batches.
+/// Trains one net. Takes memory for five copies of the net, and for a few batches.
 class NetTrainer {
  public:
-  /// The state besides the net that decides the next training step. Saved in checkpoints.
+  /// The state, besides the net, that the next training step depends on. Saved in checkpoints.
   struct Moments {
     std::vector<float> in, in_squares, out, out_squares;  // shapes as in the net
     int64_t n_steps = 0;                                  // training steps since the moments were zero
   };
 
-  /// `products` and `net` must outlive it. Moments begin at zero.
+  /// `products` and `net` must outlive this object. Moments begin at zero.
   NetTrainer(FloatProducts& products, PredictorNet& net);
 
-  /// One training step on a batch: x [n_tokens, d_model], weights [n_tokens, d_ff].
+  /// Makes one training step on a batch: x [n_tokens, d_model], weights [n_tokens, d_ff].
   void step(const float* x, const float* weights, int64_t n_tokens, float rate);
 
-  /// The mean loss per token. Costs more than a training step; for tests and inspection.
+  /// Returns the mean loss per token. For tests and inspection, because it takes longer than a training step.
   double loss(const float* x, const float* weights, int64_t n_tokens);
 
-  /// Computes the loss's gradient. The next two functions return it until the next call of step() or
-  /// gradient().
+  /// Computes the loss's gradient. in_gradient() and out_gradient() return it until the next call of step()
+  /// or gradient().
   void gradient(const float* x, const float* weights, int64_t n_tokens);
   std::span<const float> in_gradient() const { return in_gradient_; }
   std::span<const float> out_gradient() const { return out_gradient_; }
 
-  /// Adds moments of zero for new units. Call it after add_units().
+  /// Adds zero moments for the units that add_units() has just added.
   void grow();
 
   const Moments& moments() const { return moments_; }
-  /// Continues from a checkpoint. REQUIRES: moments of this net's size.
+  /// Continues with moments from a checkpoint. REQUIRES: the moments have this net's size.
   void set_moments(Moments moments) { moments_ = std::move(moments); }
 
  private:

@@ -1,4 +1,4 @@
-// Lists the tensors, then writes their bytes. See the header.
+// First declares the tensors, then writes their bytes.
 #include "profiler/predictors/predictor_writer.h"
 
 #include <string>
@@ -28,7 +28,7 @@ std::string turned_name(std::string_view name) {
   return turned.replace(turned.find(kDown), kDown.size(), "ffn_down_t.");
 }
 
-/// `type` for rows of n_cols, or F16 if such rows are not whole weight blocks of it or Hearth cannot quantize
+/// Returns `type`, or F16 if rows of n_cols are not whole weight blocks of `type` or Hearth cannot quantize
 /// to it.
 DType type_for(DType type, int64_t n_cols) {
   return can_quantize(type) && n_cols % dtype_info(type).block_elems == 0 ? type : DType::kF16;
@@ -38,7 +38,8 @@ std::vector<int64_t> shape_of(const TensorInfo& tensor) {
   return {tensor.shape.begin(), tensor.shape.begin() + tensor.n_dims};
 }
 
-/// Announces the tensors of all layers' predictors: fc1 [rank rows of d_model], fc2 [d_ff rows of rank].
+/// Declares the tensors of all layers' predictors: fc1 with `rank` rows of d_model, and fc2 with d_ff rows of
+/// `rank`.
 void announce(gguf::Writer& writer, const ModelSpec& spec, const PredictorSource& predictors, DType type) {
   for (size_t l = 0; l < predictors.ranks.size(); ++l) {
     const std::string prefix = "blk." + std::to_string(l) + ".";
@@ -56,7 +57,7 @@ void write_rows(gguf::Writer& writer, DType type, const float* values, int64_t n
   }
 }
 
-/// Writes the announced tensors; calls `done` after each layer.
+/// Writes the declared tensors of all predictors. Calls `done` after each layer.
 void write_predictors(gguf::Writer& writer, const PredictorSource& predictors, DType type,
                       const std::function<void()>& done) {
   for (int l = 0; l < static_cast<int>(predictors.ranks.size()); ++l) {
@@ -67,7 +68,7 @@ void write_predictors(gguf::Writer& writer, const PredictorSource& predictors, D
   }
 }
 
-/// Writes a down projection [d_model rows of d_ff] as [d_ff rows of d_model].
+/// Writes a down projection of d_model rows of d_ff transposed, as d_ff rows of d_model.
 void write_turned(gguf::Writer& writer, const TensorInfo& down) {
   const int64_t n_cols = down.shape[0], n_rows = down.shape[1];
   std::vector<float> row(static_cast<size_t>(n_cols));
@@ -87,7 +88,7 @@ void copy_keys(gguf::Writer& writer, const ModelFile& model, const ModelSpec& sp
     if (!of_this_file && key != "powerinfer.sparse_threshold") writer.key(key, *model.find_value(key));
   }
   writer.key("powerinfer.sparse_threshold", threshold);
-  // The activation that the user named, for a file that does not name it.
+  // If the model's file does not name the activation, write the one that the user named.
   if (!model.has_key("hearth.ffn_activation")) {
     writer.key("hearth.ffn_activation", ffn_activation_name(spec.activation));
   }
@@ -99,7 +100,7 @@ DType default_predictor_type(const ModelFile& model) {
   const TensorInfo* up = model.find_tensor("blk.0.ffn_up.weight");
   const bool usable = up != nullptr && can_quantize(up->dtype) && up->dtype != DType::kF32 &&
                       up->dtype != DType::kBF16 &&
-                      up->dtype != DType::kMXFP4;  // its values are too coarse to decide about neurons
+                      up->dtype != DType::kMXFP4;  // its values are too coarse for predictors
   return usable ? up->dtype : DType::kF16;
 }
 
@@ -114,7 +115,7 @@ std::string why_no_powerinfer_file(const ModelSpec& spec) {
   if (!spec.arch.powerinfer_activation) {
     return "PowerInfer has no sparse form of architecture " + std::string(spec.arch.name);
   }
-  // A thresholded relu is allowed: PowerInfer ignores the threshold, and Hearth reads it from a key.
+  // A relu with a threshold is allowed: PowerInfer ignores the threshold, but Hearth reads it from a key.
   if (spec.arch.powerinfer_activation->kind == spec.activation.kind) return "";
   return "PowerInfer runs architecture " + std::string(spec.arch.name) + " with " +
          ffn_activation_name(*spec.arch.powerinfer_activation) + ", and this model has " +
@@ -150,13 +151,14 @@ void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& m
                     {tensor.shape[1], tensor.shape[0]});
     }
   }
-  // PowerInfer uses the embedding as the output only for OPT.
+  // Add an output matrix if it is missing, because PowerInfer uses the embedding as output matrix only for
+  // OPT.
   const TensorInfo* embedding = model.find_tensor("token_embd.weight");
   const bool add_output = spec.arch.name != "opt" && model.find_tensor("output.weight") == nullptr;
   if (add_output) writer.tensor("output.weight", embedding->dtype, shape_of(*embedding));
   announce(writer, spec, predictors, type);
 
-  // 2. Write their bytes, in the same order.
+  // 2. Write the tensors' bytes, in the same order.
   writer.begin_data();
   const double n_all = static_cast<double>(tensors.size() + predictors.ranks.size());
   double n_done = 0;

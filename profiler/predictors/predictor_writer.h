@@ -1,6 +1,8 @@
-// Writes trained predictors to files: a side file, or the whole model in PowerInfer's form.
+// Writes trained predictors to a file: a side file with only the predictors, or the whole model in
+// PowerInfer's form.
 //
-// Both are streamed, and get their names only when they are complete (engine/model/gguf/writer.h).
+// Both are written in a stream, and get their final names only when they are complete
+// (engine/model/gguf/writer.h).
 #pragma once
 
 #include <filesystem>
@@ -16,34 +18,36 @@
 
 namespace hearth {
 
-/// The predictors of a model. They are made one at a time, because all those of a large model may not fit in
-/// memory.
+/// The predictors of a model. They are made one at a time, because all predictors of a large model may not
+/// fit in memory together.
 struct PredictorSource {
   std::vector<int> ranks;                       // [n_layers]
-  std::function<PredictorNet(int layer)> make;  // makes the layer's net, with the rank in `ranks`
-  float threshold = 0.0f;                       // a neuron is proposed if its logit is at least this
+  std::function<PredictorNet(int layer)> make;  // returns the layer's net; its rank is as in `ranks`
+  float threshold = 0.0f;                       // the least logit for which a neuron is proposed
 };
 
-/// The default type of predictors: the type of the model's FFN if Hearth can quantize to it, else F16.
+/// The default type of predictors: the type of the model's FFN if Hearth can quantize to it and it is precise
+/// enough, otherwise F16.
 DType default_predictor_type(const ModelFile& model);
-/// The type that an option names: "f16", "q8_0", "q4_0"; any other name means the default.
+/// The type that an option names: "f16", "q8_0" or "q4_0"; any other name gives the default.
 DType predictor_type(std::string_view name, const ModelFile& model);
 
-/// The reason why a model cannot become a PowerInfer file, or an empty string if it can. PowerInfer supports
-/// four architectures, each with its own activation.
+/// Returns the reason why a model cannot be written as a PowerInfer file, or an empty string if it can.
+/// PowerInfer supports four architectures, each with one activation.
 std::string why_no_powerinfer_file(const ModelSpec& spec);
 
-/// Writes the file that open_predictor_file() finds beside the model. If a rank is not whole weight blocks of
-/// `type`, its matrix is written as F16. Throws std::runtime_error (one sentence), and what the source
-/// throws.
+/// Writes the side file, which open_predictor_file() finds beside the model. If a rank is not a multiple of
+/// the weight block of `type`, the matrix is written as F16. Throws std::runtime_error (one sentence), and
+/// what the source throws.
 void write_predictor_file(const ModelFile& model, const ModelSpec& spec, const PredictorSource& predictors,
                           DType type);
 
 /// Writes the model with these predictors in PowerInfer's form: magic PWRI, ffn_down transposed to one row
-/// per neuron, fc1 and fc2 after everything else, and the threshold. Replaces predictors that the model has.
-/// Down projections keep their type if Hearth can quantize to it, else they become F16; everything else is
-/// copied. progress: called with the share written; if it throws, the work ends and leaves no file. Throws
-/// std::runtime_error (one sentence). REQUIRES: why_no_powerinfer_file() is empty.
+/// per neuron, fc1 and fc2 after everything else, and the threshold. Replaces predictors that the model
+/// already has. Down projections keep their type if Hearth can quantize to it, and become F16 otherwise; all
+/// other tensors are copied. progress: called with the completed share of the work; if it throws, writing
+/// ends and leaves no file. Throws std::runtime_error (one sentence). REQUIRES: why_no_powerinfer_file() is
+/// empty.
 void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& model, const ModelSpec& spec,
                            const PredictorSource& predictors, DType type, bool replace,
                            const std::function<void(double)>& progress);

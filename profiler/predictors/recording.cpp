@@ -217,7 +217,7 @@ class Recorder final : public NeuronObserver {
   std::vector<uint8_t> codes_;             // [d_ff]
 };
 
-/// The number of whole windows that all layers have.
+/// Returns the number of complete windows that the files of all layers contain.
 int64_t windows_recorded(const ModelSpec& spec, const RecordInputs& in) {
   int64_t n_rows = std::numeric_limits<int64_t>::max();
   for (int l = 0; l < spec.n_layers; ++l) {

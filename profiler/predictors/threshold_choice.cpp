@@ -12,27 +12,27 @@
 namespace hearth {
 namespace {
 
-// Windows with this many tokens in all measure the cost of a layer's misses: there are many layers, and a
-// divergence over 500 scored tokens is accurate to a tenth.
+// The cost of a layer's misses is measured on windows with this many tokens in total. More would take too
+// long, because there are many layers; a divergence over 500 scored tokens is already accurate to a tenth.
 constexpr size_t kProbeTokens = 1024;
-// Tokens that are scored before a price is rejected or accepted early.
+// The number of tokens that are run before a price may be rejected or accepted early.
 constexpr size_t kFewTokens = 4096;
-constexpr double kClear = 3;  // standard errors of the tokens scored so far
-// A layer's cost is measured while its predictor misses about this share of its contributions. That is more
-// than it will miss in the end, so that there is something to measure, and little enough that costs stay in
-// proportion.
+constexpr double kClear = 3;  // distance from the budget for an early decision, in standard errors
+// A layer's cost is measured at a threshold at which its predictor misses about this share of the
+// contributions. The share is larger than it will be in the end, so that the effect can be measured, but
+// small enough that the cost is still proportional to it.
 constexpr double kProbeMissed = 0.03;
-// The search tries prices between the first, with which little is skipped, and the last, in equal ratios. A
-// price is the share of neurons that one unit of divergence is worth.
+// The search tries prices from the first, at which little is skipped, to the last, in equal ratios. A price
+// is the share of neurons that may be proposed to avoid one unit of divergence.
 constexpr double kFirstPrice = 1e4, kLastPrice = 0.1;
-// The most memory for the exact distributions that are kept for comparison.
+// The most memory for the exact distributions that results are compared with.
 constexpr size_t kKeptBytes = size_t{256} << 20;
-// Raises the wanted recall by this share of the misses that it allows, because another text may have a
-// quarter more of them.
+// The wanted recall is raised: this share of the misses that it allows is kept in reserve, because another
+// text may have a quarter more misses.
 constexpr double kRecallMargin = 0.4;
 constexpr double kSure = 1.64;  // standard errors: one-sided, 95 %
 
-/// The effect of thresholds on some windows, in nats per token.
+/// The measured effect of thresholds on some windows, in nats per token.
 class Look {
  public:
   void add(double rise, double divergence) {
@@ -44,7 +44,7 @@ class Look {
   size_t n() const { return n_; }
   double rise() const { return rise_ / static_cast<double>(n_); }
   double divergence() const { return divergence_ / static_cast<double>(n_); }
-  /// The standard error that the rise would have on n windows.
+  /// Returns the standard error that a rise measured on n windows has.
   double error(size_t n) const {
     const double seen = static_cast<double>(n_);
     const double variance = n_ > 1 ? (squares_ - rise_ * rise_ / seen) / (seen - 1) : 0;
@@ -72,8 +72,8 @@ class Chooser {
     const size_t n_kept =
         std::clamp<size_t>(kKeptBytes / (n_windows_ * n_vocab_ * sizeof(float)), 1, n_scored);
     keep_every_ = (n_scored + n_kept - 1) / n_kept;
-    // The total work in windows: the exact text, the final evaluation, a search that evaluates fully only
-    // near its end, and the layers' costs.
+    // The total work, in windows: scoring the exact text, the final evaluation, measuring the layers' costs,
+    // and the search, which evaluates all windows only near its end.
     n_all_ =
         static_cast<double>(n_windows_ * (2 + kShareSteps / 2) + windows_of(kProbeTokens) * curves.size());
   }
@@ -116,14 +116,14 @@ class Chooser {
     return thresholds;
   }
 
-  /// How many windows have n_tokens tokens in all: at least one, at most all.
+  /// Returns how many windows contain n_tokens tokens in total, but at least one and at most all windows.
   size_t windows_of(size_t n_tokens) const {
     return std::clamp<size_t>(n_tokens / static_cast<size_t>(in_.n_context), 1, n_windows_);
   }
 
   double margin(const Look& look) const { return kSure * look.error(n_windows_); }
 
-  /// The amount by which the cost of the thresholds exceeds the budget.
+  /// Returns by how much the effect of the thresholds exceeds the budget.
   double over(const Look& look) const {
     return std::max(look.rise(), look.divergence()) + margin(look) - std::log1p(in_.max_rise);
   }
@@ -133,8 +133,8 @@ class Chooser {
     tick_(n_done_ / n_all_);
   }
 
-  /// Runs a window. Calls `row` with each scored token's number, its log-probabilities [n_vocab] and the
-  /// token that follows.
+  /// Runs a window. For each scored token, calls `row` with its index among the scored tokens, its
+  /// log-probabilities [n_vocab] and the token that follows it.
   template <class Row>
   void score_window(size_t w, Row row) {
     const size_t n = static_cast<size_t>(in_.n_context);
@@ -167,8 +167,8 @@ class Chooser {
     mean_exact_ = sum / static_cast<double>(exact_[0].size());
   }
 
-  /// Evaluates windows until `enough` holds, or all of them. Texts are mixed, so the first windows represent
-  /// them all.
+  /// Evaluates windows until `enough` holds or all windows are done. The windows of all texts are mixed, so
+  /// the first windows represent all texts.
   Look look(const std::vector<float>& thresholds, const std::function<bool(const Look&)>& enough) {
     observer_.use(thresholds);
     Look look;
@@ -198,14 +198,15 @@ class Chooser {
       costs.push_back(std::max(moved, 0.0) / std::max(curves_[l].at(step).missed, 1e-6));
       sum += costs.back();
     }
-    // A cost that was measured as zero is small but not zero.
+    // If a cost was measured as zero or less, it is small but not zero.
     const double least = std::max(sum / static_cast<double>(costs.size()) * 1e-2, 1e-9);
     for (double& cost : costs) cost = std::max(cost, least);
     return costs;
   }
 
-  /// The highest threshold step of each layer. A layer that reaches the wanted recall with few enough false
-  /// positives keeps that recall, plus a margin for other texts as far as false positives allow.
+  /// Returns the highest step that each layer's threshold may have. A layer that can reach the wanted recall
+  /// without too many false positives keeps this recall, plus a margin for other texts as far as false
+  /// positives allow. Other layers have no limit.
   std::vector<int> highest_steps() const {
     const double wanted = in_.recall + kRecallMargin * (1 - in_.recall);
     std::vector<int> highest;
@@ -228,7 +229,7 @@ class Chooser {
   const std::function<void(double)>& tick_;
   SequenceRun run_;
   size_t n_vocab_, n_windows_, keep_every_ = 1;
-  std::vector<std::vector<float>> exact_;  // [n_windows][scored tokens], log probability of the next token
+  std::vector<std::vector<float>> exact_;  // [n_windows][scored tokens]: log-probability of the next token
   std::vector<std::vector<float>> kept_;   // [n_windows][every keep_every_th of those, n_vocab]
   double mean_exact_ = 0;                  // loss
   std::vector<float> row_;                 // [n_vocab]
@@ -246,7 +247,7 @@ std::vector<int> cheapest_steps(std::span<const LogitCurve> curves, std::span<co
     for (int step = 0; step <= highest[l]; ++step) {
       const PredictorShares shares = curves[l].at(step);
       const double cost = shares.proposed + price * costs[l] * shares.missed;
-      if (cost <= least) {  // the highest of equal steps, which proposes the fewest neurons
+      if (cost <= least) {  // of equal costs, take the highest step, which proposes the fewest neurons
         least = cost;
         best = step;
       }

@@ -1,17 +1,17 @@
 // Chooses the threshold of each layer's predictor so that as few neurons are proposed as the perplexity
 // budget allows.
 //
-// The rule: one price of missed contributions holds for all layers and gives each layer a threshold. The
-// lowest price is chosen at which, on a text that was not trained on,
-//   1. the measured rise of the mean loss, plus a margin, is within the budget log(1 + max_rise). The margin
-//      is 1.64 standard errors of the rise over the text's windows: how much chance may have flattered it,
-//      except one time in twenty.
-//   2. the mean divergence of next-token distributions from the exact ones, with the same margin, is within
-//      the budget too. The divergence is the average rise of the loss over texts that the model itself would
-//      write, with a tenth of the noise. It also protects other texts if this text happens to gain from
-//      skipped neurons.
-// The cost of a layer's misses is measured for each layer: the divergence that its predictor causes by
-// itself. A layer that has the wanted recall keeps it.
+// The rule: a price of missed contributions, which is the same for all layers, determines each layer's
+// threshold. The lowest price is chosen at which both conditions hold on a text that was not trained on:
+//   1. The measured rise of the mean loss, plus a margin, is within the budget log(1 + max_rise). The margin
+//      is 1.64 standard errors of the rise over the text's windows. In only one of twenty cases, chance makes
+//      a result look better than it is by more than this margin.
+//   2. The mean divergence of the next-token distributions from the exact ones, with the same margin, is
+//      within the budget too. This divergence is the average rise of the loss over texts that the model
+//      itself would write, and has a tenth of the noise. The condition protects other texts if this text
+//      happens to gain from skipped neurons.
+// The cost of a layer's misses is measured separately for each layer, as the divergence that only this
+// layer's predictor causes. A layer that reaches the wanted recall keeps it.
 //
 // Called by train_predictors.cpp, on the thread that runs the model.
 #pragma once
@@ -33,7 +33,7 @@ struct ThresholdInputs {
   int32_t bos = -1;
   double max_rise = 0.005;       // share by which the perplexity may rise
   double recall = 0.95;          // kept by every layer that reaches it
-  double false_positives = 0.1;  // ... while proposing at most this share of its inactive neurons
+  double false_positives = 0.1;  // the largest share of inactive neurons that such a layer may propose
 };
 
 struct ThresholdChoice {
@@ -42,19 +42,20 @@ struct ThresholdChoice {
   double perplexity = 0;          // the text's, with predictors
   double divergence = 0;          // nats per token, from the exact distributions
   double margin = 0;              // the margin added to the divergence
-  bool kept = false;  // the budget is kept; false: not even if predictors propose as many neurons as they can
+  /// Whether the result is within the budget. False: even proposing as many neurons as possible exceeds it.
+  bool kept = false;
 };
 
-/// curves [n_layers]: counts by logit divided by the input's size. tick: called after each window with the
-/// share done; may throw. The observer observes the model during the call. REQUIRES: at least one whole
-/// window of text.
+/// Chooses the thresholds. curves [n_layers]: counts by logit divided by the input's size
+/// (predict_over_unit()). tick: called after each window with the completed share; may throw. `observer` must
+/// observe the model during the call. REQUIRES: at least one whole window of text.
 ThresholdChoice choose_thresholds(ModelRuntime& model, ProposingObserver& observer,
                                   std::span<const LogitCurve> curves, const ThresholdInputs& inputs,
                                   const std::function<void(double)>& tick);
 
-/// The steps (LogitCurve) that minimize, summed over layers, the number of proposed neurons plus `price`
-/// times the cost of missed ones. costs [n_layers]: the cost of missing all contributions. highest
-/// [n_layers]: the highest step allowed.
+/// Returns the steps (LogitCurve) that minimize a sum over layers: the share of proposed neurons plus `price`
+/// times the cost of missed ones. costs [n_layers]: the cost of missing all contributions of a layer. highest
+/// [n_layers]: the highest step allowed for a layer.
 std::vector<int> cheapest_steps(std::span<const LogitCurve> curves, std::span<const double> costs,
                                 std::span<const int> highest, double price);
 

@@ -16,11 +16,13 @@
 namespace hearth {
 namespace {
 
-// A checkpoint costs a hash of its bytes and a flush, so this much work may be lost.
+// The interval between checkpoints, which is also the most work that can be lost. Writing a checkpoint takes
+// a hash of its bytes and a flush to disk.
 constexpr std::chrono::seconds kCheckpointEvery{60};
-// Recorded tokens that are held out to judge a layer's predictor; at most a tenth of all.
+// The number of recorded tokens on which a layer's predictor is judged instead of trained; at most a tenth of
+// all tokens.
 constexpr int64_t kJudgeTokens = 8192;
-// The share of the time at which each stage ends, roughly; used to estimate the time left.
+// The rough share of the total time after which each stage ends. Used to estimate the remaining time.
 constexpr double kRecordingEnds = 0.1, kTrainingEnds = 0.85;
 
 struct Stopped {};
@@ -46,7 +48,7 @@ class Run {
     // 3. Choose the thresholds.
     TrainResult result;
     choose(result);
-    // 4. Measure the result on a text that was not used before.
+    // 4. Measure the result on a text that was used neither for training nor for choosing.
     measure(result);
     result.nets = std::move(nets_);
     result.predictors = std::move(predictors_);

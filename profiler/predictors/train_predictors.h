@@ -1,9 +1,9 @@
 // Makes predictors for a model: records its neurons' activity on a text, trains a predictor for each layer,
 // chooses thresholds, and measures the result.
 //
-// The caller shows progress and may stop the work at any time. Finished work is in the work folder, and the
-// next call continues from there with the same results. Runs the model and the arithmetic on the calling
-// thread and on a pool of its own.
+// The caller shows progress and may stop the work at any time. Finished work is kept in the work folder; the
+// next call continues from there and gives the same results. The model and all arithmetic run on the calling
+// thread and on a thread pool that the call creates.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@
 namespace hearth {
 
 struct TrainOptions {
-  int n_context = 512;           // tokens of a window
-  double size_budget = 0.1;      // share of the model's weights that all predictors together may have
-  double recall = 0.95;          // a layer's rank grows until it has this recall
-  double false_positives = 0.1;  // ... while proposing at most this share of the inactive neurons
+  int n_context = 512;       // tokens of a window
+  double size_budget = 0.1;  // largest number of all predictors' weights, as a share of the model's weights
+  double recall = 0.95;      // a layer's rank grows until its predictor has this recall
+  double false_positives = 0.1;  // the largest share of inactive neurons that it may propose at this recall
   double max_rise = 0.005;       // share by which perplexity may rise
   double epochs = 8;
   uint64_t seed = 1;
@@ -37,10 +37,11 @@ struct TrainOptions {
 
 struct LayerResult {
   int rank = 0;
-  float threshold = 0;      // relative to the input's size; the written net already contains it
+  float threshold = 0;      // relative to the input's size; the written net already includes it
   ProposalCounts held_out;  // on the held-out text
-  PredictorShares ahead;    // with the previous layer's input, on recorded tokens not trained on; layer 0 has
-                            // none
+  /// Prediction from the previous layer's input, on recorded tokens that were not trained on. Unset for layer
+  /// 0.
+  PredictorShares ahead;
 };
 
 struct PerplexityOfTwo {
@@ -52,26 +53,27 @@ struct TrainResult {
   std::vector<LayerResult> layers;           // [n_layers]
   std::vector<MappedNet> nets;               // [n_layers] as trained
   std::vector<TrainedPredictor> predictors;  // [n_layers] refer to `nets`
-  ThresholdChoice choice;                    // thresholds, and their result on the text they were chosen on
+  ThresholdChoice choice;  // the thresholds, and their effect on the text that they were chosen on
   PerplexityOfTwo held_out;
   int64_t n_recorded = 0;  // tokens
   uint64_t recorded_bytes = 0;
 
-  /// Predictors that contain their thresholds, so that a neuron is proposed if its logit is >= 0. Refers to
-  /// this object.
+  /// Returns predictors that include their thresholds, so that a neuron is proposed if its logit is >= 0. The
+  /// source refers to this object.
   PredictorSource source() const;
 };
 
-/// progress: called often with the share of the work done and the name of the current work; returns false to
-/// stop. Returns nullopt if it was stopped. Throws std::runtime_error (one sentence) for a damaged checkpoint
-/// or a full disk. REQUIRES: the model's activation has zeros, and the model was loaded dense on the CPU.
+/// Makes predictors. progress: called often with the completed share of the work and the name of the current
+/// stage; the work stops if it returns false. Returns nullopt if the work was stopped. Throws
+/// std::runtime_error (one sentence) if a checkpoint is damaged or the disk is full. REQUIRES: the model's
+/// activation has zeros, and the model was loaded dense on the CPU.
 std::optional<TrainResult> train_predictors(ModelRuntime& model, const WorkFolder& folder,
                                             const TrainingText& text, const TrainOptions& options,
                                             const std::function<bool(double, std::string_view)>& progress);
 
-/// The first and the largest rank of every layer. The first depends on the share of neurons that are active
-/// (sparse layers are easier). The largest depends on the budget of weights, which is divided among the
-/// layers in the same proportion.
+/// The first and the largest rank of a layer's predictor. The first rank depends on the share of neurons that
+/// are active, because sparse layers are easier to predict. The largest rank comes from the total number of
+/// weights, which is divided among the layers in the same proportion.
 struct RankRange {
   int first = 32, most = 32;
 };

@@ -8,12 +8,13 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kRows = 4096;  // least squares over at most as many tokens
-// relative to the mean diagonal; makes units with equal outputs share the weight
+constexpr int64_t kRows = 4096;  // most tokens for the least-squares fit
+// relative to the mean diagonal element; lets units with equal outputs share the weight
 constexpr double kRidge = 1e-3;
-constexpr float kLeastUnit = 0.0625f;  // lower limit for an input's size, as a share of the usual one
+constexpr float kLeastUnit = 0.0625f;  // lower limit of an estimated input size, as a share of the true size
 
-/// Solves a x = b for a symmetric positive definite a [n, n], which is overwritten (Cholesky).
+/// Solves a x = b by Cholesky decomposition, for a symmetric positive definite a [n, n], which is
+/// overwritten.
 std::vector<double> solve(std::vector<double>& a, std::vector<double> b) {
   const size_t n = b.size();
   for (size_t i = 0; i < n; ++i) {
@@ -34,7 +35,8 @@ std::vector<double> solve(std::vector<double>& a, std::vector<double> b) {
   return b;
 }
 
-/// The hidden activations [min(n_rows, kRows), rank] of rows spread evenly over the recording's first n_rows.
+/// Returns the hidden activations [min(n_rows, kRows), rank] for rows that are spread evenly over the
+/// recording's first n_rows rows.
 std::vector<float> hidden_of(FloatProducts& products, const PredictorView& net, const RecordFile& record,
                              int64_t n_rows) {
   const int64_t n = std::min(n_rows, kRows);
@@ -53,7 +55,7 @@ TrainedPredictor with_unit(FloatProducts& products, const PredictorView& net, co
   const size_t rank = static_cast<size_t>(net.rank);
   const int64_t n = static_cast<int64_t>(hidden.size() / rank);
 
-  // Solves (H^T H + ridge) unit = H^T 1.
+  // Solve (H^T H + ridge) unit = H^T 1, where H are the hidden activations.
   std::vector<float> turned(hidden.size()), squares(rank * rank);
   products.transpose(hidden.data(), n, net.rank, turned.data());
   products.multiply(turned.data(), net.rank, turned.data(), net.rank, n, squares.data());
@@ -101,8 +103,8 @@ PredictorNet shifted(const TrainedPredictor& predictor, float threshold) {
                    from.d_ff,
                    {from.in.begin(), from.in.end()},
                    {from.out.begin(), from.out.end()}};
-  // Typical inputs then give logits of the same size as in training, so that a user's threshold keeps its
-  // meaning.
+  // Scale the input so that typical inputs give logits of the same size as in training. A threshold that the
+  // user gives then keeps its meaning.
   for (float& weight : net.in) weight /= predictor.input_scale;
   for (int64_t j = 0; j < net.d_ff; ++j) {
     float* row = net.out.data() + j * net.rank;

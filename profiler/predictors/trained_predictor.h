@@ -1,11 +1,11 @@
-// A trained predictor, the meaning of its threshold, and an observer that runs a model with predictors that
-// are not in a file yet.
+// Defines a trained predictor, the meaning of its threshold, and an observer with which a model runs as if it
+// had predictors that are not in a file yet.
 //
-// Moving the threshold means adding a constant to the logits, but PowerInfer's predictors have no biases. A
-// threshold in the file would be one number for all layers and would not grow with the input as logits do. So
-// the shift is made from the predictor's own units: least squares finds a combination of them that is close
-// to the input's root mean square for any input, and a multiple of it is added to every neuron's row. A
-// neuron is then proposed if its logit is at least 0.
+// A layer's threshold could be moved by adding a constant to its logits, but PowerInfer's predictors have no
+// biases. The threshold in the file is a single number for all layers, and does not grow with the input as
+// logits do. Therefore the shift is made from the predictor's own units. Least squares finds a combination of
+// the units that is close to the input's root mean square for any input; a multiple of this combination is
+// subtracted from every neuron's row. A neuron is then proposed if its logit is at least 0.
 //
 // Used by training, on the thread that runs the model.
 #pragma once
@@ -22,21 +22,22 @@ namespace hearth {
 
 struct TrainedPredictor {
   PredictorView net;        // the viewed net must outlive this
-  std::vector<float> unit;  // [rank]: its product with the units' outputs is about the input's size
-  float input_scale = 1;    // the root mean square that inputs usually have in the model
+  std::vector<float> unit;  // [rank]: weights with which the units' outputs sum to about the input's size
+  float input_scale = 1;    // the median root mean square of inputs in the model
 };
 
-/// Finds `unit` and `input_scale` on the first n_rows rows of the layer's recording.
+/// Computes `unit` and `input_scale` from the first n_rows rows of the layer's recording.
 TrainedPredictor with_unit(FloatProducts& products, const PredictorView& net, const RecordFile& record,
                            int64_t n_rows);
 
-/// Computes logits [n_tokens, d_ff] of x [n_tokens, d_model], divided by the input size that `unit` gives. A
-/// neuron is proposed if the quotient reaches the threshold; the net of shifted(threshold) then has a logit
-/// >= 0. Resizes the vectors.
+/// Computes logits [n_tokens, d_ff] for x [n_tokens, d_model], and divides them by the input's size as `unit`
+/// estimates it. A neuron is proposed if the quotient reaches the threshold, which is when the net of
+/// shifted(threshold) has a logit >= 0. Resizes the vectors.
 void predict_over_unit(FloatProducts& products, const TrainedPredictor& predictor, const float* x,
                        int64_t n_tokens, std::vector<float>& hidden, std::vector<float>& logits);
 
-/// The net with logits that are lower by `threshold` for inputs of usual size. This net is written to files.
+/// Returns a net whose logits are lower by `threshold` for inputs of typical size. This net is the one that
+/// is written to files.
 PredictorNet shifted(const TrainedPredictor& predictor, float threshold);
 
 /// Counts of a layer's active and proposed neurons.
@@ -49,7 +50,8 @@ struct ProposalCounts {
   double recall() const { return n_active == 0 ? 1 : share(n_active_proposed, n_active); }
   double false_positives() const { return share(n_proposed - n_active_proposed, n_neurons - n_active); }
   void add(const ProposalCounts& other);
-  /// Counts n neurons. `values` tell whether a neuron is active, `logits` whether it is proposed.
+  /// Counts n neurons. A neuron is active if its value is not 0, and proposed if its logit reaches the
+  /// threshold.
   void look(const float* values, const float* logits, int64_t n, float threshold);
 
  private:
@@ -60,11 +62,11 @@ struct ProposalCounts {
 
 class ProposingObserver final : public NeuronObserver {
  public:
-  /// Both arguments must outlive it. At first, every neuron of every layer is proposed.
+  /// Both arguments must outlive this object. At first, every neuron of every layer is proposed.
   ProposingObserver(FloatProducts& products, std::span<const TrainedPredictor> predictors);
 
-  /// Sets thresholds [n_layers], relative to the input's size. Minus infinity: the layer is unchanged and not
-  /// counted.
+  /// Sets the thresholds [n_layers], relative to the input's size. A threshold of minus infinity leaves the
+  /// layer's neurons unchanged and uncounted.
   void use(std::span<const float> thresholds);
   /// Counts [n_layers] since the last use().
   std::span<const ProposalCounts> counts() const { return counts_; }

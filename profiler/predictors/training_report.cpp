@@ -29,7 +29,7 @@ std::string layer_line(size_t number, const LayerResult& layer) {
   return text + "\n";
 }
 
-/// The mean over all layers but the first.
+/// Returns the mean of LayerResult::ahead over all layers but the first.
 PredictorShares mean_ahead(const TrainResult& result) {
   PredictorShares mean{.recall = 0};
   const double n = static_cast<double>(result.layers.size()) - 1;

@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-// With fewer windows, training would only see the same tokens over and over.
+// With fewer windows, training would see the same few tokens over and over.
 constexpr size_t kMinTrainWindows = 8;
 
 class Cutter {
@@ -24,7 +24,8 @@ class Cutter {
   std::vector<int32_t> windows(const NamedText& text, int32_t& bos) {
     std::vector<int32_t> tokens = tokenizer_.encode(text.text, true, false);
     n_tokens_ += tokens.size();
-    // If the model wants a begin token, the tokenizer puts it first; then every window gets it.
+    // The tokenizer begins the text with a begin token if the model expects one. In this case, every window
+    // gets it.
     if (!tokens.empty() && tokenizer_.bos() >= 0 && tokens.front() == tokenizer_.bos()) bos = tokens.front();
     tokens.resize(tokens.size() / n_context_ * n_context_);
     for (size_t at = 0; bos >= 0 && at < tokens.size(); at += n_context_) tokens[at] = bos;
@@ -36,12 +37,13 @@ class Cutter {
               from.begin() + static_cast<ptrdiff_t>(end * n_context_));
   }
 
-  /// Keeps at most n_tokens, spread evenly, and mixes the windows so that the first ones represent all texts.
+  /// Keeps windows with at most n_tokens tokens, spread evenly over the text. Mixes them so that the first
+  /// windows represent all texts.
   void thin_out(std::vector<int32_t>& text, int64_t n_tokens) const {
     const size_t n_windows = text.size() / n_context_;
     const size_t n = std::max<size_t>(1, static_cast<size_t>(n_tokens) / n_context_);
     std::vector<size_t> kept = spread(n, n_windows);
-    // Takes every 7th window, then every 7th from the second on, and so forth.
+    // Takes every 7th window from the first on, then every 7th from the second on, and so forth.
     constexpr size_t kStride = 7;
     std::vector<int32_t> out;
     for (size_t first = 0; first < kStride; ++first) {
@@ -100,11 +102,11 @@ TrainingText cut_texts(const Tokenizer& tokenizer, std::span<const NamedText> te
 
 namespace {
 
-/// Reads up to n bytes from `begin` on.
+/// Reads up to n bytes from position `begin` on.
 std::string read(TextInput& in, uint64_t begin, size_t n) {
   if (begin > 0) in.seek(begin);
   std::string text = in.read(n);
-  // Text has no zero bytes; programs and archives have some near their beginning.
+  // Text has no zero bytes, but programs and archives have some near their beginning.
   const size_t zero = text.find('\0');
   if (zero != std::string::npos) {
     in.refuse("it is not text: byte " + std::to_string(begin + zero) + " of it is zero");
@@ -112,8 +114,8 @@ std::string read(TextInput& in, uint64_t begin, size_t n) {
   return text;
 }
 
-/// The text between the first and the last line break; without line breaks, between spaces, or whole
-/// characters.
+/// Returns the text between its first and its last line break. If it has no suitable line breaks, cuts at
+/// spaces, or else between characters.
 std::string whole_lines(std::string text) {
   for (const char* breaks : {"\n", " \t"}) {
     const size_t first = text.find_first_of(breaks), last = text.find_last_of(breaks);
@@ -124,7 +126,7 @@ std::string whole_lines(std::string text) {
   const auto inside = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
   const size_t first = static_cast<size_t>(std::ranges::find_if_not(text, inside) - text.begin());
   size_t last = text.size();
-  // the loop leaves the character's first byte, which the next line drops
+  // the loop stops at the character's first byte, which the next line removes
   while (last > first && inside(text[last - 1])) --last;
   return text.substr(first, std::max(last, first + 1) - first - 1) + '\n';
 }
@@ -140,7 +142,7 @@ NamedText sample_text(const std::string& path, size_t max_bytes, std::string_vie
   } else {
     const uint64_t n = max_bytes / kStretchBytes;
     for (uint64_t i = 0; i < n; ++i) {
-      // Takes the middles of n equal parts; the products stay far below 2^64.
+      // Read from the middles of n equal parts. The product stays far below 2^64.
       const uint64_t begin = in.size() / n * i + (in.size() / n - kStretchBytes) / 2;
       text += whole_lines(read(in, begin, kStretchBytes));
     }

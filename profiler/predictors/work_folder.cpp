@@ -45,7 +45,7 @@ std::optional<std::string> read_bytes(const fs::path& path) {
   return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
 }
 
-/// Returns whether training writes files with such a name.
+/// Returns whether training creates files with such a name.
 bool is_ours(const std::string& name) {
   const bool of_layer =
       name.find(".record") != std::string::npos || name.find(".checkpoint") != std::string::npos;
@@ -62,7 +62,7 @@ void put_floats(std::string& to, const std::vector<float>& values) {
   to.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
 }
 
-/// Reads values from bytes. Once it has too few bytes, every later read fails too.
+/// Reads values from bytes. A read fails if too few bytes are left.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -74,7 +74,7 @@ class Reader {
     bytes_.remove_prefix(sizeof(value));
     return true;
   }
-  /// Reads exactly n floats, or none if `optional`. The view points into the bytes.
+  /// Reads exactly n floats; if `optional` is true, there may also be none. `values` points into the bytes.
   bool get_floats(std::string_view& values, uint64_t n, bool optional) {
     uint64_t found = 0;
     if (!get(found) || (found != n && !(optional && found == 0)) || bytes_.size() / sizeof(float) < found) {
@@ -90,7 +90,7 @@ class Reader {
   std::string_view bytes_;
 };
 
-/// The content of a checkpoint; its weights stay in the bytes.
+/// A parsed checkpoint. The views of its weights point into the checkpoint's bytes.
 struct Checkpoint {
   LayerTraining training;  // sizes and counts, no weights
   std::string_view in, out;
@@ -134,7 +134,8 @@ std::vector<float> floats_of(std::string_view bytes) {
   return values;
 }
 
-/// Floats of a mapped file: they are aligned, because they lie behind the magic and whole numbers.
+/// Returns the floats of a mapped file. They are aligned, because only the magic and whole numbers precede
+/// them.
 std::span<const float> mapped_floats(std::string_view bytes) {
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
@@ -244,7 +245,7 @@ void WorkFolder::save(int layer, const LayerTraining& training) const {
   write_whole_file(checkpoint_path(layer), checkpoint_bytes(training));
 }
 
-/// Removes all of training's files except the lock.
+/// Removes all files that training created, except the lock.
 void WorkFolder::clear() const {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {

@@ -1,8 +1,8 @@
 // The folder in which a training run keeps its work: recordings, checkpoints, and the identity of the run.
 //
-// A stopped run continues from here with the same command. A file is complete or does not exist: it is
-// written under another name, flushed to disk and renamed; each ends with a hash of its bytes. One thread; a
-// second program that wants the folder is refused.
+// After a stop, the same command continues the run from this folder. A checkpoint is complete or does not
+// exist: it is written under another name, flushed to disk and renamed, and it ends with a hash of its bytes.
+// One thread; a second program cannot use the folder at the same time.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,8 @@
 namespace hearth {
 
 /// A trained net in its mapped file. The nets of a 70B model take tens of gigabytes, and the system keeps as
-/// much in memory as fits. Moving it keeps the net's addresses; the file may be removed while it is mapped.
+/// much in memory as fits. Moving a MappedNet keeps the addresses of its weights. The file may be removed
+/// while it is mapped.
 struct MappedNet {
   gguf::MappedFile file;
   PredictorView net;
@@ -24,7 +25,7 @@ struct MappedNet {
 class WorkFolder {
  public:
   /// Creates the folder, or takes over the folder of an earlier run with the same `identity` (lines of text:
-  /// model, texts, options). restart: first removes everything that training left there. Throws
+  /// model, texts, options). restart: whether to remove first everything that training left there. Throws
   /// std::runtime_error (one sentence) if the folder belongs to another run, is neither a work folder nor
   /// empty, cannot be written, or is in use by another program.
   WorkFolder(std::filesystem::path folder, const std::string& identity, bool restart);
@@ -34,16 +35,17 @@ class WorkFolder {
 
   const std::filesystem::path& path() const { return folder_; }
 
-  /// A layer's training as last saved, or nullopt if it was never saved. Throws std::runtime_error (one
-  /// sentence) if the file is damaged.
+  /// Returns a layer's training as last saved, or nullopt if it was never saved. Throws std::runtime_error
+  /// (one sentence) if the checkpoint is damaged.
   std::optional<LayerTraining> load(int layer, int d_model, int d_ff) const;
-  /// The net of a layer that was saved. Throws std::runtime_error (one sentence) if the file is damaged.
+  /// Maps the net of a layer whose training was saved. Throws std::runtime_error (one sentence) if the
+  /// checkpoint is damaged.
   MappedNet map(int layer, int d_model, int d_ff) const;
-  /// Saves a layer's training. Throws std::runtime_error (one sentence) and leaves the previous checkpoint
-  /// unchanged if it fails.
+  /// Saves a layer's training. If that fails, leaves the previous checkpoint unchanged and throws
+  /// std::runtime_error (one sentence).
   void save(int layer, const LayerTraining& training) const;
 
-  /// Removes the folder with everything that training put there. Call it when training is finished.
+  /// Removes all files that training created, and the folder. Call it when training is finished.
   void remove();
 
  private:
@@ -54,8 +56,8 @@ class WorkFolder {
   int lock_ = -1;
 };
 
-/// Makes a checkpoint's bytes, and parses them. parse_checkpoint() returns nullopt if they are not a
-/// checkpoint, damaged, or have another shape.
+/// Converts a layer's training to the bytes of a checkpoint, and back. parse_checkpoint() returns nullopt if
+/// the bytes are damaged, are not a checkpoint, or have another shape.
 std::string checkpoint_bytes(const LayerTraining& training);
 std::optional<LayerTraining> parse_checkpoint(std::string_view bytes, int d_model, int d_ff);
 
