@@ -22,8 +22,8 @@ namespace {
 
 /// Bytes of a layer's parts.
 struct Layer {
-  double attention = 0, router = 0, shared = 0;  // shared: the expert of all tokens, or a dense FFN
-  double expert = 0;                             // one expert; 0 in a layer without experts
+  double attention = 0, router = 0, shared = 0;  // shared: the expert that all tokens share, or a dense FFN
+  double expert = 0;                             // of one expert; 0 in a layer without experts
   double kv_held = 0;                            // keys and values of one context
 };
 
@@ -72,7 +72,8 @@ class Planner {
  private:
   const LayerOption& option(size_t layer) const { return solution_.layers[layer]; }
 
-  /// Takes the solver's placement, and the engine's number of contexts. Throws if a budget is too small.
+  /// Stores the solver's placement, and the number of contexts that the engine would choose. Throws if a
+  /// budget is too small.
   void place() {
     const MachineProfile& machine = question_.machine;
     plan_.ram_budget = question_.ram_bytes.value_or(usable_ram(machine.host.ram_bytes));
@@ -109,7 +110,7 @@ class Planner {
         "; give more (--ram-budget), a smaller type, a smaller context or fewer contexts (--kv-contexts).");
   }
 
-  /// Like the engine, which uses a GPU even where the CPU alone would be faster (place_model()).
+  /// Solves as the engine does, which uses a GPU even if the CPU alone would be faster (place_model()).
   std::optional<PlacementSolution> solve(const PlacementBudgets& budgets) const {
     std::optional<PlacementSolution> found = solve_placement(facts_, cost_, budgets);
     if (!found || found->on_gpu || !question_.machine.gpu) return found;

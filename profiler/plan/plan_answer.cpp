@@ -1,4 +1,4 @@
-// Solves the question, then again with one thing changed at a time.
+// Answers the question by solving for the placement, then solves again with one thing changed at a time.
 #include "profiler/plan/plan_answer.h"
 
 #include <algorithm>
@@ -14,10 +14,11 @@
 namespace hearth {
 namespace {
 
-// VRAM that model_runtime.cpp leaves free, and the share of RAM left for the system and other programs.
+// The VRAM that model_runtime.cpp leaves free, and the share of RAM that is left to the system and other
+// programs.
 constexpr int64_t kLeftVram = int64_t{256} << 20;
 constexpr double kLeftVramShare = 0.03, kLeftRamShare = 0.05;
-/// Changes that gain a smaller share are not reported.
+/// A change is reported only if it gains at least this share.
 constexpr double kWorthTelling = 0.01;
 
 std::string gb(double bytes) { return bytes_text(bytes); }
@@ -35,7 +36,7 @@ class Asked {
     }
   }
 
-  /// Solves for all modes, the fastest first; empty if no mode keeps the budgets.
+  /// Returns the solutions for all modes, the fastest first; empty if no mode fits the budgets.
   std::vector<PlacementSolution> solve(const MachineProfile& machine, int64_t vram, int64_t ram) const {
     const CostModel cost(machine);
     std::vector<PlacementSolution> found;
@@ -51,7 +52,7 @@ class Asked {
     return found;
   }
 
-  /// Throws the reason why nothing keeps the budgets.
+  /// Throws an error that states why no mode fits the budgets.
   [[noreturn]] void refuse(int64_t vram, int64_t ram) const {
     const CostModel cost(question_.machine);
     int64_t least = std::numeric_limits<int64_t>::max();
@@ -70,7 +71,7 @@ class Asked {
     return hearth::add_contexts(solution, mode.basis->inputs(), *mode.activity, question_.load, vram, ram);
   }
 
-  /// The least VRAM with which at least one mode can use the GPU.
+  /// Returns the least VRAM with which at least one mode can use the GPU.
   int64_t least_vram() const {
     int64_t least = std::numeric_limits<int64_t>::max();
     for (const Mode& mode : modes_) least = std::min(least, mode.facts.vram_least);
@@ -105,7 +106,8 @@ class Asked {
   std::vector<Mode> modes_;
 };
 
-/// The next type with clearly fewer bits than most of the model's weights have.
+/// Returns the next smaller type: one that has clearly fewer bits than the type of most of the model's
+/// weights.
 std::optional<DType> smaller_type(const PlannedModel& model) {
   const Matrix& up = model.weights.layers.front().up.weight;
   const auto bits = [](DType type) {

@@ -1,5 +1,5 @@
-// Predicts how a model would run on a machine: the best placement over its modes, the speed from the cost
-// model, and changes that would make it faster, each found by solving again.
+// Predicts how a model would run on a machine: the best placement over all sparsity modes, its speed
+// according to the cost model, and changes that would make it faster. Each change is found by solving again.
 //
 // Called by hearth-profiler plan; reads no weights. All figures are predictions; none is measured with the
 // model.
@@ -20,16 +20,16 @@ namespace hearth {
 struct PlanQuestion {
   const PlannedModel& model;
   MachineProfile machine;
-  std::optional<int64_t> vram_bytes, ram_bytes;  // budgets; nullopt: what such a machine usually has free
+  std::optional<int64_t> vram_bytes, ram_bytes;  // budgets; nullopt: what is usually free on such a machine
   PlanLoad load;
   std::vector<Sparsity> modes;  // empty: all that the model has
-  /// Activity for the sparse modes; nullopt: the law for models of this kind.
+  /// Activity for the sparse modes; nullopt: use the law for models of this kind.
   std::optional<ModelActivity> activity;
-  std::optional<double> active;  // share of neurons that is active; nullopt: the law's
+  std::optional<double> active;  // share of neurons that are active; nullopt: use the law's share
   PlacementAssumptions assumptions;
 };
 
-/// A change to the machine or the model, and the decoding speed with it.
+/// A change to the machine or the model, and the decoding speed after the change.
 struct PlanHelp {
   std::string what;  // "RAM of 100.8 GB/s instead of 67.2"
   double tokens_per_s = 0;
@@ -37,27 +37,29 @@ struct PlanHelp {
 
 struct PlanAnswer {
   PlacementSolution best;
-  std::vector<PlacementSolution> others;  // the plans of the other modes, the fastest first
+  std::vector<PlacementSolution> others;  // the best plan of each other mode, the fastest first
   int64_t vram_budget = 0, ram_budget = 0;
-  int n_kv_contexts = 0;        // contexts with `best`; its bytes include their keys and values
+  int n_kv_contexts = 0;        // contexts in memory; their bytes are part of `best`
   ModelActivity activity;       // the activity that `best` was solved for
-  std::vector<PlanHelp> helps;  // the most helpful first; changes that help by less than 1 % are left out
+  std::vector<PlanHelp> helps;  // the most helpful first; changes that gain less than 1 % are omitted
 };
 
-/// Solves and answers the question. If the budgets do not hold the model, throws std::runtime_error: one
-/// sentence with the smallest budget that would.
+/// Answers the question. Throws std::runtime_error if the model does not fit the budgets; its message is one
+/// sentence with the smallest budget that would suffice.
 PlanAnswer answer_plan(const PlanQuestion& question);
 
-/// The answer in lines: a name (empty if the line continues the previous one), and a sentence or two.
+/// Returns the answer as lines. Each has a name (empty if the line continues the previous one) and a sentence
+/// or two.
 std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& question,
                                                             const PlanAnswer& answer);
-/// A phrase about the type of keys and values, to follow a clause of such a line; empty for kF16.
+/// Returns a phrase about the type of keys and values, which is appended to a clause of such a line; empty
+/// for kF16.
 std::string kv_words(KvType type);
 /// Such lines for a terminal.
 std::string lines_text(const std::vector<std::pair<std::string, std::string>>& lines);
-/// "4 slots of 4096 tokens each, with keys and values of 2 at once".
+/// Returns, for example, "4 slots of 4096 tokens each, with keys and values of 2 at once".
 std::string slots_text(const PlanLoad& load, int n_kv_contexts);
-/// The part of the work that a decoded token, or a prompt, waits for most, for people.
+/// Names the part of the work that a decoded token (or a prompt) waits for most, for people.
 std::string decode_bound(const PlacementSolution& solution);
 std::string prefill_bound(const PlacementSolution& solution);
 
@@ -66,13 +68,14 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer);
 /// One JSON object.
 std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer);
 
-/// Gives keys and values what the budgets leave beside the solution, by the engine's rule, and adds them to
-/// the solution's bytes. inputs, activity: those that it was solved for. Returns the number of contexts.
+/// Gives the memory that the solution leaves of the budgets to keys and values, by the engine's rule, and
+/// adds it to the solution's bytes. `inputs` and `activity` are those that the solution was found for.
+/// Returns the number of contexts that fit.
 int add_contexts(PlacementSolution& solution, const PlanInputs& inputs, const ModelActivity& activity,
                  const PlanLoad& load, int64_t vram_bytes, int64_t ram_bytes);
 
-/// The part of this memory that the budget "auto" takes. VRAM: by the engine's own rule, for a GPU that
-/// nobody else uses. RAM: without what the system needs.
+/// The part of a memory that the budget "auto" takes. VRAM: by the engine's own rule, for a GPU that no other
+/// program uses. RAM: all except what the system needs.
 int64_t usable_vram(int64_t vram_bytes);
 int64_t usable_ram(int64_t ram_bytes);
 

@@ -10,7 +10,8 @@
 namespace hearth {
 namespace {
 
-/// The number of prompt tokens of a step that loading the model on this machine would choose.
+/// Returns the number of prompt tokens per step that the engine would choose when it loads the model on this
+/// machine.
 int chosen_prefill_chunk(const PlanQuestion& question) {
   PromptStepFacts facts{.spec = question.model.spec,
                         .weights = question.model.weights,

@@ -1,4 +1,4 @@
-// Sets the machine of a plan, and the parts of the plan's load that follow from it.
+// Sets the machine of a plan, and the parts of the plan's load that depend on the machine.
 //
 // Called by hearth-profiler plan and hearthd show.
 #pragma once
@@ -9,9 +9,10 @@
 
 namespace hearth {
 
-/// Sets the question's machine, without a GPU that cannot multiply the model's weights. If the load leaves
-/// the number of prompt tokens of a step open, sets the number that loading the model on this machine would
-/// choose. Returns the reason if the GPU was left out, as half a sentence; otherwise an empty string.
+/// Sets the question's machine. Omits the machine's GPU if it cannot multiply the model's weights. If the
+/// load does not state the number of prompt tokens per step, sets the number that the engine would choose
+/// when it loads the model on this machine. Returns the reason as half a sentence if the GPU was omitted,
+/// otherwise an empty string.
 std::string set_machine(PlanQuestion& question, MachineProfile machine);
 
 }  // namespace hearth

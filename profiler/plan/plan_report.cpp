@@ -37,7 +37,7 @@ Counts counts_of(const PlacementSolution& solution, const ModelSpec& spec) {
 std::string bytes(double n) { return bytes_text(n); }
 std::string bytes(int64_t n) { return bytes_text(static_cast<double>(n)); }
 
-/// The parts of a token's time, the longest first.
+/// Returns the parts of a token's time, the longest first.
 std::vector<std::pair<double, std::string>> waits(const TokenWork& work) {
   std::vector<std::pair<double, std::string>> parts = {{work.device_whole, "reading VRAM"},
                                                        {work.device_neurons, "the GPU's neurons"},
@@ -89,7 +89,7 @@ std::string gpu_line(const PlanQuestion& question, const PlanAnswer& answer) {
   return text + fmt::format(", with {:.0f} % of what is active", 100 * best.caught);
 }
 
-/// `name` in a column of its own, and `what` beside it in lines that fit a terminal.
+/// Prints `name` in a column of its own, and `what` beside it in lines that fit a terminal.
 std::string wrapped(std::string_view name, const std::string& what) {
   constexpr size_t kWidth = 100;
   std::string text;

@@ -17,7 +17,8 @@
 namespace hearth {
 namespace {
 
-/// Addresses that read as zeros and take no memory. They distinguish a layout's views.
+/// Reserves addresses that read as zeros and take no memory. They give the views of a layout distinct
+/// addresses.
 class AddressSpace final : public Memory {
  public:
   Buffer allocate(size_t bytes) override {
@@ -49,8 +50,8 @@ class ShapeMaker {
     spec.context_train = shape_.context_tokens;
     spec.gated = spec.arch.gated;
     spec.rope.n_rot = spec.head_dim;
-    // PowerInfer publishes files for these shapes, with predictors; such files replace the architecture's
-    // activation.
+    // For these shapes, PowerInfer publishes model files with predictors. In these files, the activation
+    // differs from the architecture's original one.
     spec.activation = shape_.predictor_rank > 0 ? *spec.arch.powerinfer_activation : spec.arch.activation;
     if (!ffn_activation.empty()) {
       const std::optional<FfnActivation> said = parse_ffn_activation(ffn_activation);
@@ -91,7 +92,7 @@ class ShapeMaker {
   Buffer zeros() && { return std::move(zeros_); }
 
  private:
-  /// More than the weights of any model that fits a machine's memory.
+  /// More bytes than the weights of any model that fits a machine's memory.
   static constexpr size_t kMostBytes = size_t{1} << 42;
 
   const std::byte* take(size_t bytes) {

@@ -1,8 +1,10 @@
-// A model as placement sees it: its facts, the sizes of its tensors, and the bytes that it would take on a
-// device. Reads no weights, so a plan takes a moment and is possible for models that are not on this machine.
+// Describes a model as far as placement needs it: its facts, the sizes of its tensors, and the bytes that it
+// would take on a device. No weights are read, so a plan takes only a moment, and is possible for models that
+// are not on this machine.
 //
-// A shape is converted to the structures of a file (ModelSpec, Weights), with weights that read as zeros. So
-// the engine's own code counts bytes for both (engine/residency/plan.h). Plain values; any thread.
+// A shape without a file is converted to the structures of a file (ModelSpec, Weights), with weights that
+// read as zeros. Therefore the engine's own code can count the bytes of both (engine/residency/plan.h). Plain
+// values; any thread.
 #pragma once
 
 #include <filesystem>
@@ -27,17 +29,18 @@ struct PlannedModel {
   ModelSpec spec;
   Weights weights;
   std::optional<ModelFile> predictors = {};  // the file of predictors beside the model's
-  Buffer zeros = {};                         // for a shape: memory behind its weights, which reads as zeros
+  Buffer zeros = {};                         // for a shape: the memory of its weights, which reads as zeros
 
-  /// The sparsity modes that the model can run in: exact if its activation has zeros, predicted if it has
+  /// The sparse modes that the model can run in: exact if its activation has zeros, and predicted if it has
   /// predictors.
   std::vector<Sparsity> modes() const;
   /// The bytes of all its matrices.
   double weight_bytes() const;
   /// The type of most of its weights.
   DType main_type() const;
-  /// A type of its matrices that keeps the model off the GPU (kernels/cuda/ops/device_types.h), or nullopt if
-  /// there is none. Experts do not count, because the CPU computes them.
+  /// A type of one of its matrices because of which the model cannot run on the GPU
+  /// (kernels/cuda/ops/device_types.h), or nullopt if there is none. Experts are not considered, because the
+  /// CPU can compute them.
   std::optional<DType> cpu_only_type() const;
 };
 
@@ -45,17 +48,17 @@ struct PlannedModel {
 /// zeros to skip. Throws ModelFileError, or std::invalid_argument for an unknown activation.
 PlannedModel model_of_file(const std::filesystem::path& path, std::string_view ffn_activation);
 
-/// A model of this shape with all matrices of type `type`. Shapes for which PowerInfer published files are
-/// laid out as in those files, with predictors if the activation has zeros. ffn_activation: if empty, that of
-/// synthetic models. Throws std::invalid_argument if rows of the shape are not whole weight blocks of the
-/// type, or the activation is unknown.
+/// Returns a model of this shape whose matrices all have type `type`. If PowerInfer published files for the
+/// shape, the model is laid out as in those files, with predictors if the activation has zeros.
+/// ffn_activation: if empty, the activation of synthetic models is used. Throws std::invalid_argument if rows
+/// of the shape are not whole weight blocks of the type, or the activation is unknown.
 PlannedModel model_of_shape(const ModelShape& shape, DType type, std::string_view ffn_activation);
 
-/// A copy of the model as if it were quantized to `type`, or nullopt if its rows are not whole weight blocks
-/// of the type.
+/// Returns a copy of the model as if it were quantized to `type`, or nullopt if its rows do not consist of
+/// whole weight blocks of this type.
 std::optional<PlannedModel> model_of_type(const PlannedModel& model, DType type);
 
-/// The type with this name in upper or lower case ("q4_k", "Q4_K"), or nullopt if there is none.
+/// Returns the type with this name in upper or lower case ("q4_k", "Q4_K"), or nullopt if there is none.
 std::optional<DType> dtype_of_name(std::string_view name);
 std::vector<std::string> dtype_names();
 
@@ -66,23 +69,23 @@ struct PlanLoad {
   int n_kv_contexts = 0;                 // as LoadOptions::n_kv_contexts
   int prefill_chunk = kCpuPrefillChunk;  // prompt tokens of a step
   KvType kv_type = KvType::kF16;
-  // A library multiplies prompts, also by quantized matrices; see PassBounds.
+  // Whether a library multiplies prompts and decoded tokens, also by quantized matrices; see PassBounds.
   bool library = false, library_decodes = false;
   bool experts = true;  // a GPU may hold experts; see PlanInputs
 
   /// The engine's bounds of a step.
   PassBounds bounds() const;
 
-  /// The contexts that a plan for a GPU begins with.
+  /// The number of contexts with which the search for a GPU's plan begins.
   int contexts_to_plan() const { return hearth::contexts_to_plan(n_kv_contexts, n_slots); }
   bool decides_contexts() const { return n_kv_contexts == kKvContextsDecided; }
 };
 
-/// The number of KV blocks for n_contexts contexts.
+/// The numbers of KV blocks that n_contexts contexts need.
 KvBlockCounts kv_block_counts(const ModelSpec& spec, const PlanLoad& load, int n_contexts);
 
-/// The inputs from which the engine would make its plan if it loaded the model in this mode. The model must
-/// outlive this.
+/// The inputs from which the engine would make its plan if it loaded the model in this sparsity mode. The
+/// model must outlive a PlanBasis.
 class PlanBasis {
  public:
   PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& load);
