@@ -26,20 +26,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Interval between checks whether the machine is free again.
+// The time between two checks whether the machine is idle again.
 constexpr milliseconds kLook{20};
-// A machine that is never idle is measured under load after this many tries.
+// If the machine is never idle during a measurement, the result of this many tries is accepted under load.
 constexpr int kTries = 3;
 constexpr int kContext = 1024;  // as in hearth-profiler count
 constexpr int kChunk = 64;
 
-/// Waits while the machine is needed for something else. Returns true if it was told to stop.
+/// Waits while the machine is needed for other work. Returns true if the profile was told to stop.
 bool wait_for_rest(const SelfProfileHooks& hooks) {
   while (!hooks.stop.stop_requested() && hooks.busy && hooks.busy()) std::this_thread::sleep_for(kLook);
   return hooks.stop.stop_requested();
 }
 
-/// Measures the machine while nothing else runs, or under load if it is never idle.
+/// Measures the machine while nothing else runs. If it is never idle, measures it under load.
 std::optional<Probe> measure_at_rest(const Hardware& hardware, const SelfProfileHooks& hooks) {
   const auto progress = [&](double fraction, std::string_view what) {
     if (hooks.progress) hooks.progress(what, fraction);
@@ -58,7 +58,8 @@ std::optional<Probe> measure_at_rest(const Hardware& hardware, const SelfProfile
   }
 }
 
-/// Options to load the model for the CPU alone, with no more memory than the serving model leaves.
+/// Returns options that load the model for the CPU alone, with no more memory than the serving model leaves
+/// free.
 LoadOptions for_counting(const SelfProfileSettings& settings, const ModelSpec& spec) {
   LoadOptions load;
   load.path = settings.load.path;
@@ -102,7 +103,7 @@ void count_neurons(const SelfProfileSettings& settings, const SelfProfileHooks& 
     model = ModelRuntime::load(for_counting(settings, spec));
   }
   TextFeed texts(built_in_prompts(), {});
-  // `spent` leaves out the time in wait_for_rest(), so that most_time limits the counting only.
+  // `spent` excludes the time in wait_for_rest(), so that most_time limits only the counting.
   Clock::duration spent{};
   Clock::time_point last = Clock::now();
   const CountHooks counting{.progress =

@@ -2,10 +2,10 @@
 // model's neurons are active.
 //
 // Both results are kept in the cache folder (profiler/machine/known_machine.h,
-// engine/activity/activity_file.h), where later starts find them. A placement is not kept: solving it again
-// takes less time than checking whether a kept one still fits model, budgets, machine and activity. Runs on
-// the calling thread while the model serves. To count neurons it loads the model a second time, for the CPU,
-// over the same mapping of the file.
+// engine/activity/activity_file.h), where later starts find them. A placement is not kept, because solving
+// for it again takes less time than checking whether a kept placement still fits the model, the budgets, the
+// machine and the activity. Runs on the calling thread while another instance of the model serves. To count
+// neurons, it loads the model a second time, for the CPU, from the same mapping of the file.
 #pragma once
 
 #include <chrono>
@@ -28,39 +28,41 @@ namespace hearth {
 
 struct SelfProfileSettings {
   LoadOptions load;                     // as the model is served
-  std::filesystem::path activity_file;  // counts are written here; empty: they are only returned
-  uint64_t n_tokens = 2000;             // counted until the activity file holds this many
+  std::filesystem::path activity_file;  // for the counts; if empty, counts are only returned
+  uint64_t n_tokens = 2000;             // counting ends when the activity file holds this many
   std::chrono::seconds most_time{20};   // limit for counting
-  /// Count the experts of a mixture; false: count nothing of a mixture.
+  /// Whether to count the experts of a mixture. If false, nothing of a mixture is counted.
   bool experts = true;
 };
 
 struct SelfProfileHooks {
-  /// Whether the machine is needed for something else now; measuring then waits. May be empty.
+  /// Returns whether the machine is needed for other work now; measuring then waits. May be empty.
   std::function<bool()> busy = {};
-  /// A count that grows with the work that the machine does for others. A measurement during which it grew is
-  /// repeated. May be empty.
+  /// Returns a number that grows while the machine does other work. A measurement during which it has grown
+  /// is repeated. May be empty.
   std::function<uint64_t()> work_done = {};
-  /// Called several times a second with the current task and the fraction of it that is done. May be empty.
+  /// Called several times a second with the name of the current task and its completed fraction. May be
+  /// empty.
   std::function<void(std::string_view what, double fraction)> progress = {};
   std::stop_token stop = {};
 };
 
 struct SelfProfile {
   MachineProfile machine;
-  bool machine_measured = false;   // by this call; false: read from the cache
+  bool machine_measured = false;   // true if this call measured it, false if it was read from the cache
   uint64_t n_counted = 0;          // tokens counted by this call
   uint64_t n_tokens = 0;           // tokens that the activity file holds
-  Activity activity = {};          // contents of the activity file, if this call counted something
-  std::vector<std::string> notes;  // sentences: what could not be measured or kept
+  Activity activity = {};          // the activity file's contents; empty if this call counted nothing
+  std::vector<std::string> notes;  // sentences about what could not be measured or kept
 };
 
-/// Only counts neurons, until the file holds settings.n_tokens, and puts the result into `found`. Throws
-/// std::runtime_error (one sentence) if the file cannot be written.
+/// Counts neurons until the activity file holds settings.n_tokens tokens, and stores the results in `found`.
+/// Does not measure the machine. Throws std::runtime_error (one sentence) if the file cannot be written.
 void count_neurons(const SelfProfileSettings& settings, const SelfProfileHooks& hooks, SelfProfile& found);
 
-/// Measures what is not known yet. Returns nullopt if it was told to stop. If neurons cannot be counted or a
-/// file cannot be written, only adds a note. Throws std::bad_alloc, std::system_error.
+/// Measures what is not known yet about the machine and the model. Returns nullopt if it was told to stop. If
+/// neurons cannot be counted or a file cannot be written, only adds a note. Throws std::bad_alloc and
+/// std::system_error.
 std::optional<SelfProfile> self_profile(const SelfProfileSettings& settings, const Environment& environment,
                                         const SelfProfileHooks& hooks);
 
