@@ -1,4 +1,4 @@
-// Readers of the three kinds of files. See importance.h.
+// Reads the three kinds of files.
 #include "profiler/quantize/importance.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ using Columns = std::map<std::string, std::vector<float>, std::less<>>;
 
 std::map<std::string, std::vector<float>, std::less<>> read_old_importance(std::span<const std::byte> bytes,
                                                                            const std::string& file) {
-  // The file has the number of entries, then for each its name, the number of runs that were summed, and the
-  // sums. The rest describes the text and is not read.
+  // The file begins with the number of entries. Each entry has a name, the number of runs whose values were
+  // summed, and the sums. The rest of the file describes the text and is not read.
   gguf::Cursor cursor(bytes, file);
   cursor.enter("importance matrix");
   const auto count = [&cursor](const char* what, int32_t least) {
@@ -47,7 +47,7 @@ std::map<std::string, std::vector<float>, std::less<>> read_old_importance(std::
 
 namespace {
 
-/// Tensors NAME.in_sum2 [n_cols, matrices] and NAME.counts [1, matrices].
+/// Reads the tensors NAME.in_sum2 [n_cols, matrices] and NAME.counts [1, matrices].
 Columns read_gguf_importance(const std::filesystem::path& path, const std::string& file) {
   constexpr std::string_view kSums = ".in_sum2";
   const ModelFile importance = ModelFile::open(path);
@@ -72,9 +72,9 @@ Columns read_gguf_importance(const std::filesystem::path& path, const std::strin
   return columns;
 }
 
-/// Returns each neuron's mean square, as if all its nonzero values were equally large. Activity files do not
-/// hold the values themselves; the true mean squares are larger by a factor that is about equal for all
-/// neurons.
+/// Returns a value proportional to each neuron's mean square, assuming that all its nonzero values are
+/// equally large, because activity files do not hold the single values. The true mean squares are larger, by
+/// a factor that is about equal for all neurons.
 Columns read_activity_importance(const std::filesystem::path& path, const std::string& file,
                                  const ModelFile& model, std::string_view ffn_activation) {
   const Activity activity = read_activity(path);
@@ -111,8 +111,8 @@ Importance Importance::read(const std::filesystem::path& path, const ModelFile& 
   importance.columns_ = activity          ? read_activity_importance(path, file, model, ffn_activation)
                         : magic == "GGUF" ? read_gguf_importance(path, file)
                                           : read_old_importance(mapped.bytes(), file);
-  // Ignores entries without a tensor, because a matrix may come from a variant of the model with a tied
-  // output.
+  // Ignore entries for tensors that the model does not have, because the entries may come from a variant of
+  // the model with a tied output.
   size_t n_known = 0;
   for (const auto& [name, values] : importance.columns_) {
     const TensorInfo* tensor = model.find_tensor(name);

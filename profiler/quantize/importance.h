@@ -1,10 +1,10 @@
 // The importance of the columns of a model's matrices, for quantize_row_fitted(). It comes from Hearth's
 // activity files or from llama.cpp's importance matrices.
 //
-// An error in a column does harm in proportion to the mean square of the column's inputs. An importance
+// The harm of an error in a column is proportional to the mean square of the column's inputs. An importance
 // matrix has these means for most matrices. An activity file has, for each neuron, how often it was active
-// and the sum of its values, which are the inputs of a down projection's columns. Bytes are not trusted. Any
-// thread once read.
+// and the sum of its values; these values are the inputs of a down projection's columns. The files' bytes are
+// not trusted. Once read, the object can be used by any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ class Importance {
   Importance() = default;
 
   /// Reads an activity file of this model, or an importance matrix (.gguf, or .dat as llama.cpp wrote it
-  /// before). Throws std::runtime_error (one sentence) if it is neither, is damaged, is another model's, or
-  /// says nothing about any matrix. ffn_activation: as read_model_spec() takes it.
+  /// before). Throws std::runtime_error (one sentence) if the file is neither, is damaged, belongs to another
+  /// model, or has no entry for any of the model's matrices. ffn_activation: as for read_model_spec().
   static Importance read(const std::filesystem::path& path, const ModelFile& model,
                          std::string_view ffn_activation);
 
-  /// Importance [n_cols] of the tensor's matrix number `matrix` (0 unless it is a stack of experts). Empty if
-  /// unknown.
+  /// Returns the importance [n_cols] of the columns of the tensor's matrix number `matrix`, which is 0 unless
+  /// the tensor is a stack of experts. Empty if the importance is unknown.
   std::span<const float> of(const TensorInfo& tensor, int64_t matrix) const;
 
   /// "activity of 4 down projections".
@@ -43,8 +43,9 @@ class Importance {
   std::string sentence_;
 };
 
-/// Reads llama.cpp's older importance matrix from its bytes: for each tensor the mean squares of its columns.
-/// `file` is a file_error::file_label. Throws ModelFileError. Public for the fuzzer.
+/// Reads the bytes of llama.cpp's older importance matrix format. Returns, for each tensor, the mean squares
+/// of its columns' inputs. `file` is a file_error::file_label. Throws ModelFileError. Public so that it can
+/// be fuzzed.
 std::map<std::string, std::vector<float>, std::less<>> read_old_importance(std::span<const std::byte> bytes,
                                                                            const std::string& file);
 

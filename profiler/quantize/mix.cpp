@@ -1,4 +1,4 @@
-// The table of mixes and the rules that read it. See mix.h.
+// Contains the table of mixes, and the rules that apply it.
 #include "profiler/quantize/mix.h"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ constexpr DType kF16 = DType::kF16, kQ4_0 = DType::kQ4_0, kQ4_1 = DType::kQ4_1, 
 constexpr RichLayers kNone = RichLayers::kNone, kFirst = RichLayers::kFirstEighth,
                      kEdges = RichLayers::kEdgesAndThirds;
 
-// MXFP4 has values too coarse for attention; published models have it in their experts only.
+// In the MXFP4 mix, only experts have this type, as in published models, because its values are too coarse
+// for attention.
 constexpr std::array<QuantMix, 11> kMixes = {{
     //  name  file type  matrices  ffn   output  qkv    rich   layers
     {"Q8_0", 7, kQ8_0, kQ8_0, kQ8_0, kQ8_0, kQ8_0, kNone},
@@ -32,7 +33,8 @@ constexpr std::array<QuantMix, 11> kMixes = {{
     {"MXFP4", 38, kQ8_0, kMXFP4, kQ8_0, kQ8_0, kQ8_0, kNone},
 }};
 
-/// The type with blocks of 32 weights and at least as many bits, for rows that are not whole blocks of 256.
+/// Returns the type for rows that are not whole blocks of 256 weights: it has blocks of 32 weights, and at
+/// least as many bits per weight as `type`.
 DType of_32(DType type) {
   switch (type) {
     case DType::kQ4_K:
@@ -51,11 +53,13 @@ DType fitting(DType type, int64_t n_cols) {
   return n_cols % dtype_info(type).block_elems == 0 ? type : kF16;
 }
 
-/// Parts of the names of small matrices that make decisions or encode positions, and compute little.
+/// Parts of the names of tensors that are not quantized. These tensors are small, and decide something or
+/// encode positions.
 constexpr std::string_view kKept[] = {"_norm", "ffn_gate_inp", "position_embd", "token_types", "rel_b"};
 
 bool is_kept(const TensorInfo& tensor) {
-  // All weights end in this, including PowerInfer's transposed down projections; biases do not.
+  // The names of all matrices end in this, including PowerInfer's transposed down projections. The names of
+  // biases do not.
   if (tensor.n_dims < 2 || !tensor.name.ends_with(".weight")) return true;
   return std::ranges::any_of(
       kKept, [&](std::string_view part) { return tensor.name.find(part) != tensor.name.npos; });
@@ -101,9 +105,9 @@ ModelFacts facts_of(const ModelFile& model) {
 DType wanted_type(const QuantMix& mix, const ModelFacts& facts, std::string_view name) {
   const auto is = [name](std::string_view part) { return name.find(part) != name.npos; };
   if (name == "output.weight" || (!facts.has_output && name == "token_embd.weight")) return mix.output;
-  // Predictors decide which neurons are computed at all, and take a tenth of a model.
+  // Predictors decide which neurons are computed at all. They take about a tenth of a model.
   if (is(".fc1.") || is(".fc2.")) return kQ8_0;
-  // In a mixture, attention is small beside the experts, and every token passes through it.
+  // In a mixture, attention is small compared with the experts, and every token uses it.
   const bool keys_or_values = is("attn_k.") || is("attn_v.");
   if (facts.has_experts && keys_or_values && mix.layers != kNone) return kQ8_0;
   if (is("attn_qkv.")) return mix.fused_qkv;

@@ -1,4 +1,4 @@
-// Announces the tensors, then reads, encodes and writes them piece by piece. See quantize_file.h.
+// Declares the tensors, then reads, encodes and writes them piece by piece.
 #include "profiler/quantize/quantize_file.h"
 
 #include <algorithm>
@@ -20,12 +20,13 @@
 namespace hearth {
 namespace {
 
-/// Weights encoded between two writes. They take one thread a few tenths of a second, which is also how soon
-/// Ctrl-C takes effect.
+/// The number of weights that are encoded between two writes. One thread encodes them in a few tenths of a
+/// second, which is also the longest delay before Ctrl-C takes effect.
 constexpr int64_t kPieceElements = int64_t{1} << 22;
 /// Bytes that are copied between two progress reports.
 constexpr size_t kPieceBytes = size_t{32} << 20;
-/// The largest F16 value: a block's scale is never larger than its largest weight.
+/// The largest F16 value, which no weight may exceed, because the scale of a block can be as large as its
+/// largest weight.
 constexpr float kLargestWeight = 65504.0f;
 
 int64_t rows_of(const TensorInfo& tensor) { return tensor.shape[1] * tensor.shape[2] * tensor.shape[3]; }
@@ -114,9 +115,10 @@ class Encoder {
         "download it again.");
   }
 
-  /// Writes bytes made from `source`, whose pages are not needed again.
+  /// Writes bytes that were made from `source`, and releases the pages of `source`, which are not needed
+  /// again.
   void write(std::span<const std::byte> bytes, std::span<const std::byte> source) {
-    gguf::refuse_lost_file();  // the bytes may come from pages that were lost
+    gguf::refuse_lost_file();  // throws if pages were lost, since `bytes` may come from such pages
     writer_.write(bytes);
     gguf::release(source);
     done_(static_cast<int64_t>(source.size()));
@@ -128,7 +130,7 @@ class Encoder {
   const std::function<void(int64_t)>& done_;
   std::vector<float> scratch_;  // a row for each thread
   std::vector<std::byte> encoded_;
-  std::atomic<int64_t> bad_row_{kNoRow};  // the first row with a weight that F16 cannot hold
+  std::atomic<int64_t> bad_row_{kNoRow};  // the first row found with a weight that F16 cannot hold
 };
 
 }  // namespace
@@ -136,11 +138,11 @@ class Encoder {
 uint64_t quantize_file(const std::filesystem::path& path, const ModelFile& model,
                        const std::vector<TensorChoice>& choices, const Importance& importance,
                        const QuantizeOptions& options, const std::function<void(double)>& progress) {
-  // 1. Announce the file's contents, so that the writer can check for room.
+  // 1. Declare the file's contents, so that the writer can check whether the disk has room for them.
   gguf::Writer writer(path, {.magic = model.is_powerinfer() ? "PWRI" : "GGUF", .replace = options.replace});
   copy_keys(writer, model, options.file_type);
   int64_t cost = 0;
-  // Encoding a byte takes some 20 times as long as copying it.
+  // Encoding a byte takes about 20 times as long as copying it.
   const auto cost_of = [](bool copied, int64_t n_bytes) { return copied ? n_bytes : 20 * n_bytes; };
   for (const TensorChoice& choice : choices) {
     const TensorInfo& tensor = *choice.tensor;
@@ -149,7 +151,7 @@ uint64_t quantize_file(const std::filesystem::path& path, const ModelFile& model
   }
   writer.begin_data();
 
-  // 2. Encode and write, in the same order.
+  // 2. Encode and write the tensors, in the same order.
   int64_t cost_so_far = 0;
   bool copied = false;
   const std::function<void(int64_t)> done = [&](int64_t n_bytes) {
