@@ -43,7 +43,8 @@ class Looker final : public NeuronObserver {
 
   void input(int layer, const float* x, int n_tokens) override {
     if (found_.predictors.empty()) return;
-    // Expands one layer's predictor at a time, because all of a large model's take gigabytes as floats.
+    // Expand the predictor of one layer at a time, because as floats, all predictors of a large model take
+    // gigabytes.
     const LayerWeights& weights = settings_.predictors.layers[static_cast<size_t>(layer)];
     net_.d_model = d_model_;
     net_.d_ff = d_ff_;
@@ -111,12 +112,12 @@ namespace {
 
 /// Points of the charts' curves.
 constexpr int64_t kPoints = 50;
-/// The share of neurons that is compared if there is no plan.
+/// The share of all neurons that placements contain if there is no plan.
 constexpr double kShare = 0.25;
 
 double sum(const std::vector<double>& of) { return std::accumulate(of.begin(), of.end(), 0.0); }
 
-/// The hit rate that n random neurons of these layers have on average.
+/// Returns the mean hit rate of n neurons that are chosen at random from these layers.
 double chance(const ActivityProfile& needed, int64_t n, const LayerMask& layers) {
   double all = 0, there = 0, n_there = 0;
   for (size_t l = 0; l < layers.size(); ++l) {

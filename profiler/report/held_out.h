@@ -1,8 +1,10 @@
-// Runs a model on text that its neurons were not counted on, to find which neurons are active, which of them
-// its predictors would have proposed, and how often the needed neurons are the ones chosen for the GPU.
+// Runs a model on held-out text, on which its neurons were not counted. Finds which neurons are active, which
+// of them the predictors would have proposed, and how many of the needed neurons are among those chosen for
+// the GPU.
 //
-// The run is a dense pass that looks at every neuron, so its results are exact and it is as slow as a dense
-// prompt. It runs the model on the calling thread; the rest are pure functions of counts.
+// The run is dense and looks at every neuron. Therefore its results are exact, and it is as slow as a dense
+// prompt. run_held_out() runs the model on the calling thread; all other functions are pure functions of
+// counts.
 #pragma once
 
 #include <chrono>
@@ -25,69 +27,69 @@ namespace hearth {
 struct HeldOut {
   int n_texts = 0;
   uint64_t n_tokens = 0;
-  ActivityProfile active;  // the number of tokens for which each neuron was active
-  // Both are [n_layers] for models with predictors, else empty.
+  ActivityProfile active;  // for each neuron, the number of tokens for which it was active
+  // Both vectors are [n_layers] if the model has predictors, and otherwise empty.
   std::vector<ProposalCounts> predictors;
-  std::vector<ProposalCounts> ahead;  // with the previous layer's input; nothing for the first layer
+  std::vector<ProposalCounts> ahead;  // from the previous layer's input; unset for the first layer
 };
 
 struct HeldOutSettings {
-  const Weights& predictors;           // weights with the predictors to count, if they have any
+  const Weights& predictors;           // weights whose predictors are tested, if they have any
   float threshold = 0;                 // the least logit that proposes a neuron
   const std::set<Sha256>& counted;     // texts to skip
   uint64_t n_tokens = 0;               // most tokens to run
-  std::chrono::seconds most_time{30};  // after this time no new text is begun
+  std::chrono::seconds most_time{30};  // no new text begins after this time
   int n_threads = 1;
   std::function<void(double fraction)> progress;  // may be empty
 };
 
-/// Runs the texts. REQUIRES: a model loaded dense on the CPU, whose activation has zeros. Throws like
+/// Runs the texts. REQUIRES: the model was loaded dense on the CPU, and its activation has zeros. Throws like
 /// TextFeed.
 HeldOut run_held_out(ModelRuntime& model, TextFeed& texts, const HeldOutSettings& settings);
 
-/// The hit rate of a placement: the share of neurons needed by held-out text that are in the placement's set.
-/// All sets have the same bytes.
+/// The hit rate of a placement: the share of the neurons needed by held-out text that are in the placement's
+/// set. The sets of all compared placements have the same number of bytes.
 struct ReportHitRate {
   std::string placement;  // "as planned", "at random"
   double hit_rate = 0;
 };
 
 struct ReportHits {
-  double share = 0;      // the share of all neurons that is chosen
-  bool planned = false;  // the share is that of the plan's hot neurons, and the first rate is the plan's
+  double share = 0;      // the share of all neurons that each set contains
+  bool planned = false;  // true: `share` is that of the plan's hot neurons, and rates[0] is the plan's
   std::vector<ReportHitRate> rates;
-  // Hit rates for shares spread evenly from 0 to 1. by_activity: the chosen neurons are the most active ones
-  // of the whole model; even: the most active ones of each layer, equally many in each.
+  // Hit rates at shares spread evenly from 0 to 1. by_activity: the set contains the most active neurons of
+  // the whole model. even: the set contains the most active neurons of each layer, the same number from each.
   std::vector<double> by_activity, even;
 };
 
-/// The share of all activations in `needed` that belong to the first n[layer] neurons of order[layer]; 0 if
-/// nothing was needed.
+/// Returns the share of all activations in `needed` that are due to the first n[layer] neurons of
+/// order[layer]; 0 if no neuron was needed.
 double hit_rate(const ActivityProfile& needed, const std::vector<std::vector<int32_t>>& order,
                 const std::vector<int64_t>& n);
 
-/// Whether each layer may have hot neurons: only layers whose attention is on the GPU.
+/// Whether each layer may have hot neurons. Only layers whose attention is on the GPU may.
 using LayerMask = std::vector<bool>;
 
-/// For each of these layers, the number of its neurons that are among the n most active of all these layers.
-/// Between equally active neurons, the earlier layer goes first.
+/// Returns, for each layer, how many of its neurons are among the n most active of the masked layers. If
+/// neurons are equally active, the earlier layer takes precedence.
 std::vector<int64_t> most_active(const ActivityProfile& counted, int64_t n, const LayerMask& layers);
 
-/// Divides n neurons evenly: each of these layers gets as many as the others, or one more.
+/// Divides n neurons evenly among the masked layers, so that two layers differ by at most one neuron.
 std::vector<int64_t> even(int64_t n, const LayerMask& layers);
 
-/// The number of each layer's neurons that a plan has on the GPU, always or nearly always, and the layers
-/// that it places there.
+/// The number of neurons of each layer that a plan always or nearly always has on the GPU, and the layers
+/// that the plan places on the GPU.
 struct PlannedHot {
   std::vector<int64_t> n;
   LayerMask layers;
 };
 
-/// Compares the plan's placement with three others that have as many neurons in the layers that the plan has
-/// on the GPU (so that attention takes the same bytes): the most active neurons, the most active of each
-/// layer with the same number in each, and random ones. planned: if nullopt, compares placements of a quarter
-/// of all neurons, in all layers, without a plan. REQUIRES: all neurons of the model have the same bytes; the
-/// shapes agree; there are planned neurons.
+/// Compares the plan's placement with three others: the most active neurons, the most active neurons of each
+/// layer with the same number from each, and random neurons. All have the same number of neurons as the plan,
+/// in the layers that the plan has on the GPU, so that attention takes the same bytes. planned: if nullopt,
+/// there is no plan, and the placements contain a quarter of all neurons of all layers. REQUIRES: all neurons
+/// of the model have the same size; the shapes agree; planned, if given, contains neurons.
 ReportHits compare_placements(const ActivityProfile& counted, const ActivityProfile& needed,
                               const std::optional<PlannedHot>& planned);
 

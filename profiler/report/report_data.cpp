@@ -105,7 +105,7 @@ void add_placement(const ReportInputs& in, ReportData& data) {
   const double rest = static_cast<double>(best.ram_bytes) - cold - host_layers;
   if (rest > 0) data.bytes.push_back({"embeddings and work space", 0, rest});
 
-  if (!best.on_gpu) return;  // the page then has no chart of the memory
+  if (!best.on_gpu) return;  // without a GPU, the page has no chart of its memory
   const double d_ff = in.question.model.spec.d_ff;
   for (const LayerOption& layer : best.layers) {
     data.layers.push_back({layer.on_device, layer.all_gates, static_cast<double>(layer.n_hot) / d_ff,
@@ -113,7 +113,7 @@ void add_placement(const ReportInputs& in, ReportData& data) {
   }
 }
 
-/// Adds the planned speeds, decode first, and the measured ones.
+/// Adds the planned speeds, with decode first, and the measured speeds.
 void add_speeds(const PlanLoad& load, std::vector<ReportSpeed> planned,
                 const std::optional<SpeedMeasured>& speed, ReportData& data) {
   data.planned_run = fmt::format("a context of {}, half full", count_text(load.context_tokens, "token"));
@@ -156,8 +156,8 @@ ReportExperts report_experts(const ActivityCounts& counts) {
   return experts;
 }
 
-/// The plan's hot neurons, and those that are nearly always cached; nullopt if these are none or all of the
-/// neurons, which leaves nothing to compare.
+/// Returns the plan's hot neurons and those that are nearly always cached. Returns nullopt if these are none
+/// or all of the neurons, because there is nothing to compare then.
 std::optional<PlannedHot> planned_hot(const ReportInputs& in) {
   PlannedHot hot;
   int64_t n = 0;

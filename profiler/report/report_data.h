@@ -1,5 +1,5 @@
-// The data that a report shows about a model on a machine, and its derivation from plans and measurements.
-// Plain data; unknown parts are empty, and the page leaves them out. Any thread.
+// The data that a report about a model on a machine shows, and the functions that derive it from plans and
+// measurements. Plain data. Unknown parts are empty, and the page omits them. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +24,22 @@ struct ReportBytes {
 struct ReportLayer {
   bool on_gpu = false;     // its attention is on the GPU
   bool all_gates = false;  // all its gates are on the GPU
-  double hot = 0;          // share of its neurons that the GPU always has
-  double cached = 0;       // share of its neurons that the GPU caches
+  double hot = 0;          // share of its neurons that are always on the GPU
+  double cached = 0;       // share of its neurons that fit in the GPU's cache
 };
 
-/// One layer's predictor over held-out tokens, in shares.
+/// The shares that describe one layer's predictor on held-out tokens.
 struct ReportPredictor {
   double recall = 0;    // share of active neurons that is proposed
   double proposed = 0;  // share of all neurons that is proposed
-  // These two shares if it looks ahead, with the previous layer's input; < 0: not measured.
+  // Both shares if the predictor runs one layer ahead, on the previous layer's input; negative: not measured.
   double early_recall = -1, early_proposed = -1;
 };
 
 /// Statistics from the counts of a mixture's experts.
 struct ReportExperts {
   int n_experts = 0;         // experts of a layer
-  std::vector<double> kept;  // [n_layers] share of a token's experts that the previous token chose too
+  std::vector<double> kept;  // [n_layers] share of a token's experts that the previous token also used
   double mean_kept = 0;
   struct Cache {
     int n = 0;          // hottest experts of each layer
@@ -48,7 +48,7 @@ struct ReportExperts {
   std::vector<Cache> caches;
   struct Reads {
     int n_tokens = 0;
-    double of_one_text = 0, of_different = 0;  // experts of a layer that are read; 0: unknown
+    double of_one_text = 0, of_different = 0;  // experts of a layer that the tokens read; 0: unknown
   };
   std::vector<Reads> reads;
 };
@@ -63,27 +63,26 @@ struct ReportSpeed {
 
 struct ReportData {
   std::string model;      // its name
-  std::string facts;      // "llama, 32 layers of 11,008 neurons, 3.9 GB"
-  std::string machine;    // "RTX 4090, 24 GB; 16 cores, 64 GB"
+  std::string facts;      // for example "llama, 32 layers of 11,008 neurons, 3.9 GB"
+  std::string machine;    // for example "RTX 4090, 24 GB; 16 cores, 64 GB"
   std::string made;       // date and version
   std::string text;       // the text that activity was counted on
   uint64_t n_tokens = 0;  // tokens of that text
-  std::vector<std::vector<double>>
-      activity;  // [n_layers][d_ff] share of tokens for which a neuron is active; for mixtures
-                 // [n_layers][n_experts] share of tokens for which an expert is chosen
+  /// [n_layers][d_ff]: share of tokens for which each neuron is active. For mixtures, [n_layers][n_experts]:
+  /// share of tokens for which each expert is chosen.
+  std::vector<std::vector<double>> activity;
   std::optional<ReportExperts> experts;  // for mixtures, if experts were counted
-  std::string held_out;                  // the text of `hits` and `predictors`: "412 tokens of 26 texts"
+  std::string held_out;                  // the text behind `hits` and `predictors`: "412 tokens of 26 texts"
   std::vector<ReportBytes> bytes;
   std::vector<ReportLayer> layers;          // [n_layers]
   std::vector<ReportPredictor> predictors;  // [n_layers]
-  std::string planned_run,
-      measured_run;  // the runs that were measured: "a context of 4,096 tokens, half full"
+  std::string planned_run, measured_run;    // phrases: "a context of 4,096 tokens, half full"
   std::vector<ReportSpeed> speeds;
   std::optional<ReportHits> hits;
   std::vector<std::string> notes;  // sentences: the plan's lines
 };
 
-/// The speeds of a short run, in tokens per second.
+/// The measured speeds of a short run, and the expected ones, in tokens per second.
 struct SpeedMeasured {
   int n_prompt = 0, n_generated = 0;
   double expected_prefill = 0, expected_decode = 0;  // the plan's prediction for such a run
@@ -95,7 +94,7 @@ struct ReportInputs {
   const PlanAnswer& answer;
   const Activity* counted = nullptr;    // null: the model's neurons were not counted
   const HeldOut* held_out = nullptr;    // null: not run
-  std::optional<SpeedMeasured> speed;   // nullopt: not measured; then the plan's speeds are shown
+  std::optional<SpeedMeasured> speed;   // nullopt: not measured; the report then shows the plan's speeds
   std::vector<std::string> notes = {};  // sentences, after the plan's
   std::string made;                     // date and version
 };

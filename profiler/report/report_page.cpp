@@ -20,8 +20,8 @@ namespace {
 
 constexpr double kWidth = 640;
 
-/// The height of a chart of layers: rows are thick enough to see, and 80 layers fit on the page without
-/// scrolling.
+/// Returns the height of a chart with a row for each layer. Rows are thick enough to see, and 80 layers fit
+/// on the page without scrolling.
 double height_for(size_t n_layers) { return std::clamp(12.0 * static_cast<double>(n_layers), 96.0, 480.0); }
 
 std::vector<Tick> layer_ticks(size_t n_layers) {
@@ -47,7 +47,7 @@ int heat_class(double share) {
   return static_cast<int>(below - std::begin(kHeat));
 }
 
-/// [0, 1] running sums of sorted shares, at n_points + 1 places spaced evenly.
+/// Returns the running sums of sorted shares, scaled to [0, 1], at n_points + 1 evenly spaced positions.
 std::vector<double> cumulative(const std::vector<double>& sorted, size_t n_points) {
   const double total = std::accumulate(sorted.begin(), sorted.end(), 0.0);
   std::vector<double> running(sorted.size() + 1, 0.0);
@@ -87,7 +87,7 @@ std::string activity_map(const ReportData& data) {
   for (size_t layer = 0; layer < n_layers; ++layer) {
     const std::vector<double> shares = most_active_first(data.activity[layer]);
     const auto n = static_cast<double>(shares.size());
-    // The shares are sorted, so neurons of one color lie side by side.
+    // The shares are sorted, so neurons of the same color are adjacent.
     for (size_t begin = 0; begin < shares.size();) {
       const int heat = heat_class(shares[begin]);
       size_t end = begin;
@@ -194,7 +194,8 @@ std::string predictor_chart(const ReportData& data) {
 
 namespace {
 
-// The page must not load or run anything, even if a model's name contains HTML.
+// The content security policy keeps the page from loading or running anything, even if a model's name
+// contains HTML.
 constexpr std::string_view kHead = R"(<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -255,8 +256,8 @@ std::string key_of(const std::vector<Key>& keys) {
 
 using Cells = std::vector<std::string>;
 
-/// An HTML table. Numbers are aligned right, words left. The first column holds words and, with `words_last`,
-/// so does the last.
+/// Returns an HTML table. Numbers are aligned to the right, words to the left. The first column contains
+/// words; so does the last column if `words_last` is set.
 std::string table_of(const Cells& heads, const std::vector<Cells>& rows, bool words_last = false) {
   const auto row_of = [&](const Cells& cells, const char* element) {
     std::string html = "<tr>";

@@ -11,7 +11,7 @@
 namespace hearth {
 namespace {
 
-// Margins around the plot, for the axes' numbers and titles.
+// The margins around the plot, which contain the numbers and titles of the axes.
 constexpr double kLeft = 64, kTop = 12, kRight = 28, kBottom = 48;
 
 std::string tip_of(std::string_view tip) {

@@ -1,6 +1,7 @@
-// Makes charts as inline SVG: a frame with axes, into which callers draw in the data's own units.
+// Makes charts as inline SVG. A chart is a frame with axes, into which callers draw in the units of the data.
 //
-// Colors are classes of the page's style (report_page.cpp), so that charts follow the reader's theme.
+// Colors are CSS classes of the page's style (report_page.cpp), so that charts follow the user's light or
+// dark theme.
 #pragma once
 
 #include <string>
@@ -21,17 +22,18 @@ struct Tick {
 std::vector<Tick> percent_ticks();
 
 struct Axis {
-  double begin, end;  // begin is left, or below; may be greater than end
+  double begin, end;  // the values at the left and right, or bottom and top; begin may exceed end
   std::string title;
   std::vector<Tick> ticks;
 };
 
 class Chart {
  public:
-  /// A plot of this size in pixels, with its axes around it. `title` is the description for screen readers.
+  /// Begins a plot of this size in pixels, with axes around it. `title` is the description for screen
+  /// readers.
   Chart(std::string_view title, double width, double height, Axis x, Axis y, bool grid = true);
 
-  /// Draws a rectangle from one corner to the other. `tip` is its tooltip.
+  /// Draws a rectangle between two opposite corners. `tip` is its tooltip.
   void box(double x0, double y0, double x1, double y1, std::string_view css_class, std::string_view tip = {});
   struct Point {
     double x, y;
