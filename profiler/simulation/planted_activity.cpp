@@ -7,12 +7,12 @@
 namespace hearth {
 namespace {
 
-/// Scores above and below every threshold, because thresholds of predictors and of FATReLU are small numbers.
+/// Scores above and below every threshold. The thresholds of predictors and of FATReLU are small numbers.
 constexpr float kActive = 1e6f, kInactive = -1e6f;
 
 uint32_t chance(double p) { return static_cast<uint32_t>(std::clamp(p, 0.0, 1.0) * 0xffffffffp0); }
 
-/// 32 random bits, from a counter (Steele, Lea, Flood 2014: splitmix64).
+/// Returns 32 random bits from a seed and a counter (Steele, Lea, Flood 2014: splitmix64).
 uint32_t draw(uint64_t seed, uint64_t counter) {
   uint64_t x = seed + counter * 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -80,13 +80,13 @@ void PlantedActivity::product(const cuda::SimulatedProduct& product) {
     if (known.kind == Kind::kRouter) return fill_logits(product);
     return fill(product, layer_, false);
   }
-  // Streamed gates lie in a buffer, so this cannot tell whether a list of neurons belongs to gates. It fills
-  // them all; the other scores are never read.
+  // Streamed gates lie in a buffer, so a product with a list of neurons may or may not be one with gates.
+  // Fill the results of all such products; if they are not gates, nothing reads them.
   if (product.ids != nullptr) fill(product, layer_, false);
 }
 
-/// Routers see their logits less `kApart` for each further choice; the experts that are not chosen are far
-/// below.
+/// Writes logits that fall by `kApart` from each chosen expert to the next. The logits of all other experts
+/// are far below.
 void PlantedActivity::fill_logits(const cuda::SimulatedProduct& product) {
   constexpr float kApart = 0.25f, kNotChosen = -60.0f;
   const ExpertChoice choice = choices_.next_layer();

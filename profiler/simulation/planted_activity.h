@@ -1,12 +1,13 @@
 // Decides in a simulation which neurons of a layer are active for a token, and which experts its router
-// chooses. Neurons are drawn for each token with the frequencies of the layer's activity; for a given token
-// the result is always the same. PlantedChoice has the experts.
+// chooses. For each token, neurons are drawn at random with the frequencies of the layer's activity. A given
+// token always gets the same result. PlantedChoice decides about experts.
 //
-// A simulated device computes no products. Where a product would decide which neurons are active (with a gate
-// matrix, or a predictor's output rows), this writes scores instead: above any threshold for neurons that are
-// to be active or proposed, below it for others. A predictor proposes all active neurons and as many others
-// as PlacementAssumptions says. A predictor that looks ahead to the next layer is right for the share of
-// neurons that is assumed there. A router's logits are highest for the planted experts, in their order.
+// A simulated device computes no products. The product with a gate matrix or a predictor's output rows would
+// decide which neurons are active. For such a product, this class writes scores instead: above any threshold
+// for neurons that are to be active or proposed, and below any threshold for others. A predictor proposes all
+// active neurons and as many others as PlacementAssumptions states. A predictor that looks ahead to the next
+// layer is right for the share of neurons that PlacementAssumptions states. A router's logits are highest for
+// the planted experts, in their order.
 //
 // One thread.
 #pragma once
@@ -26,22 +27,23 @@ namespace hearth {
 
 class PlantedActivity {
  public:
-  /// `activity` has a curve for every layer. Neurons have the numbers in its `hottest`; if that is empty,
-  /// they are in order of activity. `choices` must outlive it.
+  /// `activity` must have a curve for every layer. Its `hottest` lists the neurons of a layer from the
+  /// hottest on; if it is empty, neurons are numbered from the hottest on. `choices` must outlive this
+  /// object.
   PlantedActivity(const ModelActivity& activity, const ModelSpec& spec,
                   const PlacementAssumptions& assumptions, PlantedChoice& choices);
 
-  /// Learns the matrices that identify a layer: the first of its attention, its predictor, its gates, its
-  /// router.
+  /// Stores the addresses of the matrices that identify a layer and a kind of product: the first matrix of
+  /// its attention, its predictor, its gates and its router.
   void learn(int layer, const LayerWeights& weights, const NeuronLayer& neurons);
-  /// The step's first token is the n-th of the simulation.
+  /// Begins a step whose first token is number n of the simulation.
   void begin_step(int64_t n) { first_token_ = n; }
 
-  /// Writes the scores of the product's neurons if they decide activity, or the logits if it is a router, and
-  /// remembers which layer is computed.
+  /// Remembers the layer that the product belongs to. If the product decides activity, writes scores for its
+  /// neurons; if its matrix is a router, writes logits.
   void product(const cuda::SimulatedProduct& product);
 
-  /// Whether a neuron of the layer that is computed is active for token t of the step.
+  /// Returns whether a neuron of the current layer is active for token t of the step.
   bool is_active(int t, int64_t neuron) const;
   int layer() const { return layer_; }
 
@@ -66,9 +68,9 @@ class PlantedActivity {
   std::map<const std::byte*, Known> known_;
   std::vector<Chances> chances_;
   std::vector<int> chances_of_layer_;
-  uint32_t right_ahead_;  // probability that the look-ahead predictor agrees with the layer's own
+  uint32_t right_ahead_;  // probability that a predictor that looks ahead agrees with the layer's own
   int64_t d_ff_;
-  bool neurons_are_chosen_;  // false for mixtures, which compute every neuron of an expert or FFN
+  bool neurons_are_chosen_;  // false for mixtures, whose experts and FFNs compute all their neurons
   int64_t first_token_ = 0;
   int layer_ = 0;
 };

@@ -39,7 +39,8 @@ NeuronSetId SimulatedHost::make_set() {
 
 void SimulatedHost::small() { VirtualTime::current()->spend(costs_.small_s); }
 
-/// The threads compute for `seconds`, with n_forks forks; only the first fork may have to wake them.
+/// Lets the threads compute for `seconds`, with n_forks forks. Only the first fork may have to wake parked
+/// threads.
 void SimulatedHost::compute(double seconds, int n_forks) {
   VirtualTime& time = *VirtualTime::current();
   const bool parked = time.now() - last_work_ > costs_.spin_s;
@@ -89,7 +90,7 @@ void SimulatedHost::attention(const float* /*q*/, int64_t /*stride*/, int n_head
   for (int t = 0; t < places.n_tokens; ++t) {
     const double seen = scores.window > 0 ? std::min(places.n_keys(t), scores.window) : places.n_keys(t);
     keys += seen;
-    // Tokens of one sequence read its keys together, so only the last one counts them.
+    // Tokens of one sequence read its keys together, so only the sequence's last token counts the bytes.
     const bool last = t + 1 == places.n_tokens || places.table_of[t + 1] != places.table_of[t];
     if (last) read_keys += seen;
   }
@@ -112,8 +113,8 @@ void SimulatedHost::select_neurons(const float* values, const float* sizes, int 
   small();
 }
 
-/// The threads take the list's pieces one by one, as in SparseFfn; the last thread to finish decides the
-/// time.
+/// Returns the time to compute listed neurons. The threads take pieces of the list one by one, as in
+/// SparseFfn; the last thread to finish decides the time.
 double SimulatedHost::rows_seconds(const FfnNeurons* ffn, const DownColumns& down, int n_tokens,
                                    const NeuronSet& set, bool gates_known, NeuronCounts& counts) {
   const auto bytes_of = [](const Matrix& m) {
@@ -152,7 +153,7 @@ double SimulatedHost::rows_seconds(const FfnNeurons* ffn, const DownColumns& dow
   std::vector<double> ends(static_cast<size_t>(std::max(host_.n_cores, 1)));
   for (const double bytes : piece_bytes) *std::ranges::min_element(ends) += bytes / thread_rate;
   double seconds = std::max(*std::ranges::max_element(ends), multiply_adds / host_.multiply_adds_per_s);
-  // While the link copies from the same RAM, the threads get the rest of the rate.
+  // While PCIe copies from the same RAM, the threads get the remaining read rate.
   const double now = VirtualTime::current()->now(), shared = cuda::simulated_use().to_device_until - now;
   const double left =
       (ram_bytes_per_s_ - to_device_bytes_per_s_) / (ram_bytes_per_s_ * host_.sparse_row_share);
@@ -166,7 +167,8 @@ void SimulatedHost::ffn_neuron_sums(const FfnNeurons& ffn, const float* /*x*/, i
   compute(rows_seconds(&ffn, ffn.down, n_tokens, set, gates != nullptr, counts));
 }
 
-/// Reads all rows, because small contributions are not planted.
+/// Reads the rows of all listed neurons, because the simulation does not decide which contributions are
+/// small.
 void SimulatedHost::contribution_sums(const FfnNeurons& ffn, const float* /*x*/, int n_tokens,
                                       const NeuronSet& set, float /*least*/, const NeuronSums& /*sums*/,
                                       NeuronCounts& counts) {
@@ -183,7 +185,8 @@ void SimulatedHost::down_neurons(const DownColumns& down, const float* /*values*
   compute(rows_seconds(nullptr, down, n_tokens, to_host(set), true, counts));
 }
 
-/// Only a router with several experts chooses; the gate of a shared expert counts as a router with one.
+/// Only a router with several experts makes a choice. The gate of a shared expert is a router with one
+/// expert.
 ExpertChoice SimulatedHost::route(const float* /*logits*/, int n_tokens, const Router& router) {
   small();
   if (router.n_experts > 1) return choices_.current();
@@ -203,7 +206,7 @@ void SimulatedHost::missing_expert_rows(std::span<const Expert> experts, FfnActi
   compute_experts(experts, choice, slots, counts);
 }
 
-/// slots: see HostExperts; null: all pairs are computed.
+/// slots: see HostExperts; if null, all pairs of a token and an expert are computed.
 void SimulatedHost::compute_experts(std::span<const Expert> experts, const ExpertChoice& choice,
                                     const int32_t* slots, ExpertCounts& counts) {
   double bytes = 0, multiply_adds = 0;

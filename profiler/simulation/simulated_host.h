@@ -1,11 +1,11 @@
-// The host of a simulation. It spends the time that the work would take on a machine with this profile, and
-// computes nothing.
+// Defines the host of a simulation. It computes nothing, but spends the virtual time that the work would take
+// on a machine with this profile.
 //
-// Matrices take the larger of the time to read them at the rate of the machine's RAM and to multiply them at
-// the rate of its cores. Rows of single neurons are read at the rate of scattered rows, and divided among
-// threads as SparseFfn does. Each expert that some token of a step chose is read once in the step;
-// PlantedChoice decides which. Operations on a token's activations take a small fixed time. Time is virtual
-// (kernels/base/virtual_time.h). Engine thread.
+// A matrix takes the larger of two times: to read it at the rate of the machine's RAM, and to multiply it at
+// the rate of the machine's cores. Rows of single neurons are read at the rate of scattered rows, and divided
+// among threads as in SparseFfn. Each expert that at least one token of a step chose is read once in the
+// step; PlantedChoice decides which experts these are. Operations on a token's activations take a small fixed
+// time. Time is virtual (kernels/base/virtual_time.h). Used on the engine thread.
 #pragma once
 
 #include <string>
@@ -23,12 +23,12 @@ namespace hearth {
 
 class SimulatedHost final : public Backend, public HostNeurons, public HostExperts {
  public:
-  /// All references must outlive it. trace: receives the spans of neurons' rows; may be null.
+  /// All references must outlive this object. trace: receives a span for each computation; may be null.
   SimulatedHost(const HostProfile& host, double ram_bytes_per_s, double to_device_bytes_per_s,
                 PlantedActivity& planted, PlantedChoice& choices, Trace* trace);
 
-  /// Since reset(): seconds in which the CPU computed neurons, experts or layers; seconds of these in which
-  /// the device's kernels ran too; and the number of forks that woke threads.
+  /// These count since reset(): the seconds in which the CPU computed; the part of these seconds in which the
+  /// device's kernels ran too; and the forks that woke threads.
   double busy_s() const { return busy_s_; }
   double busy_beside_device_s() const { return busy_beside_device_s_; }
   int64_t n_woken() const { return n_woken_; }
@@ -86,7 +86,7 @@ class SimulatedHost final : public Backend, public HostNeurons, public HostExper
  private:
   void small();
   void compute(double seconds, int n_forks = 1);
-  /// Reads `bytes` at the rate of RAM, and multiplies.
+  /// Takes the time to read `bytes` from RAM or to multiply, whichever is longer.
   void read(double bytes, double multiply_adds);
   void compute_experts(std::span<const Expert> experts, const ExpertChoice& choice, const int32_t* slots,
                        ExpertCounts& counts);
@@ -103,7 +103,7 @@ class SimulatedHost final : public Backend, public HostNeurons, public HostExper
   std::vector<NeuronSet> sets_;
   double last_work_ = -1, busy_s_ = 0, busy_beside_device_s_ = 0;
   int64_t n_woken_ = 0;
-  std::vector<int32_t> only_expert_;  // the choice of every token if there is one expert
+  std::vector<int32_t> only_expert_;  // for routers with a single expert: that expert, for each token
   std::vector<float> only_weight_;
 };
 

@@ -55,7 +55,7 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
 
 SimulatedModel::~SimulatedModel() { cuda::set_simulated_products({}); }
 
-/// Plans, and allocates memory for everything except the neurons.
+/// Makes the plan, and allocates memory for everything except the neurons.
 void SimulatedModel::place() {
   const PlannedModel& model = load_.model;
   BundleParts parts = bundle_parts(load_.mode, load_.mode == Sparsity::kExact);
@@ -181,7 +181,7 @@ void SimulatedModel::step(const std::vector<int>& positions, const std::vector<i
       batch_.positions.push_back(positions[slot] + i);
       batch_.slots.push_back(static_cast<int32_t>(slot));
     }
-    // Several tokens of a sequence count as a prompt.
+    // If a sequence has several tokens in the step, they count as a prompt.
     for (int i = n_tokens[slot] > 1 ? n_tokens[slot] : 0; i > 0; --i)
       batch_.prompt_rows.push_back(batch_.n_tokens() - i);
     if (n_tokens[slot] > 0) batch_.logit_rows.push_back(static_cast<int32_t>(batch_.tokens.size()) - 1);

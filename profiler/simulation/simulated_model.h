@@ -1,13 +1,13 @@
-// The engine's forward pass of a model on a simulated GPU and host.
+// Runs the engine's forward pass of a model on a simulated GPU and host.
 //
 // All scheduling is the engine's own code: placement, forward pass, device backend, hybrid FFN, recorded
 // steps, prefetcher, neuron cache, row copier. Pure computation is replaced by its time: a simulated device
 // (kernels/cuda/ops/simulated_device.h) charges kernels and copies, and SimulatedHost charges the host's
 // arithmetic. PlantedActivity decides which neurons are active, and PlantedChoice which experts are chosen.
-// Weights are addresses that read as zeros, so a model of any size is made in a moment.
+// Weights are addresses that read as zeros, so a model of any size is ready in a moment.
 //
-// Time must be virtual and the device simulated before a SimulatedModel is made. One model at a time; one
-// thread.
+// Before a SimulatedModel is constructed, time must be virtual and the device simulated. Only one model may
+// exist at a time; one thread.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,11 @@ struct SimulatedLoad {
   Sparsity mode = Sparsity::kDense;
   PlanLoad load;
   int64_t vram_bytes = 0, ram_bytes = 0;  // budgets
-  std::optional<ModelActivity> activity;  // nullopt: the law for models of this kind
-  ActivityCounts expert_counts = {};      // for a mixture; empty: tokens choose as synth plants it
+  std::optional<ModelActivity> activity;  // nullopt: use the law for models of this kind
+  ActivityCounts expert_counts = {};  // of a mixture; if empty, tokens choose experts as in synthetic models
   PlacementAssumptions assumptions;
-  bool solve = true;  // false: placed as on a machine that was not measured, without counted activity
+  /// Whether to solve for the placement. False: place as on an unmeasured machine, without counted activity.
+  bool solve = true;
   DeviceSplit split = DeviceSplit::kAuto;
   bool prefetch = true, graphs = true;
   Trace* trace = nullptr;  // receives the host's spans; may be null
@@ -48,21 +49,22 @@ struct SimulatedLoad {
 
 class SimulatedModel {
  public:
-  /// Throws std::runtime_error (one sentence) if the budgets hold nothing of the model.
+  /// Throws std::runtime_error (one sentence) if no part of the model fits the budgets.
   explicit SimulatedModel(const SimulatedLoad& load);
   ~SimulatedModel();
 
-  /// Runs a step in which slot s gets n_tokens[s] more tokens from position positions[s] on, and logits for
-  /// the last of them. A single slot has the whole KV pool. REQUIRES: one slot, or as many as the load has.
+  /// Runs one step. In it, slot s gets n_tokens[s] more tokens from position positions[s] on, and logits for
+  /// the last of them. If there is only one slot, it can use the whole KV pool. REQUIRES: one slot, or as
+  /// many slots as the load has.
   void step(const std::vector<int>& positions, const std::vector<int>& n_tokens);
 
   const Plan& plan() const { return *plan_; }
-  /// The number of contexts in the KV pool, by the engine's rule.
+  /// The number of contexts that the KV pool holds, by the engine's rule.
   int n_kv_contexts() const { return n_kv_contexts_; }
-  /// The number of positions that a slot's sequence can have while all slots run, each with its part of the
-  /// pool.
+  /// The number of positions that a slot's sequence can have while all slots run. Each slot then has an equal
+  /// part of the pool.
   int max_positions() const { return blocks_->max_positions(); }
-  /// The solver's result for this machine, or nullopt if it was placed as on an unmeasured one.
+  /// The solver's result for this machine, or nullopt if the model was placed as on an unmeasured machine.
   const std::optional<PlacementSolution>& solution() const { return solution_; }
   SimulatedHost& host() { return host_; }
   const Prefetcher* prefetcher() const { return prefetcher_.get(); }
@@ -82,7 +84,7 @@ class SimulatedModel {
   PlantedChoice choices_;
   PlantedActivity planted_;
   SimulatedHost host_;
-  CpuBackend cpu_;  // required to make the device; it computes nothing
+  CpuBackend cpu_;  // needed to construct the device, but computes nothing
   NeuronLayout layout_, placed_neurons_;
   std::optional<PlacementSolution> solution_;
   std::optional<Plan> plan_;

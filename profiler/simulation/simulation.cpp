@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The difference between the counters now and an earlier reading.
+/// Returns the difference between the counters now and an earlier reading.
 PrefetchCounters since(const PrefetchCounters& before, const PrefetchCounters& now) {
   return {.moved = now.moved - before.moved,
           .used = now.used - before.used,
@@ -28,7 +28,7 @@ PrefetchCounters since(const PrefetchCounters& before, const PrefetchCounters& n
           .hidden_seconds = now.hidden_seconds - before.hidden_seconds};
 }
 
-/// The mixture's closed form, or nullopt if the model does not fit in RAM.
+/// Returns the planner's result for a mixture, or nullopt if the model does not fit in RAM.
 std::optional<MixturePlan> mixture_plan(const SimulatedLoad& load) {
   const PlanQuestion question{.model = load.model,
                               .machine = load.machine,
@@ -46,7 +46,7 @@ std::optional<MixturePlan> mixture_plan(const SimulatedLoad& load) {
   }
 }
 
-/// Measures a phase, from this object's construction to end().
+/// Measures one phase, from the construction of this object to end().
 class PhaseClock {
  public:
   explicit PhaseClock(SimulatedModel& model) : model_(model) {
@@ -116,7 +116,7 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
   result.n_shared_layers = model.n_shared_layers();
   result.n_kv_contexts = model.n_kv_contexts();
   result.n_layers = load.model.spec.n_layers;
-  // A prompt's step takes as long as many decoding steps, in the simulation too.
+  // For progress, a prompt's step counts as four decoding steps, because simulating it takes longer.
   const int n_chunks = (options.n_prompt + chunk - 1) / chunk;
   const double n_units = 4.0 * n_chunks + options.n_warm + options.n_generate;
   double done = 0;
@@ -134,9 +134,9 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
     }
     result.prefill = clock.end(options.n_prompt, n_chunks);
   }
-  // 2. Decode in all slots, in the middle of their contexts, as the plan assumes.
+  // 2. Decode in all slots, at the position that the plan assumes: by default, the middle of their contexts.
   const auto middle = static_cast<int>(load.assumptions.context_filled * load.load.context_tokens);
-  // All slots share the KV pool, which may hold less than all their contexts.
+  // All slots share the KV pool, which may hold less than the contexts of all slots.
   const int last =
       std::min(load.load.context_tokens, model.max_positions()) - options.n_warm - options.n_generate;
   std::vector<int> positions(static_cast<size_t>(n_slots), std::clamp(middle, 0, std::max(last, 0)));
@@ -171,7 +171,7 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
 
 namespace {
 
-/// The closed form's result for a token, or nullopt if there is none.
+/// The planned seconds of a decoded token and of a prompt's token.
 struct Planned {
   double decode_s, prefill_s;
 };
@@ -181,7 +181,7 @@ std::optional<Planned> planned_of(const SimulationResult& r) {
   return std::nullopt;
 }
 
-/// A phase's work, per decoded token or per prompt step.
+/// Returns a phase's work, per step.
 Json phase_json(const SimulatedPhase& phase, int n_layers) {
   const auto steps = static_cast<double>(phase.n_steps);
   Json by_class;
