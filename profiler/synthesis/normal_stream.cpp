@@ -1,4 +1,4 @@
-// SplitMix64 (Steele, Lea, Flood 2014) and a table of the normal distribution's quantiles.
+// Draws numbers with SplitMix64 (Steele, Lea, Flood 2014) and a table of the normal distribution's quantiles.
 #include "profiler/synthesis/normal_stream.h"
 
 #include <array>
@@ -9,7 +9,7 @@ namespace hearth {
 namespace {
 
 constexpr uint64_t kStep = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
-constexpr int kTableBits = 12;                  // 16 KiB of floats stay in the first-level cache
+constexpr int kTableBits = 12;                  // 16 KiB of floats, which stay in the first-level cache
 constexpr size_t kTableSize = size_t{1} << kTableBits;
 
 uint64_t scramble(uint64_t z) {
@@ -18,7 +18,7 @@ uint64_t scramble(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-/// x with P(normal <= x) = p, by bisection.
+/// Returns the x with P(normal <= x) = p, found by bisection.
 double normal_quantile(double p) {
   double low = -10.0, high = 10.0;
   for (int i = 0; i < 60; ++i) {
@@ -36,7 +36,7 @@ std::array<float, kTableSize> make_table() {
     table[i] = static_cast<float>(x);
     square_sum += x * x;
   }
-  // The table cuts off the tails, and with them some variance.
+  // The table omits the tails, which reduces the variance; scale the values to restore it.
   const float scale = static_cast<float>(1.0 / std::sqrt(square_sum / kTableSize));
   for (float& value : table) value *= scale;
   return table;
@@ -57,7 +57,7 @@ void NormalStream::fill(std::span<float> out, float deviation) {
   size_t i = 0;
   while (i < out.size()) {
     uint64_t word = bits();
-    // One word gives five indices; SplitMix64's low bits are as good as its high ones.
+    // One word gives five table indices. SplitMix64's low bits are as random as its high bits.
     for (int k = 0; k < 5 && i < out.size(); ++k, ++i, word >>= kTableBits) {
       out[i] = table[word & kMask] * deviation;
     }

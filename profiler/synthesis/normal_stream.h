@@ -1,8 +1,8 @@
-// Generates normally distributed numbers fast; equal keys give equal numbers.
+// Generates normally distributed numbers fast. Equal keys give equal numbers.
 //
-// Used for the weights of synthetic models. Making these should be limited by the disk and not by the
-// generator, so values are drawn from a table of 4,096 equally likely quantiles, which is much finer than
-// quantization keeps. A stream belongs to one thread; streams with different keys are independent.
+// Used for the weights of synthetic models. The disk, not the generator, should limit the speed of making
+// them. Therefore values are drawn from a table of 4,096 equally likely quantiles, which is much finer than
+// what quantization preserves. A stream belongs to one thread; streams with different keys are independent.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace hearth {
 
-/// Makes one key from two, for example a tensor's key and a row's number.
+/// Combines two keys to one, for example a tensor's key and a row's number.
 uint64_t mix_keys(uint64_t a, uint64_t b);
 
 class NormalStream {
  public:
   explicit NormalStream(uint64_t key) : state_(key) {}
 
-  /// Fills `out` with the next values, of mean 0 and standard deviation `deviation`.
+  /// Fills `out` with the stream's next values, with mean 0 and standard deviation `deviation`.
   void fill(std::span<float> out, float deviation = 1.0f);
 
   /// 64 random bits.

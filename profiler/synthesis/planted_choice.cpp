@@ -18,7 +18,8 @@ namespace {
 // Streams of random numbers.
 constexpr uint64_t kChoiceOfExperts = 1, kChoiceOfTokens = 2;
 
-/// The weight of each previous token in a token's varying part, by distance; distance 0 is the token itself.
+/// Returns the weights of previous tokens in a token's varying part, by distance. Distance 0 is the token
+/// itself.
 std::vector<double> recent_shares(const RopeSpec& rope, double correlation) {
   std::vector<double> shares = recent_attention(rope).weights;
   const RecentMix mix = mix_for_correlation(shares, correlation);

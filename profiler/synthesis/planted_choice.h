@@ -1,9 +1,9 @@
-// Decides without a model which experts a mixture's routers choose for a token. Frequencies and reuse of
-// experts follow the law that synth plants (planted_routing.h), or counts. Each layer has its own directions.
-// A given token always gets the same result.
+// Decides without a model which experts a mixture's routers choose for a token. How often experts are chosen,
+// and chosen again, follows counts, or else the law of synthetic models (planted_routing.h). Each layer has
+// its own directions. A given token always gets the same result.
 //
-// A simulated device computes no logits, so a simulation takes them from here (PlantedActivity). Plans take
-// the number of experts that the tokens of a prompt's step choose. One thread.
+// A simulated device computes no logits, so a simulation derives them from these choices (PlantedActivity).
+// Plans use the number of experts that the tokens of a prompt's step choose. One thread.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@ namespace hearth {
 
 class PlantedChoice {
  public:
-  /// counts: counts of the model's experts; null or empty: nothing was counted. If the model has no experts,
-  /// next_layer() must not be called.
+  /// counts: counts of the model's experts; null or empty if nothing was counted. If the model has no
+  /// experts, next_layer() must not be called.
   explicit PlantedChoice(const ModelSpec& spec, const ActivityCounts* counts = nullptr);
 
   /// Begins a step with these tokens; token i has position positions[i] in sequence sequences[i].
   void begin_step(std::span<const int32_t> sequences, std::span<const int32_t> positions);
 
   size_t n_layers() const { return layers_.size(); }  // layers with experts
-  /// The choice in the step's next layer with experts, beginning with the first. Valid until the next call.
-  /// REQUIRES: the model has experts, and the step has such a layer left.
+  /// Returns the choice in the next layer with experts; the first call in a step is for the first such layer.
+  /// Valid until the next call. REQUIRES: the model has experts, and the step has such a layer left.
   ExpertChoice next_layer();
   /// The result of the last next_layer().
   ExpertChoice current() const {
@@ -40,13 +40,13 @@ class PlantedChoice {
   using Direction = ActivitySpace::Direction;
 
   const Direction& own(int32_t sequence, int32_t position);
-  /// The direction by which routers distinguish tokens: a token's own direction mixed with those of previous
-  /// tokens.
+  /// Returns the direction by which routers distinguish tokens: the token's own direction, mixed with those
+  /// of previous tokens.
   Direction varying_part(int32_t sequence, int32_t position);
 
   int n_used_;
   std::vector<std::vector<PlantedDirection>> layers_;  // [layers with experts][n_experts]
-  std::vector<double> recent_;  // by distance: weight of the token there in this token's varying part
+  std::vector<double> recent_;  // by distance: weight of that token in this token's varying part
   std::unordered_map<uint64_t, Direction> own_;
   std::vector<Direction> tokens_;  // the varying parts of the step's tokens
   size_t next_layer_ = 0;
@@ -54,8 +54,8 @@ class PlantedChoice {
   std::vector<float> weights_;
 };
 
-/// The number of experts of a layer that a step of n_tokens prompt tokens chooses, averaged over some layers.
-/// REQUIRES: the model has experts; n_tokens > 0.
+/// Returns the number of experts that a layer reads in a step of n_tokens prompt tokens, averaged over some
+/// layers. REQUIRES: the model has experts; n_tokens > 0.
 double mean_experts_chosen(const ModelSpec& spec, int n_tokens);
 
 }  // namespace hearth

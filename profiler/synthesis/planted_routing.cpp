@@ -12,15 +12,16 @@ namespace {
 
 using Direction = ActivitySpace::Direction;
 
-// The most radians from token to token. Faster pairs would make the weights fall from the first token on, and
-// adjacent tokens would differ too much; with this limit, the w' of adjacent tokens correlate by up to 0.8.
+// The fastest rotation of a pair that is used, in radians per token. Faster pairs would make the weights fall
+// from the first token on, so that adjacent tokens would differ too much. With this limit, the w' of adjacent
+// tokens can correlate by up to 0.8.
 constexpr double kFastest = 0.25;
-// Exponent of the power law behind the flat part. Above 1 the weights have a finite sum, so contexts of any
-// length have about the same mean.
+// The exponent of the power law that weights follow after their flat part. With an exponent above 1, the
+// weights have a finite sum, so the mean of recent tokens is about the same for contexts of any length.
 constexpr double kExponent = 2.0;
-constexpr int kDistances = 2048;  // larger distances have 2 % of the total weight
-constexpr double kMostRecent =
-    0.95;  // the largest share of w' that comes from recent tokens; the rest is the token's own
+constexpr int kDistances = 2048;  // weights beyond this distance are 2 % of the total weight
+// The largest share of w' that comes from recent tokens; the rest is the token's own.
+constexpr double kMostRecent = 0.95;
 constexpr int kSampledTokens = 1000;  // enough to measure the share of reused experts to 0.01
 
 double dot(const Direction& a, const Direction& b) {
@@ -29,7 +30,7 @@ double dot(const Direction& a, const Direction& b) {
   return sum;
 }
 
-/// The experts, ascending, that a token with this w uses.
+/// Returns the experts that a token with this w uses, in ascending order.
 std::vector<int32_t> chosen(std::span<const PlantedDirection> experts, int n_used, const Direction& w) {
   std::vector<int32_t> chosen(static_cast<size_t>(n_used));
   choose_experts(experts, w, chosen);
@@ -58,8 +59,8 @@ double reuse_at(std::span<const PlantedDirection> experts, int n_used, double co
   return static_cast<double>(n_common) / (static_cast<double>(kSampledTokens) * n_used);
 }
 
-/// Describes w' = (1 - share) own + share * (mean of recent tokens'), where `own` has length 1: the length of
-/// w', and the correlation of the w' of adjacent tokens.
+/// The length of w' = (1 - share) own + share * (mean of recent tokens' own parts), where each `own` has
+/// length 1, and the correlation of the w' of adjacent tokens.
 struct Mixed {
   double length, correlation;
 };
@@ -108,8 +109,8 @@ RecentAttention recent_attention(const RopeSpec& rope) {
     ++attention.first_pair;
   }
   const int n_used = n_pairs - attention.first_pair;
-  // Pairs turn at rates from 1 to 1 / base. At distance i, a share of ln(i) / ln(base) of them has turned
-  // away.
+  // Pairs rotate at rates from 1 down to 1 / base. At distance i, about the share ln(i) / ln(base) of them no
+  // longer point in the same direction.
   attention.score = kExponent * std::log(rope.base) * n_used / n_pairs;
   for (int i = 0; i < kDistances; ++i) {
     double mean = 0.0;

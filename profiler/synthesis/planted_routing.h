@@ -1,19 +1,21 @@
-// Planted routing: makes a synthetic mixture's routers choose each expert with a known frequency, and choose
-// a known share of a token's experts again for the next token.
+// Planted routing: makes the routers of a synthetic mixture choose each expert with a known frequency. They
+// also choose a known share of a token's experts again for the next token.
 //
-// Why: these two decide how much a cache of experts saves, and how many experts a step of many tokens reads.
+// Why: these two properties decide how much a cache of experts saves, and how many experts a step of many
+// tokens reads.
 //
 // Skew. The router's row of expert e is a gate row of planted activity (synth_activity.h) that would fire
-// with the probability p_e. So the router's n_used best experts are roughly those that fire, and expert e is
-// chosen for about the share p_e of tokens. p is a power law over the experts' ranks r from 0 to 1, (r +
-// 0.1)^-skew, scaled to the sum n_used. With skew 1, the hottest quarter of the experts gets 52 % of the
-// choices, as in OLMoE.
+// with the probability p_e. The n_used experts with the highest logits are roughly those that would fire, so
+// expert e is chosen for about the share p_e of the tokens. p_e is proportional to (r + 0.1)^-skew, where r
+// is the expert's rank, scaled to the range from 0 to 1. The p_e of all experts add up to n_used. With skew
+// 1, the hottest quarter of the experts gets 52 % of the choices, as in OLMoE.
 //
-// Reuse. Routers see the varying part w of a token (synth_activity.h). In one early layer attention adds to
-// it the mean of recent tokens' w, so that w changes slowly: w' = own + B sum_i k_i own_{t-i}. All queries
-// and keys of the model are one vector, so RoPE makes scores depend only on the distance i. The vector is 0
-// in pairs of dimensions that turn faster than kFastest, which makes k flat over some tokens and a power law
-// after them. B follows from the correlation of w' between neighboring tokens, and sampling finds the
+// Reuse. A router's choice depends on the varying part w of a token (synth_activity.h). In one early layer,
+// attention adds the mean of recent tokens' w to it, so that w changes slowly: token t gets w' = own_t + B
+// sum_i k_i own_{t-i}. All queries and keys of the model are the same vector, so with RoPE, an attention
+// score depends only on the distance i, and k_i are the attention weights. The vector is 0 in pairs of
+// dimensions that rotate faster than kFastest. Therefore k is flat over some tokens, and follows a power law
+// beyond them. B is computed from the wanted correlation of w' between neighboring tokens. Sampling finds the
 // correlation that gives the wanted share of reused experts.
 //
 // Const after construction, any thread.
@@ -36,31 +38,32 @@ struct PlantedDirection {
   double cosine;
 };
 
-/// Directions that fire with these probabilities, in random order.
+/// Returns directions that fire with these probabilities, in random order.
 std::vector<PlantedDirection> plant_directions(std::span<const double> probabilities, uint64_t seed);
 
-/// The experts that a token with this w chooses, the best first, as many as `chosen` has room for.
+/// Stores the experts that a token with this w chooses in `chosen`, the best first, until it is full.
 void choose_experts(std::span<const PlantedDirection> experts, const ActivitySpace::Direction& w,
                     std::span<int32_t> chosen);
 
 /// Attention that depends only on the distance between tokens.
 struct RecentAttention {
-  int first_pair = 0;  // queries and keys are 0 in the pairs of dimensions before it, and equal in the others
-  double score = 0;    // score of a token with itself
-  std::vector<double> weights;  // by distance, from 0; their sum is 1
+  int first_pair = 0;           // first pair of dimensions in which queries and keys are not 0
+  double score = 0;             // score of a token with itself
+  std::vector<double> weights;  // by distance, beginning with 0; their sum is 1
 };
 RecentAttention recent_attention(const RopeSpec& rope);
 
-/// Factors that mix a token's varying part from its own and those of recent tokens.
+/// Factors that mix a token's own varying part with those of recent tokens.
 struct RecentMix {
-  double own = 1;     // length of the token's own part, for w' of length 1
+  double own = 1;     // factor on the token's own part with which w' has length 1
   double recent = 0;  // B
 };
-/// The mix for which neighboring tokens' w' have this correlation, or as much as this attention allows.
+/// Returns the mix with which the w' of neighboring tokens have this correlation, or the largest correlation
+/// that these weights allow.
 RecentMix mix_for_correlation(std::span<const double> weights, double correlation);
 
-/// The correlation of neighboring tokens' w for which a token chooses the share `reuse` of the previous
-/// token's experts again; 0 if unrelated tokens share as many.
+/// Returns the correlation of neighboring tokens' w with which a token chooses the share `reuse` of the
+/// previous token's experts again. Returns 0 if even unrelated tokens share that many experts.
 double correlation_for_reuse(std::span<const PlantedDirection> experts, int n_used, double reuse);
 
 }  // namespace hearth

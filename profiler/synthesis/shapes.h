@@ -1,6 +1,6 @@
 // The shapes of well-known models, without their files.
 //
-// Synthetic models are made from them. They also allow plans for models that are not on this machine.
+// Synthetic models are made from these shapes. Plans use them for models that are not on this machine.
 #pragma once
 
 #include <cstdint>
@@ -13,41 +13,42 @@
 namespace hearth {
 
 struct ModelShape {
-  std::string_view name;  // "7b" is Llama 2 7B; names of other families begin with the family: "opt-30b"
+  std::string_view name;          // "7b" is Llama 2 7B; other names begin with the family: "opt-30b"
   std::string_view architecture;  // general.architecture
   int d_model = 0;
-  int d_ff = 0;  // neurons of a layer; for mixtures, the files' number for layers without experts
+  int d_ff = 0;  // neurons of a layer; for mixtures, what files state for layers without experts
   int n_layers = 0;
   int n_heads = 0;
   int n_kv_heads = 0;
   int n_vocab = 0;
   int context_tokens = 0;  // context that the model was trained on
-  int predictor_rank = 0;  // hidden width of a layer's predictor; 0: PowerInfer has no files of this shape
+  int predictor_rank = 0;  // hidden width of a predictor; 0: PowerInfer has no files of this shape
 
   int d_head = 0;        // 0: d_model / n_heads
-  double rope_base = 0;  // 0: 10,000, and files do not state it
+  double rope_base = 0;  // 0: the default 10,000, which files do not state
   int window = 0;        // attention.sliding_window; 0: none
   bool tied = false;     // the output matrix is the embedding
-  /// Experts per layer, experts per token, neurons of one expert; 0: no mixture.
+  /// Experts per layer, experts per token, and neurons of one expert; 0 if the model is not a mixture.
   int n_experts = 0, n_used = 0, d_expert = 0;
-  bool mxfp4_experts = false;  // experts are MXFP4, whatever type other matrices have
-  int d_shared = 0;            // neurons of the shared expert; 0: there is none
+  bool mxfp4_experts = false;  // experts are MXFP4, regardless of the type of other matrices
+  int d_shared = 0;            // neurons of the shared expert; 0 if there is none
   int n_dense = 0;             // number of first layers without experts
 
   int head_dim() const { return d_head > 0 ? d_head : d_model / n_heads; }
   int q_dim() const { return n_heads * head_dim(); }
   int kv_dim() const { return n_kv_heads * head_dim(); }
   bool has_experts() const { return n_experts > 0; }
-  /// Whether the FFN has a gate, besides up and down.
+  /// Whether the FFN has a gate matrix in addition to up and down.
   bool gated() const { return architecture != "opt" && architecture != "falcon"; }
-  /// Whether tokens leave neurons at zero. If so, a synthetic model has planted activity.
+  /// Whether the activation leaves neurons at zero. If so, a synthetic model of this shape has planted
+  /// activity.
   bool has_zero_neurons() const { return predictor_rank > 0 || architecture == "smallthinker"; }
 };
 
-/// All shapes, small to large within a family.
+/// All shapes; within a family, from small to large.
 std::span<const ModelShape> model_shapes();
 
-/// The shape of this name, or null if there is none. "llama-70b" is "70b".
+/// Returns the shape of this name, or null if there is none. "llama-70b" means "70b".
 const ModelShape* find_shape(std::string_view name);
 
 /// "tiny, 1b, ...", for help and messages.

@@ -1,5 +1,5 @@
-// Plants activity: makes the space of directions, the distribution of cosines in it, and the predictor. The
-// header describes the construction.
+// Makes the space of directions, the distribution of cosines in it, and the predictor of planted activity.
+// The header describes the construction.
 #include "profiler/synthesis/synth_activity.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@ namespace hearth {
 namespace {
 
 constexpr int kRank = ActivitySpace::kRank;
-// The lengths of an input's three parts. The constant part must be long enough that thresholds along it are
-// small beside the directions (they cost the quantized gate precision); most of the rest decides which
-// neurons fire.
+// The lengths of an input's three parts. A long constant part keeps the thresholds along it small compared
+// with the directions; large thresholds would cost the quantized gate precision. Most of the remaining length
+// decides which neurons fire.
 constexpr double kConstantPart = 0.6, kSpacePart = 0.7, kRestPart = 0.387298;  // squares add up to 1
 
 double dot(std::span<const float> a, std::span<const float> b) {
@@ -31,7 +31,8 @@ void scale_to(std::span<float> x, double length) {
   for (float& value : x) value *= factor;
 }
 
-/// P(<a, w> <= x) at x = -1 + 2 i / kSteps: the integral of the density (1 - x^2)^((kRank - 3) / 2).
+/// Returns P(<a, w> <= x) at x = -1 + 2 i / kSteps, for i from 0 to kSteps: the integral of the density,
+/// which is proportional to (1 - x^2)^((kRank - 3) / 2).
 constexpr int kSteps = 8192;
 std::vector<double> cosine_distribution() {
   std::vector<double> cumulative(kSteps + 1);
@@ -50,8 +51,8 @@ std::vector<double> cosine_distribution() {
 
 std::vector<double> firing_probabilities(int n, double mean, double exponent) {
   assert(n >= 1 && mean > 0.0 && mean <= 0.95 && exponent >= 0.0);
-  // With this head and an exponent of 2, 27 % of the neurons (at a mean of 0.03) to 38 % (at 0.3) make 80 %
-  // of the activity. PowerInfer (SOSP'24) measured 26 % in OPT-30B and 43 % in a ReGLU Llama with 70B
+  // With this head and an exponent of 2, 80 % of the activity comes from 27 % of the neurons (at a mean of
+  // 0.03) to 38 % (at 0.3). PowerInfer (SOSP'24) measured 26 % in OPT-30B and 43 % in a ReGLU Llama with 70B
   // weights.
   constexpr double kHead = 0.1, kMost = 0.98;
   std::vector<double> p(static_cast<size_t>(n));
@@ -154,7 +155,7 @@ void ActivitySpace::gate_row(const Direction& direction, double cosine, std::spa
   std::fill(out.begin(), out.end(), 0.0f);
   add_combination(direction, out);
   subtract(out, u_weight(cosine), u_);
-  // <a, w> has a variance of 1 / kRank, and w the length of the space part.
+  // <a, w> has a variance of 1 / kRank, and in an input, w is scaled to the length of the space part.
   const double gain = std::sqrt(kRank / static_cast<double>(out.size())) / kSpacePart;
   for (float& value : out) value *= static_cast<float>(gain);
 }
@@ -182,14 +183,14 @@ void PlantedPredictor::fc1_row(int row_index, std::span<float> out) const {
   const int n_paired = 2 * static_cast<int>(rotations_.size());
   std::fill(out.begin(), out.end(), 0.0f);
   if (block < n_paired) {
-    // Rows come in pairs, relu(h) and relu(-h), whose difference is h.
+    // Rows come in pairs that give relu(h) and relu(-h); the difference of the two is h.
     ActivitySpace::Direction row = rotations_[static_cast<size_t>(block / 2)][static_cast<size_t>(in_block)];
     if (block % 2 == 1) scale_to(row, -1.0);
     space_.add_combination(row, out);
   } else if (block == n_paired) {
     subtract(out, -1.0, space_.u_);
   } else {
-    // Fills the rows left over: fc2 ignores them, but they cost the time that a predictor of this rank takes.
+    // Fill the remaining rows. fc2 ignores them, but they take the time that a predictor of this rank takes.
     NormalStream random(mix_keys(seed_, static_cast<uint64_t>(row_index)));
     random.fill(out, 1.0f / std::sqrt(static_cast<float>(out.size())));
   }
@@ -208,7 +209,7 @@ void PlantedPredictor::fc2_row(const ActivitySpace::Direction& direction, double
     }
     block += 2 * kRank;
   }
-  // Each weight block holds equal values, which quantization does not change.
+  // All values of a weight block are equal, so quantization does not change them.
   const double share = static_cast<double>(rotations_.size()) / kRank;
   std::fill(block, block + kRank, static_cast<float>(-space_.u_weight(cosine) * share));
 }

@@ -2,14 +2,14 @@
 // frequency.
 //
 // Why: speed depends on shapes and on which neurons fire, not on the meaning of weights. To make a synthetic
-// model's activity known, every input of an FFN has, besides random parts,
+// model's activity known, every input of an FFN has two planted parts in addition to a random part:
 //   - a constant part along a direction u, and
-//   - a part of constant length in a space of kRank dimensions, with a direction w that is uniform over the
-//     sphere.
-// Gate row i is a unit direction a_i of that space less t_i u, so the gate's sign is that of <a_i, w> - x_i,
-// where the cosine x_i is chosen so that neuron i fires with probability p_i. All directions are orthogonal
-// to the vector of ones, so LayerNorm's centering changes nothing. For this to hold in every layer, attention
-// and FFN must add little to the residual compared with the embedding; synth_model takes care of that.
+//   - a part of constant length in a space of kRank dimensions. Its direction w is uniform over the sphere.
+// Gate row i is a_i - t_i u, where a_i is a unit direction in that space. The factor t_i is chosen so that
+// the gate has the sign of <a_i, w> - x_i, and the cosine x_i so that neuron i fires with probability p_i.
+// All directions are orthogonal to the vector of ones, so LayerNorm's centering does not change them. To
+// keep this true in every layer, synth_model makes attention and FFNs add little to the residual compared
+// with the embedding.
 //
 // Const after construction, any thread.
 #pragma once
@@ -23,13 +23,13 @@
 
 namespace hearth {
 
-/// The probabilities with which n neurons fire, the largest first: a power law with the mean `mean`,
-/// flattened at its head and at most 0.98. REQUIRES: n >= 1, 0 < mean <= 0.95, exponent >= 0.
+/// Returns the probabilities with which n neurons fire, the largest first. They follow a power law with the
+/// mean `mean`, are flattened at its head, and are at most 0.98. REQUIRES: n >= 1, 0 < mean <= 0.95, exponent
+/// >= 0.
 std::vector<double> firing_probabilities(int n, double mean, double exponent = 2.0);
 
-/// The shares of an FFN input's parts that an embedding's row has. If an input is a sum of several rows,
-/// their shares of the constant part add up to 1, and the squares of their shares of varying parts add up to
-/// 1.
+/// How much an embedding's row contains of each part of an FFN input. If an input is the sum of several rows,
+/// their constant shares add up to 1, and so do the squares of their varying shares (space and rest).
 struct InputShares {
   double constant = 1, space = 1, rest = 1;
 };
@@ -44,25 +44,26 @@ class ActivitySpace {
 
   /// A random direction, uniform over the sphere.
   static Direction random_direction(NormalStream& random);
-  /// The cosine x for which P(<a, w> > x) = p, with a uniform direction w.
+  /// Returns the cosine x for which P(<a, w> > x) = p, if the direction w is uniform.
   static double cosine_of(double p);
 
-  /// Makes an embedding's row: an FFN input [d_model] with the two parts above and a random rest. With shares
-  /// of 1, its elements have a mean square of 1.
+  /// Makes a row of an embedding: an FFN input [d_model] with the two parts described above and a random
+  /// rest. If all shares are 1, its elements have a mean square of 1.
   void input_row(NormalStream& random, const InputShares& shares, std::span<float> out) const;
   /// The mean square of an input row's elements.
   static double mean_square(const InputShares& shares);
 
-  /// The gate row [d_model] of a neuron. Its product has a standard deviation of 1 over all inputs.
+  /// Makes a neuron's gate row [d_model]. Over all inputs, its product with the input has a standard
+  /// deviation of 1.
   void gate_row(const Direction& direction, double cosine, std::span<float> out) const;
 
-  /// A row [d_model] that gives the product `value` with every whole input.
+  /// Makes a row [d_model] whose product with every complete input is `value`.
   void constant_row(double value, std::span<float> out) const;
 
-  /// A row [d_model] that gives, as its product with an input, the input's coordinate k in the space.
+  /// Makes a row [d_model] whose product with an input is the input's coordinate k in the space.
   void coordinate_row(int k, std::span<float> out) const;
-  /// The coordinate to which element e of an input belongs, and its weight: coordinates c become an input
-  /// with the elements x_e = weight * c[coordinate].
+  /// The coordinate that element e of an input belongs to, and its weight. Coordinates c give an input with
+  /// the elements x_e = weight * c[coordinate].
   struct Element {
     int coordinate;
     float weight;
@@ -71,36 +72,36 @@ class ActivitySpace {
     return {class_[static_cast<size_t>(e)], entry_[static_cast<size_t>(e)]};
   }
 
-  /// Removes the part of x along u, so that an output row gives no token a constant advantage.
+  /// Removes the part of x along u. An output row then gives no token a constant advantage.
   void remove_constant_part(std::span<float> x) const;
 
  private:
   friend class PlantedPredictor;
   /// Adds the vector with these coordinates to `out`.
   void add_combination(const Direction& coordinates, std::span<float> out) const;
-  /// Removes all parts of x along the space, along ones and, if remove_u, along u.
+  /// Removes the parts of x that lie in the space, along the vector of ones and, if remove_u is set, along u.
   void keep_the_rest(std::span<float> x, bool remove_u) const;
-  /// The weight of u in a gate row of unit direction.
+  /// Returns the weight of u in a gate row whose direction has length 1.
   double u_weight(double cosine) const;
 
-  // Basis vector k is nonzero where class_[e] == k, so adding a combination costs d_model steps, not kRank
-  // times as many. Classes are scattered, and each has as many plus as minus signs.
+  // Basis vector k is nonzero where class_[e] == k, so adding a combination of all kRank vectors takes only
+  // d_model steps. Classes are scattered over the elements, and each has as many plus as minus signs.
   std::vector<uint8_t> class_;
   std::vector<float> entry_;  // +- 1 / sqrt(d_model / kRank)
   std::vector<float> u_;
 };
 
-/// The predictor of planted activity: fc2 relu(fc1 x) has the gate's sign, except for quantization errors. To
-/// reduce the errors, it averages over as many rotated copies of the space as its rank allows.
+/// The predictor of planted activity. fc2 relu(fc1 x) has the same sign as the gate, except for quantization
+/// errors. To reduce these errors, it averages over as many rotated copies of the space as its rank allows.
 class PlantedPredictor {
  public:
-  /// Smallest rank: one copy with both signs, and u.
+  /// The smallest rank, which has room for one copy of the space with both signs, and for u.
   static constexpr int kMinRank = 3 * ActivitySpace::kRank;
 
-  /// `space` must outlive it. REQUIRES: rank >= kMinRank.
+  /// `space` must outlive this object. REQUIRES: rank >= kMinRank.
   PlantedPredictor(const ActivitySpace& space, int rank, uint64_t seed);
 
-  /// Row [d_model] of fc1, row_index in [0, rank).
+  /// Makes row number row_index [d_model] of fc1, with row_index in [0, rank).
   void fc1_row(int row_index, std::span<float> out) const;
   /// A neuron's row [rank] of fc2.
   void fc2_row(const ActivitySpace::Direction& direction, double cosine, std::span<float> out) const;

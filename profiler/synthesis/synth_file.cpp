@@ -17,10 +17,10 @@ namespace {
 
 // GGUF's token types.
 constexpr int32_t kNormal = 1, kUnknown = 2, kControl = 3, kByte = 6;
-// U+2581, SentencePiece's mark for the beginning of a word
+// U+2581, with which SentencePiece marks the beginning of a word
 constexpr std::string_view kWordBegin = "\xe2\x96\x81";
 
-/// All syllables made of one of twenty consonants and one of five vowels.
+/// Returns all syllables of one of twenty consonants and one of five vowels.
 std::vector<std::string> syllables() {
   constexpr std::string_view kConsonants = "bcdfghjklmnpqrstvwyz", kVowels = "aeiou";
   std::vector<std::string> all;
@@ -50,7 +50,7 @@ SynthVocabulary make_synth_vocabulary(int n) {
     std::snprintf(text, sizeof(text), "<0x%02X>", byte);
     add(text, 0.0f, kByte);
   }
-  // Adds the join of two earlier pieces. Earlier pieces are merged first.
+  // Adds a piece, which joins two earlier pieces. The tokenizer merges earlier pieces first.
   const auto add_piece = [&](std::string piece) {
     const size_t rank = vocabulary.pieces.size() - kSynthFirstPiece;
     add(std::move(piece), -static_cast<float>(rank), kNormal);
@@ -85,7 +85,7 @@ class KeyWriter {
   void text(const char* name, const char* value) { writer_.key(prefix_ + name, value); }
   bool is(std::string_view architecture) const { return shape_.architecture == architecture; }
 
-  /// Keys that all files of the architecture have.
+  /// Adds the keys that all files of the architecture have.
   void add_sizes() {
     number("context_length", shape_.context_tokens);
     number("embedding_length", shape_.d_model);
@@ -138,7 +138,7 @@ class KeyWriter {
 
 void add_keys(gguf::Writer& writer, SynthKind kind, const ModelShape& shape, DType dtype) {
   writer.key("general.architecture", shape.architecture);
-  // llama.cpp looks for Phi 3's own tokens if this name contains "phi3".
+  // The name must not contain "phi3", because llama.cpp would then look for Phi 3's own tokens.
   writer.key("general.name",
              "synthetic-" + (shape.architecture == "phi3" ? "phi-mini" : std::string(shape.name)));
   writer.key("general.file_type", gguf::file_type_of(shape.mxfp4_experts ? DType::kMXFP4 : dtype));
@@ -170,7 +170,7 @@ bool begins_with(const SynthTensor& tensor, std::string_view start) {
 
 bool is_predictor(const SynthTensor& tensor) { return begins_with(tensor, "fc"); }
 
-/// Calls visit(name, tensor) in the order of converters' files; predictors come last.
+/// Calls visit(name, tensor) for all tensors, in the order of converted files, with predictors last.
 template <class Visit>
 void visit_tensors(const SynthModel& model, SynthKind kind, int n_layers, const Visit& visit) {
   const char* other_kinds = kind == SynthKind::kSparse ? "ffn_down." : "ffn_down_t.";
@@ -206,7 +206,8 @@ void write_synth_file(const std::filesystem::path& path, SynthKind kind, const S
   writer.begin_data();
   uint64_t n_written = 0;
   visit_tensors(model, kind, shape.n_layers, [&](const std::string&, const SynthTensor& tensor) {
-    // some 50 ms on a fast disk, which is also how soon an interrupt takes effect
+    // Writing a piece takes some 50 ms on a fast disk, which is also the longest delay before an interrupt
+    // takes effect.
     constexpr size_t kPiece = size_t{32} << 20;
     std::span<const std::byte> rest = tensor.bytes;
     while (!rest.empty()) {

@@ -1,4 +1,4 @@
-// See the header, and planted_routing.h for what is planted.
+// Makes the tensors of a mixture. planted_routing.h describes what is planted in them.
 #include "profiler/synthesis/synth_mixture.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace hearth {
 namespace {
 
-// Noise added to planted rows, relative to their size, so that no two rows are equal.
+// The noise that is added to planted rows, relative to their size, so that no two rows are equal.
 constexpr double kNoise = 0.02;
 
 void add_noise(NormalStream& random, double deviation, std::span<float> out) {
@@ -46,11 +46,11 @@ class MixtureMaker {
     SynthModel model;
     model.before.push_back(embedding());
     for (uint64_t i = 0; i < 2; ++i) model.layers[i] = layer(i);
-    // The first layer with rotary embedding: SmallThinker's layer 0 has none.
+    // The mixing layer is the first layer with rotary embedding; SmallThinker's layer 0 has none.
     const int mixing = is_thinker() ? 1 : 0;
     model.special.push_back({mixing, mixing_output()});
-    // SmallThinker's routers read the layer's input. Up to the mixing layer it contains only the token's own
-    // w, which is shorter.
+    // SmallThinker's routers read the layer's input. Up to the mixing layer, the input contains only the
+    // token's own part of w, which is shorter than w'.
     for (int i = 0; is_thinker() && i <= mixing; ++i) {
       model.special.push_back({i, router(static_cast<uint64_t>(i), mix_.own)});
     }
@@ -61,7 +61,7 @@ class MixtureMaker {
 
  private:
   using Tensors = std::vector<SynthTensor>;
-  // Streams of random numbers; a layer's streams are mixed with its number.
+  // Streams of random numbers. For a layer, the stream's key is mixed with the layer's number.
   enum Stream : uint64_t { kSpace, kEmbedding, kOutput, kExperts, kNeurons, kMatrices, kMixing };
 
   bool is_oss() const { return shape_.architecture == "gpt-oss"; }
@@ -90,7 +90,7 @@ class MixtureMaker {
 
   SynthTensor output() {
     return matrix("output.weight", shape_.n_vocab, shape_.d_model, [&](int64_t row, std::span<float> out) {
-      if (row <= kSynthEnd) {  // control tokens never win, so that no text ends early
+      if (row <= kSynthEnd) {  // control tokens must never have the highest logit, so that no text ends early
         std::fill(out.begin(), out.end(), 0.0f);
         return;
       }
@@ -134,8 +134,8 @@ class MixtureMaker {
     tensors.push_back(constant("attn_sinks.weight", {shape_.n_heads}, 0.0f));
   }
 
-  /// Returns whether this dimension of a query or key head holds the value that all tokens share (otherwise
-  /// it is 0).
+  /// Returns whether this dimension of a query or key head has the value that is the same for all tokens;
+  /// otherwise it is 0.
   bool is_planted(int64_t dimension) const {
     const int64_t n_pairs = shape_.head_dim() / 2;
     return (turns_pairs() ? dimension / 2 : dimension % n_pairs) >= attention_.first_pair;
@@ -143,13 +143,13 @@ class MixtureMaker {
 
   int n_planted() const { return shape_.head_dim() - 2 * attention_.first_pair; }
 
-  /// The factor on a head's q and k (after the norm, whose output has a mean square of 1) that gives
-  /// attention_.score.
+  /// Returns the scale of a head's norms of q and k with which a token's score with itself is
+  /// attention_.score. The norms' outputs have a mean square of 1 before scaling.
   double normed_qk_scale() const {
     return std::sqrt(attention_.score / std::sqrt(static_cast<double>(shape_.head_dim())));
   }
 
-  /// Queries or keys [n_rows, d_model], the same for every token.
+  /// Makes the matrix [n_rows, d_model] of queries or keys that are the same for every token.
   SynthTensor distance_matrix(std::string name, int64_t n_rows, uint64_t stream) {
     const RopeSpec rope = synth_rope(shape_);
     const double magnitude = rope.scaling == RopeScaling::kYarn ? 0.1 * std::log(rope.factor) + 1.0 : 1.0;
@@ -165,10 +165,12 @@ class MixtureMaker {
     });
   }
 
-  /// The factor on a coordinate of w in values, which makes their mean squares about 1.
+  /// Returns the factor on coordinates of w in the value vectors, with which these have a mean square of
+  /// about 1.
   double value_scale() const { return std::sqrt(ActivitySpace::kRank / static_cast<double>(shape_.d_model)); }
 
-  /// Values: the first dimensions of each head are the token's w.
+  /// Makes the matrix of values. The first dimensions of each head of a token's value vector are the token's
+  /// w.
   SynthTensor value_matrix(uint64_t stream) {
     return matrix("attn_v.weight", shape_.kv_dim(), shape_.d_model, [&](int64_t row, std::span<float> out) {
       const int64_t dimension = row % shape_.head_dim();
@@ -180,8 +182,8 @@ class MixtureMaker {
     });
   }
 
-  /// The attention output matrix of the layer that adds the mean of recent tokens' w (planted_routing.h) to a
-  /// token's own.
+  /// Makes the attention output matrix of the mixing layer, which adds the mean of recent tokens' w to a
+  /// token's own w (planted_routing.h).
   SynthTensor mixing_output() {
     const double scale = mix_.recent * input_rms_ / (value_scale() * shape_.n_heads);
     return matrix("attn_output.weight", shape_.d_model, shape_.q_dim(),
@@ -202,7 +204,8 @@ class MixtureMaker {
                             mix_keys(key(kExperts), number));
   }
 
-  /// A router for one kind of layer. length: the length of the w in its input, relative to a whole input's.
+  /// Makes a router for one kind of layer. length: the length of w in the router's input, relative to that in
+  /// a complete input.
   SynthTensor router(uint64_t number, double length) const {
     const std::vector<PlantedDirection> all = experts(number);
     SynthTensor tensor{"ffn_gate_inp.weight", DType::kF32, {shape_.d_model, shape_.n_experts}, {}};
@@ -225,9 +228,10 @@ class MixtureMaker {
   void add_experts(Tensors& tensors, uint64_t stream, uint64_t number) {
     const int64_t n = shape_.n_experts, d = shape_.d_model, width = shape_.d_expert;
     const DType dtype = shape_.mxfp4_experts ? DType::kMXFP4 : options_.dtype;
-    // Mean square of act(gate): SwiGLU's for a normally distributed gate, or the share of neurons that fire.
+    // The mean square of act(gate): for neurons with zeros, the share of neurons that fire; otherwise that of
+    // SwiGLU for a normally distributed gate.
     const double square = shape_.has_zero_neurons() ? options_.active : 0.36;
-    // A token's n_used experts have weights of about 1 / n_used.
+    // The router gives each of a token's n_used experts a weight of about 1 / n_used.
     const double down = kSynthContribution / (shape_.n_layers * std::sqrt(width * square / shape_.n_used));
     if (shape_.has_zero_neurons()) {
       tensors.push_back(planted_gates(dtype, number));
@@ -245,7 +249,8 @@ class MixtureMaker {
     tensors.push_back(constant("ffn_down_exps.bias", {d, n}, 0.0f));
   }
 
-  /// The gates of experts whose neurons fire as planted, by the same law in each expert.
+  /// Makes the gates of experts whose neurons fire with planted frequencies, which follow the same law in
+  /// each expert.
   SynthTensor planted_gates(DType dtype, uint64_t number) {
     const std::vector<double> p = firing_probabilities(shape_.d_expert, options_.active);
     std::vector<PlantedDirection> all;
@@ -267,7 +272,7 @@ class MixtureMaker {
   ActivitySpace space_;
   RecentAttention attention_;
   RecentMix mix_;
-  double input_rms_ = 1;  // root mean square of an input, before the w of recent tokens is added
+  double input_rms_ = 1;  // root mean square of an input before recent tokens' w are added
 };
 
 }  // namespace

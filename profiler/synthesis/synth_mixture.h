@@ -1,5 +1,5 @@
-// The tensors of a synthetic mixture of experts: planted routing, and planted zeros in experts with ReLU-like
-// activations.
+// Makes the tensors of a synthetic mixture of experts, with planted routing, and with planted zeros in
+// experts whose activation is like ReLU.
 //
 // Called by make_synth_model only.
 #pragma once
@@ -11,19 +11,19 @@
 
 namespace hearth {
 
-/// The size of what attention and the FFN of all layers together add to the residual, for an embedding of 1.
-/// The layers repeat and the residual changes slowly, so their contributions add up as lengths, not as
-/// squares.
+/// The length of what attention and FFNs of all layers together add to the residual, if the embedding has
+/// length 1. The layers repeat and the residual changes slowly, so the lengths of their contributions add up,
+/// rather than the squares.
 inline constexpr double kSynthContribution = 0.25;
 
-/// Like make_synth_model(). REQUIRES: the shape has experts; options.plain is set and options.sparse is not;
-/// heads have at least ActivitySpace::kRank dimensions.
+/// Like make_synth_model(), for mixtures. REQUIRES: the shape has experts; options.plain is set and
+/// options.sparse is not; heads have at least ActivitySpace::kRank dimensions.
 SynthModel make_synth_mixture(const SynthOptions& options, const std::function<void(double)>& progress);
 
-/// The rotary embedding that a shape's file states.
+/// Returns the rotary embedding that the file of a shape states.
 RopeSpec synth_rope(const ModelShape& shape);
 
-/// The RopeSpec of gpt-oss's files: contexts of 4,096 extended by 32.
+/// Values of the RopeSpec in gpt-oss's files: contexts of 4,096 tokens, extended by a factor of 32.
 inline constexpr int kOssOriginalContext = 4096;
 inline constexpr double kOssRopeFactor = 32.0;
 

@@ -16,7 +16,7 @@
 namespace hearth {
 namespace {
 
-// Streams of random numbers; a layer's streams are mixed with its number.
+// Streams of random numbers. For a layer, the stream's key is mixed with the layer's number.
 enum Stream : uint64_t { kSpace, kPredictor, kEmbedding, kPosition, kOutput, kNeurons, kOrder, kMatrices };
 
 // OPT's positions begin at 2
@@ -48,7 +48,7 @@ class Maker {
   bool gated() const { return shape_.gated(); }
   uint64_t key(uint64_t stream) const { return mix_keys(options_.seed, stream); }
 
-  /// A matrix of the model's type; fill(row, values) gives the values of a row.
+  /// Makes a matrix of the model's type. fill(row, values) sets the values of a row.
   template <class Fill>
   SynthTensor matrix(std::string name, int64_t n_rows, int64_t n_cols, const Fill& fill) {
     return tensors_.stack(std::move(name), options_.dtype, 0, n_rows, n_cols, fill);
@@ -70,7 +70,7 @@ class Maker {
 
   SynthTensor embedding() {
     const double vary = is_opt() ? std::sqrt(0.5) : 1.0;
-    // Gemma multiplies embeddings by the root of d_model.
+    // Gemma multiplies embeddings by the square root of d_model.
     const float scale = is_gemma() ? 1.0f / std::sqrt(static_cast<float>(shape_.d_model)) : 1.0f;
     return matrix("token_embd.weight", shape_.n_vocab, shape_.d_model,
                   [&](int64_t row, std::span<float> out) {
@@ -80,8 +80,8 @@ class Maker {
                   });
   }
 
-  // OPT's output matrix is its embedding, so greedy decoding repeats one token; only the positions make
-  // activity vary.
+  // OPT's output matrix is its embedding, so greedy decoding repeats one token. Only the position embeddings
+  // make its activity vary.
   SynthTensor positions() {
     return matrix("position_embd.weight", n_positions(shape_), shape_.d_model,
                   [&](int64_t row, std::span<float> out) {
@@ -92,7 +92,7 @@ class Maker {
 
   SynthTensor output() {
     return matrix("output.weight", shape_.n_vocab, shape_.d_model, [&](int64_t row, std::span<float> out) {
-      if (row <= kSynthEnd) {  // control tokens never win, so that no text ends early
+      if (row <= kSynthEnd) {  // control tokens must never have the highest logit, so that no text ends early
         std::fill(out.begin(), out.end(), 0.0f);
         return;
       }
@@ -138,7 +138,8 @@ class Maker {
     return tensors;
   }
 
-  /// The norm after attention or the FFN, which gives its output a mean square of 1.
+  /// Adds the norm behind attention or the FFN. It normalizes the output to a mean square of 1, then scales
+  /// it to the contribution of one layer.
   void add_post_norm(std::vector<SynthTensor>& tensors, std::string name) const {
     tensors.push_back(constant_vector(std::move(name), shape_.d_model,
                                       static_cast<float>(kSynthContribution / shape_.n_layers)));
@@ -166,7 +167,7 @@ class Maker {
     tensors.push_back(constant_vector("attn_output.bias", d, 0.0f));
   }
 
-  /// Adds gate and up of an FFN whose neurons never output zero.
+  /// Adds the gate and up matrices of an FFN whose neurons never output zero.
   void add_random_up(std::vector<SynthTensor>& tensors, uint64_t stream, double unit) {
     const int64_t d = shape_.d_model, ff = shape_.d_ff;
     if (is_phi()) {  // gate and up are one tensor
@@ -177,8 +178,8 @@ class Maker {
     tensors.push_back(random_matrix("ffn_up.weight", ff, d, mix_keys(stream, 'u'), unit));
   }
 
-  /// Adds the matrix that decides which neurons fire (the gate or, without one, up), and the up of a gated
-  /// FFN.
+  /// Adds the matrix that decides which neurons fire: the gate or, if there is none, up. For a gated FFN,
+  /// also adds up.
   void add_up(std::vector<SynthTensor>& tensors, const std::vector<PlantedDirection>& all, uint64_t stream,
               double unit) {
     const int64_t d = shape_.d_model;
@@ -194,7 +195,8 @@ class Maker {
       tensors.push_back(random_matrix("ffn_up.weight", shape_.d_ff, d, up, unit));
       return;
     }
-    // dReLU: a neuron fires only where gate and up both pass, so up agrees with the gate.
+    // With dReLU, a neuron fires only if both gate and up are positive, so the rows of up are similar to
+    // those of the gate.
     tensors.push_back(matrix("ffn_up.weight", shape_.d_ff, d, [&](int64_t row, std::span<float> out) {
       NormalStream random(mix_keys(up, static_cast<uint64_t>(row)));
       planted(row, out);
@@ -206,10 +208,10 @@ class Maker {
     }));
   }
 
-  /// Adds ffn_down [d_ff, d_model] and ffn_down_t [d_model, d_ff] from the same values, some neurons at a
-  /// time.
+  /// Adds ffn_down [d_ff, d_model] and ffn_down_t [d_model, d_ff], made from the same values. Each piece of
+  /// work makes a tile of neurons.
   void add_down(std::vector<SynthTensor>& tensors, uint64_t stream) {
-    constexpr int64_t kTile = 32;  // neurons, which is one weight block of every type made here
+    constexpr int64_t kTile = 32;  // neurons of a tile: one weight block of every type made here
     const int64_t d = shape_.d_model, ff = shape_.d_ff;
     const double deviation = kSynthContribution / (shape_.n_layers * std::sqrt(ff * options_.active));
     SynthTensor down{"ffn_down.weight", options_.dtype, {ff, d}, {}};
@@ -276,7 +278,7 @@ SynthSizes synth_sizes(const SynthOptions& options) {
   const int64_t second = shape.tied ? 0 : shape.architecture == "opt" ? n_positions(shape) : shape.n_vocab;
   const int64_t outside = (shape.n_vocab + second) * d;
   const int64_t ffn = up + (options.plain ? ffn_matrix : 0) + (options.sparse ? ffn_matrix + predictor : 0);
-  // A mixture has one attention output of its own, for the mixing layer.
+  // The mixing layer of a mixture has its own attention output matrix.
   const int64_t mixing = shape.has_experts() ? d * shape.q_dim() : 0;
   const auto bytes = [&](int64_t n) { return static_cast<uint64_t>(row_bytes(options.dtype, n)); };
   const auto ffn_bytes = [&](int64_t n) {

@@ -1,7 +1,7 @@
-// Makes one tensor of a synthetic model: a function fills its rows, which are converted to the tensor's type
-// on many threads.
+// Makes one tensor of a synthetic model. A function fills the tensor's rows, which are converted to the
+// tensor's type on many threads.
 //
-// Called by synth_model.cpp and synth_mixture.cpp, which know a model's tensors, on one thread.
+// Called by synth_model.cpp and synth_mixture.cpp, which list a model's tensors, on one thread.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace hearth {
 
 struct SynthTensor {
-  std::string name;  // for a layer's tensor, the part after "blk.N."
+  std::string name;  // of a layer's tensor, the part after "blk.N."
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;  // GGUF's order
   std::vector<std::byte> bytes;
@@ -27,14 +27,14 @@ struct SynthTensor {
 
 class TensorMaker {
  public:
-  /// n_elements: number of elements of all tensors that will be made. `progress` is called with the share
-  /// done; what it throws is passed on.
+  /// n_elements: the number of elements of all tensors that will be made. Calls `progress` with the completed
+  /// share, and passes on what it throws.
   TensorMaker(int n_threads, int64_t n_elements, const std::function<void(double)>& progress)
       : pool_(n_threads), progress_(progress), n_elements_(n_elements) {}
 
   /// Makes a tensor of `count` matrices [n_rows, n_cols], or a plain matrix if count is 0. fill(row, values)
-  /// sets the values [n_cols] of a row; rows are numbered through all matrices. It is called on any thread.
-  /// The bytes do not depend on the number of threads.
+  /// must set the values [n_cols] of a row; rows are numbered across all matrices. Any thread may call
+  /// `fill`. The bytes do not depend on the number of threads.
   template <class Fill>
   SynthTensor stack(std::string name, DType dtype, int64_t count, int64_t n_rows, int64_t n_cols,
                     const Fill& fill) {
@@ -44,7 +44,8 @@ class TensorMaker {
     const size_t stride = row_bytes(dtype, n_cols);
     tensor.bytes.resize(stride * static_cast<size_t>(all_rows));
     std::vector<float> scratch(static_cast<size_t>(pool_.n_threads()) * static_cast<size_t>(n_cols));
-    // A stack of experts takes seconds, so it is made in pieces, to show progress and to react to interrupts.
+    // A stack of experts takes seconds, so make it in pieces; between them, progress is shown and interrupts
+    // take effect.
     constexpr int64_t kPieceElements = int64_t{1} << 26;
     const int64_t piece = kPieceElements / n_cols + 1;
     for (int64_t first = 0; first < all_rows; first += piece) {
