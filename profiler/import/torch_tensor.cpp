@@ -2,8 +2,7 @@
 // describes tensors, and for the tensors' elements.
 //
 // The archive's end record leads to the directory, the directory to each file's header, and the header to the
-// bytes. The values of the pickle refer to each other by index into one table, so the reader does not
-// recurse.
+// bytes. The pickle's values refer to each other by their index in one table, so nothing recurses.
 #include "profiler/import/torch_tensor.h"
 
 #include <algorithm>
@@ -56,8 +55,7 @@ size_t find_end(std::span<const std::byte> bytes, const std::string& file) {
   fail(file, "it is a zip archive without a directory at its end: it is truncated; download it again");
 }
 
-// Returns a cursor at position `at`, which comes from the file. Throws if the position lies outside of the
-// file.
+// Returns a cursor at a position that was read from the file. Throws if it lies outside of the file.
 gguf::Cursor cursor_at(std::span<const std::byte> bytes, const std::string& file, uint64_t at,
                        std::string_view kind) {
   gguf::Cursor cursor(bytes, file);
@@ -77,8 +75,8 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Finds an entry's bytes. The entry's own header repeats the name and the sizes from the directory. Only the
-// length of the name is used here, because the sizes may be stored in a record behind the data instead.
+// Finds an entry's bytes. The entry's own header repeats the name and the sizes from the directory. Only its
+// lengths of name and extra field are used, because the sizes may be stored behind the data instead.
 std::span<const std::byte> data_at(std::span<const std::byte> bytes, const std::string& file, uint64_t at,
                                    uint32_t size, std::string_view name) {
   gguf::Cursor cursor = cursor_at(bytes, file, at, "zip entry");
@@ -488,8 +486,7 @@ bool lies_within(int64_t elements, int64_t offset, int64_t n_rows, int64_t row_s
 
 constexpr const char* kSaveAgain = "; save the tensor again with torch.save";
 
-// About twenty times the width of the widest known FFN. Bounds the result even if a view repeats one element
-// (stride 0).
+// Twenty times the width of known FFNs. Bounds the result even if a view repeats one element (stride 0).
 constexpr int64_t kMaxElements = int64_t{1} << 20;
 
 template <typename T>

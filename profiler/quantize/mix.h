@@ -20,7 +20,7 @@ namespace hearth {
 enum class RichLayers : uint8_t {
   kNone,
   kFirstEighth,
-  kEdgesAndThirds,  // the first and the last eighth, and every third layer between them
+  kEdgesAndThirds,  // the first and last eighth of the layers, and every third layer between
 };
 
 struct QuantMix {
