@@ -28,7 +28,7 @@ namespace hearth {
 
 struct SelfProfileSettings {
   LoadOptions load;                     // as the model is served
-  std::filesystem::path activity_file;  // for the counts; if empty, counts are only returned
+  std::filesystem::path activity_file;  // the file for counts; if empty, counts are only returned
   uint64_t n_tokens = 2000;             // counting ends when the activity file holds this many
   std::chrono::seconds most_time{20};   // limit for counting
   /// Whether to count the experts of a mixture. If false, nothing of a mixture is counted.

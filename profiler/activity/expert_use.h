@@ -15,8 +15,7 @@ namespace hearth {
 /// layer has no experts or nothing was counted.
 std::vector<double> sorted_choice_shares(const ActivityCounts& counts, int layer);
 
-/// Returns the share of the choices, over all layers, that go to the `n_hottest` hottest experts of their
-/// layer.
+/// Returns the share of all choices that go to one of the `n_hottest` hottest experts of their layer.
 double choices_caught(const ActivityCounts& counts, int n_hottest);
 
 /// These functions return means over the layers with experts. The second and third return the mean number of

@@ -37,8 +37,9 @@ struct BenchResult {
   TokenBytes bytes;
   double decode_bytes_per_token = 0;  // the sum of `bytes`
   double achieved_bytes_per_s = 0;    // decode_tokens_per_s * decode_bytes_per_token
-  MachineBandwidth bandwidth;  // RAM's was measured after each repeat, with BenchOptions.n_threads threads
-  double counting_cost = -1;   // share by which counting lengthens a step; negative: not measured
+  /// The RAM's bandwidth was measured after each repeat, with BenchOptions.n_threads threads.
+  MachineBandwidth bandwidth;
+  double counting_cost = -1;  // share by which counting lengthens a step; negative: not measured
   /// Decode speed as a share of the byte bound (byte_bound.h). Each repeat is compared with the RAM bandwidth
   /// that was measured after it.
   double share_of_bound = 0;

@@ -81,7 +81,7 @@ class Decoder {
     n_forced_ = 0;
   }
 
-  /// Runs one step of all slots; returns its duration.
+  /// Runs one step of all slots. Returns its duration in ms.
   double step(uint64_t round) {
     const Clock::time_point begin = Clock::now();
     batch_.clear();

@@ -16,8 +16,8 @@ namespace {
 // The number of windows on which scores are gathered: 8,192 tokens at the usual context, which gives millions
 // of scores per layer.
 constexpr size_t kScoreWindows = 16;
-// A share is judged early when the mean difference per window is more than kSureErrors standard errors away
-// from the budget, but only after kSureWindows windows were scored.
+// Judging a share ends early when the mean difference per window is more than kSureErrors standard errors
+// away from the budget, but not before kSureWindows windows were scored.
 constexpr double kSureErrors = 4;
 constexpr size_t kSureWindows = 8;
 
@@ -178,7 +178,7 @@ class Calibrator {
   const CalibrateInputs& in_;
   const std::function<void(double, std::string_view)>& progress_;
   SequenceRun run_;
-  const int chunk_;  // most tokens of a step whose neurons can still be counted
+  const int chunk_;  // tokens per step, limited to what counting activity allows
   size_t n_layers_, n_text_, n_held_out_;
   std::vector<ScoreHistogram> histograms_;  // [n_layers]
   std::vector<WindowScore> dense_text_;

@@ -66,7 +66,7 @@ int run_constraint_command(const BenchCommand& command) {
   return 0;
 }
 
-/// Refuses a draft model that cannot draft for the model.
+/// Refuses a draft model whose vocabulary differs from the model's.
 void check_vocabulary(const std::string& model, const std::string& draft_model) {
   const auto difference = vocabulary_difference(read_vocabulary(ModelFile::open(model)),
                                                 read_vocabulary(ModelFile::open(draft_model)));

@@ -61,7 +61,8 @@ namespace hearth {
 /// Seconds of one token.
 struct MixtureWork {
   double device_whole = 0;  // of attention, routers, output, keys and values on the GPU
-  // Per layer, only the longer of two times counts: the CPU's experts, or the GPU's and the shared expert.
+  // In each layer, the longer of two times counts: of the CPU's experts, or of the GPU's experts and the
+  // shared expert.
   double host_experts = 0, device_experts = 0;
   double host_whole = 0;  // of everything else that the CPU reads
   double kernels = 0;

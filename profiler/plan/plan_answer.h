@@ -68,8 +68,8 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer);
 /// One JSON object.
 std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer);
 
-/// Gives the memory that the solution leaves of the budgets to keys and values, by the engine's rule, and
-/// adds it to the solution's bytes. `inputs` and `activity` are those that the solution was found for.
+/// Uses the memory that the solution leaves free in the budgets for keys and values, by the engine's rule,
+/// and adds it to the solution's bytes. `inputs` and `activity` are those that the solution was found for.
 /// Returns the number of contexts that fit.
 int add_contexts(PlacementSolution& solution, const PlanInputs& inputs, const ModelActivity& activity,
                  const PlanLoad& load, int64_t vram_bytes, int64_t ram_bytes);

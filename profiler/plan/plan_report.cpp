@@ -89,7 +89,7 @@ std::string gpu_line(const PlanQuestion& question, const PlanAnswer& answer) {
   return text + fmt::format(", with {:.0f} % of what is active", 100 * best.caught);
 }
 
-/// Prints `name` in a column of its own, and `what` beside it in lines that fit a terminal.
+/// Returns `name` in a column of its own, and `what` beside it in lines that fit a terminal.
 std::string wrapped(std::string_view name, const std::string& what) {
   constexpr size_t kWidth = 100;
   std::string text;

@@ -1,4 +1,4 @@
-// Reports the result of training predictors, for people and for programs. Pure.
+// Reports the result of training predictors, for people and for programs. Pure functions.
 #pragma once
 
 #include <filesystem>

@@ -42,7 +42,7 @@ const QuantMix* find_mix(std::string_view name);
 
 struct TensorChoice {
   const TensorInfo* tensor = nullptr;
-  DType type = DType::kF32;    // if equal to the tensor's own type, its bytes are copied
+  DType type = DType::kF32;    // the new type; if it equals the tensor's type, the bytes are copied
   DType wanted = DType::kF32;  // the mix's type; `type` differs if rows are not whole blocks of it
 };
 

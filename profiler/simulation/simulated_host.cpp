@@ -167,7 +167,7 @@ void SimulatedHost::ffn_neuron_sums(const FfnNeurons& ffn, const float* /*x*/, i
   compute(rows_seconds(&ffn, ffn.down, n_tokens, set, gates != nullptr, counts));
 }
 
-/// Reads the rows of all listed neurons, because the simulation does not decide which contributions are
+/// Reads the rows of all listed neurons, because a simulation has no values that tell which contributions are
 /// small.
 void SimulatedHost::contribution_sums(const FfnNeurons& ffn, const float* /*x*/, int n_tokens,
                                       const NeuronSet& set, float /*least*/, const NeuronSums& /*sums*/,

@@ -155,7 +155,7 @@ void ActivitySpace::gate_row(const Direction& direction, double cosine, std::spa
   std::fill(out.begin(), out.end(), 0.0f);
   add_combination(direction, out);
   subtract(out, u_weight(cosine), u_);
-  // <a, w> has a variance of 1 / kRank, and in an input, w is scaled to the length of the space part.
+  // <a, w> has a variance of 1 / kRank. An input contains w, scaled to the length of the space part.
   const double gain = std::sqrt(kRank / static_cast<double>(out.size())) / kSpacePart;
   for (float& value : out) value *= static_cast<float>(gain);
 }

@@ -143,8 +143,8 @@ class MixtureMaker {
 
   int n_planted() const { return shape_.head_dim() - 2 * attention_.first_pair; }
 
-  /// Returns the scale of a head's norms of q and k with which a token's score with itself is
-  /// attention_.score. The norms' outputs have a mean square of 1 before scaling.
+  /// Returns the weight of the norms of q and k. The norms' outputs have a mean square of 1 before they are
+  /// multiplied by it. With this weight, a token's attention score with itself is attention_.score.
   double normed_qk_scale() const {
     return std::sqrt(attention_.score / std::sqrt(static_cast<double>(shape_.head_dim())));
   }
@@ -165,8 +165,8 @@ class MixtureMaker {
     });
   }
 
-  /// Returns the factor on coordinates of w in the value vectors, with which these have a mean square of
-  /// about 1.
+  /// Returns the factor by which the value matrix scales the coordinates of w, so that values have a mean
+  /// square of about 1.
   double value_scale() const { return std::sqrt(ActivitySpace::kRank / static_cast<double>(shape_.d_model)); }
 
   /// Makes the matrix of values. The first dimensions of each head of a token's value vector are the token's
