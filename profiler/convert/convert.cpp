@@ -43,7 +43,7 @@ const Family& family_of(const Checkpoint& checkpoint) {
                   "lists those that do");
 }
 
-/// Refuses quantized checkpoints, except those whose quantization method can be read.
+/// Refuses quantized checkpoints, except those with a method whose weights can be read.
 void check_quantization(const Checkpoint& checkpoint, const Config& config) {
   const json& quantization = config.field({"quantization_config"});
   if (!quantization.is_object()) return;

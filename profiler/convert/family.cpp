@@ -52,7 +52,7 @@ constexpr Rule kCommon[] = {
     {"shared_head.head", "nextn.shared_head_head"},
 };
 
-// Names in Mixtral and in models derived from it, whose experts are named differently.
+// Names of experts in Mixtral and in models derived from it.
 constexpr Rule kBlockSparse[] = {
     {"block_sparse_moe.gate", "ffn_gate_inp"},
     {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"},

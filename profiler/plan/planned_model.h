@@ -38,9 +38,8 @@ struct PlannedModel {
   double weight_bytes() const;
   /// The type of most of its weights.
   DType main_type() const;
-  /// A type of one of its matrices because of which the model cannot run on the GPU
-  /// (kernels/cuda/ops/device_types.h), or nullopt if there is none. Experts are not considered, because the
-  /// CPU can compute them.
+  /// The type of a matrix that keeps the model from running on the GPU (kernels/cuda/ops/device_types.h), or
+  /// nullopt if there is none. Experts are not considered, because the CPU can compute them.
   std::optional<DType> cpu_only_type() const;
 };
 
