@@ -260,7 +260,7 @@ void add_deepseek2_keys(const Config& config, KeyList& keys) {
   }
   keys.count("rope.dimension_count", turned);
   const double all = config.rope_number("mscale_all_dim", 0.0);
-  // In this architecture the factor is 0.1, unlike in the others; all existing files agree.
+  // The files of this architecture state 0.1 times the value, unlike those of the others.
   if (all != 0.0) keys.number("rope.scaling.yarn_log_multiplier", 0.1 * all);
 }
 

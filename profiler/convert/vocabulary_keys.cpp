@@ -128,7 +128,7 @@ class VocabularyReader {
     return parts.find("\"ByteLevel\"") != std::string::npos;
   }
 
-  /// Returns the texts and ids of tokenizer.json's vocabulary, which is an object of ids named by texts.
+  /// Returns the texts and ids of tokenizer.json's vocabulary, a JSON object that maps texts to ids.
   std::vector<std::pair<std::string, size_t>> named_ids(const json& vocabulary) const {
     if (!vocabulary.is_object())
       fail("tokenizer.json has no vocabulary, expected names and numbers of tokens; download it again");
