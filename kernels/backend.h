@@ -1,15 +1,15 @@
-// Arithmetic on shaped arrays in one device's memory. It knows neither layers, nor requests, nor where
-// neurons are.
+// Arithmetic on shaped arrays in one device's memory. This interface has no notion of layers, of requests, or
+// of where neurons are.
 //
 // The engine's forward pass is written over this interface. CpuBackend (kernels/cpu) and the CUDA backend
 // (kernels/cuda) implement it. HybridFfn (kernels/hybrid_ffn.h) computes layers whose neurons a device and
-// the CPU share. kernels/compute_device.h has what only a device beside the CPU needs.
+// the CPU share. kernels/compute_device.h declares the functions that only a device other than the CPU needs.
 //
-// Float pointers and matrices are memory of the backend (from allocate() and resident()); spans of integers
-// and KvPlaces are host memory. All tensors are row-major, last dimension contiguous. Calls are made from the
-// engine thread only, one at a time. A call may use the backend's own threads and return before its work is
-// done: later calls see its results, the host sees them after finish(). No call allocates: reserve() sizes
-// scratch once.
+// Float pointers and matrices point to the backend's memory (from allocate() and resident()). Spans of
+// integers and the arrays of KvPlaces are in host memory. All tensors are row-major, and their last dimension
+// is contiguous. Calls are made from the engine thread only, one at a time. A call may use the backend's own
+// threads and return before its work is done. Later calls see its results; the host sees them only after
+// finish(). No call allocates memory, because reserve() allocates all scratch.
 //
 // Determinism: every output element depends only on its own inputs, never on what else is in the batch, how a
 // prompt was cut into chunks or how many threads run. The same inputs give the same bits. Tests check this.
@@ -30,17 +30,17 @@
 
 namespace hearth {
 
-/// One product of a matmul call: out [n_tokens, weight.n_rows] = x * weight^T + bias, rows out_stride floats
-/// apart. If rows are listed, only those n rows are computed: out [n_tokens, n], where column i is the
-/// product with weight row rows[i]. Its bits are the same as in the whole product.
+/// One product of a matmul call: out [n_tokens, weight.n_rows] = x * weight^T + bias, where rows of out are
+/// out_stride floats apart. If `rows` lists n rows, only those are computed: out is [n_tokens, n], and column
+/// i is the product with weight row rows[i], with the same bits as in the whole product.
 struct Product {
   Matrix weight;
-  const float* bias = nullptr;  // [weight.n_rows] or null; indexed by row number, also for listed rows
+  const float* bias = nullptr;  // [weight.n_rows] or null; listed rows index it by row number, too
   float* out = nullptr;         // [n_tokens, n_rows or n]
-  int64_t out_stride = 0;       // floats between rows of out; >= n_rows or n
+  int64_t out_stride = 0;       // floats from one row of out to the next; >= n_rows or n
   bool accumulate = false;      // true: out += ... (the residual stream)
-  /// Null data(): all rows. Otherwise row numbers in [0, weight.n_rows), in any order (ascending order reads
-  /// fastest). An empty list has a data() that is not null.
+  /// The rows to compute: numbers in [0, weight.n_rows), in any order (ascending order reads fastest). If
+  /// data() is null, all rows are computed. An empty list must have a data() that is not null.
   std::span<const int32_t> rows = {};
 };
 
@@ -63,8 +63,8 @@ enum class RopeKind : uint8_t {
   kHalves,       // pairs (i, i + n_rot/2): GGUF "qwen2", "qwen3" (NeoX)
 };
 
-/// How to rotate a position's queries and keys. Angles are position * inv_freq[i]; scaling (linear, llama3,
-/// yarn) is already in inv_freq and magnitude (engine/forward/rope.h computes both once).
+/// How to rotate a position's queries and keys. Angles are position * inv_freq[i]; inv_freq and magnitude
+/// already include any scaling (linear, llama3, yarn). engine/forward/rope.h computes both once.
 struct Rope {
   RopeKind kind = RopeKind::kNone;
   int n_rot = 0;                    // leading dimensions of each head that rotate; even, <= head_dim
@@ -76,16 +76,16 @@ enum class Activation : uint8_t {
   kSilu,       // x / (1 + e^-x)
   kGelu,       // the tanh approximation (Hendrycks, Gimpel 2016)
   kGeluErf,    // x times the normal distribution's Phi(x)
-  kRelu,       // x where x > threshold, else 0 (a threshold above 0: FATReLU, Song et al. 2024)
+  kRelu,       // x if x > threshold, else 0 (FATReLU, Song et al. 2024, if the threshold is above 0)
   kRelu2,      // relu(x)^2
   kDRelu,      // relu(gate) * relu(up) (dReLU, Song et al. 2024)
   kSwigluOai,  // gpt-oss: g / (1 + e^(-1.702 g)) * (u + 1), g = min(gate, 7), u = up clamped to [-7, 7]
 };
 
-/// The operation between an FFN's matrices: hidden = act(gate) * up, or act(up) where there is no gate.
+/// The operation between an FFN's matrices: hidden = act(gate) * up, or act(up) if the FFN has no gate.
 struct FfnActivation {
   Activation kind = Activation::kSilu;
-  float threshold = 0.0f;  // for kRelu: finite and at least 0; 0 for the others
+  float threshold = 0.0f;  // of kRelu: finite and at least 0; must be 0 for other kinds
 
   bool operator==(const FfnActivation&) const = default;
   /// Whether the activation gives exact zeros. Neurons whose activation is zero need not be computed.
@@ -94,8 +94,8 @@ struct FfnActivation {
   }
 };
 
-/// One layer's FFN, one row per neuron in every matrix. The pointers are memory of the device that computes
-/// it.
+/// One layer's FFN, with one row per neuron in every matrix. The pointers point to memory of the device that
+/// computes the FFN.
 struct FfnNeurons {
   Matrix gate;                       // [d_ff, d_model]; the only input matrix if the FFN has no gate
   Matrix up;                         // [d_ff, d_model]; null without a gate
@@ -107,27 +107,27 @@ struct FfnNeurons {
   const float* down_sizes = nullptr;
 };
 
-/// Where the tokens of a step are in the KV cache. Token t of the step is position positions[t] of the
-/// sequence whose block table is `table` = block_tables + table_of[t] * max_blocks. Position p is in KV block
-/// table[p / block_tokens]. Entries of KV blocks that a window hides from all tokens of the step are not
-/// read.
+/// Where the tokens of a step are in the KV cache. Token t of the step is at position positions[t] of its
+/// sequence. The sequence's block table is `table` = block_tables + table_of[t] * max_blocks, and position p
+/// is in KV block table[p / block_tokens]. If a window hides a KV block from all tokens of the step, its
+/// entry in the table is not read.
 struct KvPlaces {
   int n_tokens = 0;
   const int32_t* positions = nullptr;     // [n_tokens]
   const int32_t* table_of = nullptr;      // [n_tokens]
   const int32_t* block_tables = nullptr;  // [n_tables, max_blocks]
   int max_blocks = 0;
-  /// [n_tokens]: token t sees positions 0 to n_seen[t] - 1 of its sequence. Null: positions 0 to its own.
-  /// Among consecutive tokens of a sequence it must not descend.
+  /// [n_tokens]: token t sees positions 0 to n_seen[t] - 1 of its sequence. If null, each token sees
+  /// positions 0 to its own. n_seen must not decrease from one token of a sequence to the next.
   const int32_t* n_seen = nullptr;
-  int n_tables = 0;  // rows of block_tables, including those that no token refers to; only devices read it
+  int n_tables = 0;  // rows of block_tables, used by a token or not; the CPU ignores it
 
-  /// How many positions token t sees, before a window hides some.
+  /// How many positions token t sees if no window hides some of them.
   int n_keys(int t) const { return n_seen != nullptr ? n_seen[t] : positions[t] + 1; }
 };
 
-/// Queries, keys and values of a layer for one step: row t of q [n_tokens, n_heads, head_dim] is q + t *
-/// q_stride, rows of k and v [n_tokens, n_kv_heads, head_dim] are k + t * kv_stride and v + t * kv_stride.
+/// Queries, keys and values of a layer for one step. q is [n_tokens, n_heads, head_dim], with rows q_stride
+/// floats apart. k and v are [n_tokens, n_kv_heads, head_dim], with rows kv_stride floats apart.
 struct QueriesKeysValues {
   float* q = nullptr;
   int64_t q_stride = 0;
@@ -140,17 +140,17 @@ struct QueriesKeysValues {
 /// How a query's scores become weights.
 struct AttentionScores {
   float scale = 1.0f;            // factor of q k^T
-  int window = 0;                // position p sees positions p - window + 1 to p; 0: all up to p
-  float soft_cap = 0.0f;         // a score s becomes cap * tanh(s / cap); 0: stays s
-  const float* sinks = nullptr;  // [n_heads], backend memory: an extra logit in each head's softmax, without
-                                 // a value; null: none
-  /// Backend memory. The scores of a query at position p are multiplied by growth[p / growth_span] as well;
-  /// null: by nothing else.
+  int window = 0;                // position p sees positions p - window + 1 to p; 0: it sees all up to p
+  float soft_cap = 0.0f;         // a score s becomes cap * tanh(s / cap); 0: no cap
+  const float* sinks = nullptr;  // [n_heads], backend memory: an extra logit in each head's softmax that has
+                                 // no value; null: no extra logits
+  /// Backend memory. The scores of a query at position p are also multiplied by growth[p / growth_span]. If
+  /// null, there is no such factor.
   const float* growth = nullptr;
   int growth_span = 1;
 };
 
-/// Upper bounds of the steps to come; reserve() sizes scratch by them.
+/// Upper bounds for all later steps, from which reserve() computes the sizes of scratch memory.
 struct StepBounds {
   int max_tokens = 1;
   int64_t max_cols = 0;  // columns of a row: the largest of d_model, d_ff and n_heads * head_dim
@@ -158,33 +158,34 @@ struct StepBounds {
   int max_context = 1;      // positions of a sequence
   int64_t d_model = 0;      // 0: the same as max_cols
   int head_dim = 0;         // 0: max_cols / n_heads
-  int64_t head_cols = 0;    // the most columns of HeadProducts, at most max_cols; 0: there are none
+  int64_t head_cols = 0;    // the most columns of HeadProducts, at most max_cols; 0: not used
   int n_sets = 0;           // sets of neurons in use at once: the number of make_set() calls allowed
-  int64_t max_outputs = 0;  // the most floats of one to_host() call; 0: that memory is allocated at first use
-  // The following are for layers of experts; 0 if there are none.
+  int64_t max_outputs = 0;  // the most floats of one to_host() call; 0: the first call allocates the memory
+  // The following fields are for layers of experts; they are 0 in models without such layers.
   int n_experts = 0;          // the most experts of a layer
   int n_experts_used = 0;     // the most experts of a token
   int64_t expert_cols = 0;    // the largest d_expert
   int max_expert_tokens = 0;  // the most tokens of a step whose experts a device computes (HybridExperts); 0:
-                              // it holds none
-  // The following are for a device that shares layers' neurons with the CPU (HybridFfn); other backends
-  // ignore them.
+                              // the device holds no experts
+  // The following fields are for a device that shares the neurons of layers with the CPU (HybridFfn). Other
+  // backends ignore them.
   bool shares = false;       // whether there are layers with shared neurons
-  bool shares_gates = true;  // whether some of them keep all gates on the device (HybridLayer::all_gates)
-  size_t stream_bytes = 0;   // bytes of each of the two buffers through which a device streams cold neurons;
-                             // 0: none. Layers whose 64 neurons do not fit are not streamed
-  /// Bytes of a streamed layer's keys, and again as many for its values, that a device copies from host
-  /// memory and computes in long steps (ComputeDevice::streams_layers); 0: it computes no such layers.
+  bool shares_gates = true;  // whether some such layers have all gates on the device (HybridLayer::all_gates)
+  size_t stream_bytes = 0;   // bytes of each of two buffers through which a device streams cold neurons, or
+                             // 0. A layer is not streamed if 64 of its neurons do not fit
+  /// In long steps, a device may compute layers that are in host memory (ComputeDevice::streams_layers). This
+  /// is the size in bytes of the keys that it copies for such a layer; the values take as many bytes again.
+  /// 0: the device computes no such layers.
   size_t stream_kv_bytes = 0;
-  // The following are for a device that uses a library to multiply prompt tokens
+  // The following fields are for a device that uses a library to multiply prompt tokens
   // (ComputeDevice::set_prompt_rows).
-  int64_t library_rows = 0;      // rows of the largest matrix of these products; 0: no library is used
+  int64_t library_rows = 0;      // rows of the largest matrix that the library multiplies; 0: no library
   bool library_decodes = false;  // the library also gets quantized matrices, which are dequantized first
 };
 
 class Backend : public Memory {
  public:
-  /// The device that computes, for the log: "CPU avx512-vnni, 2 threads".
+  /// The name of the computing device for the log, for example "CPU avx512-vnni, 2 threads".
   virtual std::string description() const = 0;
 
   /// Called once by the thread that makes all later calls, before the first of them. The backend may pin this
@@ -193,18 +194,19 @@ class Backend : public Memory {
   virtual void bind_thread() {}
 
   /// Allocates scratch for steps within these bounds. Called only at load, before any arithmetic. A second
-  /// call is for another forward pass and invalidates the sets of the first.
+  /// call prepares for another forward pass, and invalidates the sets made after the first call.
   virtual void reserve(const StepBounds& bounds) = 0;
 
-  /// Announces calls that will come soon, after a device has computed their inputs: threads stay awake
-  /// (ThreadPool::expect_work). Cheap.
+  /// Announces that calls will follow soon, when a device has computed their inputs. Until then the backend's
+  /// threads stay awake (ThreadPool::expect_work). Cheap.
   virtual void expect_work() {}
 
-  /// Waits for all calls made so far. Afterward counts are complete, and the caller may reuse host memory
-  /// given to those calls.
+  /// Waits until all calls made so far are done. Afterward counts are complete, and the caller may reuse the
+  /// host memory that it passed to those calls.
   virtual void finish() {}
 
-  /// Copies n floats at x to host memory, valid until the next step. Waits like finish().
+  /// Copies n floats at x to host memory, and returns the copy, which is valid until the next step. Waits
+  /// like finish().
   virtual const float* to_host(const float* x, size_t /*n*/) { return x; }
 
   /// out [n] = n floats of host memory, which the caller may reuse when the call returns.
@@ -215,9 +217,10 @@ class Backend : public Memory {
     const float* first = nullptr;
     const float* second = nullptr;
   };
-  /// Begins to copy two arrays to host memory in the middle of a step, after the calls made so far. Returns
-  /// their addresses in host memory, which are filled once wait_for_hand_over() has returned and stay valid
-  /// until the next call. Backend calls made after that run while the host works on the arrays.
+  /// Begins to copy two arrays to host memory in the middle of a step, once the calls made so far are done.
+  /// Returns the addresses of the copies, which are complete when wait_for_hand_over() has returned and stay
+  /// valid until the next hand_over(). Backend calls made in the meantime run while the host works on the
+  /// arrays.
   virtual HandedOver hand_over(std::span<const float> first, std::span<const float> second) {
     return {first.data(), second.data()};
   }
@@ -226,12 +229,12 @@ class Backend : public Memory {
   virtual void wait_for_hand_over() {}
 
   /// out [n] += n floats of host memory, which the caller may reuse when the call returns.
-  /// REQUIRES: wait_for_hand_over() was called since the last call.
+  /// REQUIRES: wait_for_hand_over() was called after the last add_from_host().
   virtual void add_from_host(const float* x, int64_t n, float* out) { add(x, n, out); }
 
-  /// Makes another set of neurons, to be filled by select_neurons(), with at most max_tokens tokens and
-  /// max_cols neurons. It lives until reserve() is called again. At load, after reserve(). Throws
-  /// std::logic_error (a sentence) if more than the reserved n_sets are made.
+  /// Makes another set, of at most max_tokens tokens and max_cols neurons, that select_neurons() can fill.
+  /// The set exists until reserve() is called again. Called at load, after reserve(). Throws std::logic_error
+  /// (a sentence) if n_sets sets have been made already.
   virtual NeuronSetId make_set() = 0;
 
   /// The contents of the set in host memory, valid until the set is filled again. Waits like finish().
@@ -269,12 +272,11 @@ class Backend : public Memory {
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
                           int64_t n_cols, float* out, int64_t n_weights = 1) = 0;
 
-  /// All products share x [n_tokens, n_cols] (contiguous) and its quantized form. Every weight has n_cols
-  /// columns.
+  /// All products share x [n_tokens, n_cols] (contiguous), which is quantized at most once. Every weight has
+  /// n_cols columns.
   virtual void matmul(const float* x, int n_tokens, std::span<const Product> products) = 0;
 
-  /// Computes the products of all heads for n_tokens tokens. Their bits are those of matmul() with packed
-  /// rows.
+  /// Computes the products of all heads for n_tokens tokens, with the same bits as matmul() of packed rows.
   virtual void multiply_heads(const HeadProducts& products, int n_tokens) = 0;
 
   /// Rotates x [n_tokens, n_heads, head_dim] in place; row t is x + t * stride.
@@ -282,12 +284,13 @@ class Backend : public Memory {
                     const Rope& rope) = 0;
 
   /// Writes k and v [n_tokens, n_kv_heads * head_dim] (row t at k + t * stride) to the KV cache at `places`,
-  /// in the shape's type; kv_layout.h says how they are rounded.
+  /// as numbers of shape.type. kv_layout.h defines how they are rounded.
   virtual void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places,
                          const KvShape& shape, KvLayer layer) = 0;
 
-  /// Rotates q in place, and writes the rotated k and v to the KV cache: rope() of both and kv_append(), in
-  /// one launch where a backend can. Afterward k may or may not be rotated.
+  /// Rotates q in place, and writes v and the rotated k to the KV cache. This is rope() of q and of k, then
+  /// kv_append(), in one launch if the backend supports that. Afterward the array at k may be rotated or
+  /// unchanged.
   virtual void rope_append(const QueriesKeysValues& rows, const Rope& turning, const KvPlaces& places,
                            const KvShape& shape, KvLayer layer) {
     const std::span<const int32_t> positions(places.positions, static_cast<size_t>(places.n_tokens));
@@ -296,31 +299,32 @@ class Backend : public Memory {
     kv_append(rows.k, rows.v, rows.kv_stride, places, shape, layer);
   }
 
-  /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v over the positions of its own
-  /// sequence that each token sees (KvPlaces); query head h reads kv head h / (n_heads / n_kv_heads). q row t
-  /// is q + t * stride. The keys of the step itself must have been appended. `scores` may limit the positions
-  /// to a window, cap the scores, let queries grow, and add a sink to each head's softmax. REQUIRES: no
-  /// window with n_seen. Online softmax in a fixed order of keys (Milakov, Gimelshein 2018).
+  /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v. A token's softmax covers the
+  /// positions of its own sequence that the token sees (KvPlaces). Query head h reads kv head h / (n_heads /
+  /// n_kv_heads). Row t of q begins at q + t * stride. The keys of the step itself must have been appended.
+  /// `scores` may limit the positions to a window, cap the scores, scale queries by their position, and add a
+  /// sink to each head's softmax. REQUIRES: no window with n_seen. Online softmax in a fixed order of keys
+  /// (Milakov, Gimelshein 2018).
   virtual void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                          const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) = 0;
 
   /// out[i] = act(gate[i]) * up[i] for n floats (kDRelu: act(gate[i]) * act(up[i]); kSwigluOai: see
-  /// Activation). Without up: out[i] = act(gate[i]). out may be gate or up. A NaN stays a NaN, also through
-  /// the relus. REQUIRES: up is not null for kDRelu and kSwigluOai.
+  /// Activation). If up is null, out[i] = act(gate[i]). out may be gate or up. A NaN stays a NaN, even if the
+  /// activation is a relu. REQUIRES: up is not null for kDRelu and kSwigluOai.
   virtual void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                                 float* out) = 0;
 
   /// Fills `set`, which this backend made, with the neurons whose score is not below `at_least`. The score is
   /// values[t * n_neurons + j], or |values[t * n_neurons + j]| * sizes[j] if `sizes` [n_neurons] is given. A
-  /// NaN score counts as not below, so its neuron is selected and a broken model shows.
+  /// NaN is not below `at_least`, so its neuron is selected, and the NaNs of a broken model reach the output.
   virtual void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                               float at_least, NeuronSetId set) = 0;
 
   /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model]. Computes only the neurons that each token
-  /// wants in `set`. gates [n_tokens, d_ff]: the products with the gate rows, bias included, if they are
-  /// known already; null: the gate rows of the set are read too. The gate is computed first: up and down rows
-  /// are read only for neurons with act(gate) != 0, and down rows only where the value is not zero. The order
-  /// of sums over neurons depends on the neurons' numbers alone.
+  /// wants in `set`. gates [n_tokens, d_ff] has the products with the gate rows, bias included, if they were
+  /// computed before. If it is null, the gate rows of the set are read too. The gate is computed first: an up
+  /// row is read only if act(gate) != 0, and a down row only if the neuron's value is not zero. The order of
+  /// sums over neurons depends on the neurons' numbers alone.
   virtual void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, NeuronSetId set,
                            const float* gates, float* out, NeuronCounts& counts) = 0;
 
@@ -329,25 +333,25 @@ class Backend : public Memory {
   virtual void down_neurons(const DownColumns& down, const float* values, int n_tokens, NeuronSetId set,
                             float* out, NeuronCounts& counts) = 0;
 
-  /// Chooses experts for n_tokens tokens by their router's logits [n_tokens, router.n_experts], as Router
-  /// says. The result is valid until the next call of route(). Throws std::logic_error with a sentence if the
-  /// backend has no experts; so does experts().
+  /// Chooses experts for n_tokens tokens from their router's logits [n_tokens, router.n_experts], as Router
+  /// describes. The result is valid until the next call of route(). Throws std::logic_error with a sentence
+  /// if the backend has no experts; so does experts().
   virtual ExpertChoice route(const float* /*logits*/, int /*n_tokens*/, const Router& /*router*/) {
     throw std::logic_error("This backend cannot compute layers of experts.");
   }
 
-  /// out[t] += the sum over j of weight_j * FFN_{expert j}(x[t]), for the experts that `choice` has for each
-  /// token t, added in the order of j. x and out are [choice.n_tokens, d_model] and do not overlap. experts:
-  /// all experts of a layer, by number, all of the same shape. Only weights of chosen experts are read, once
-  /// per call. If experts have down columns, only the rows of neurons that are not zero are read (see
-  /// Expert). REQUIRES: for kDRelu and kSwigluOai, experts have gates. Experts have down columns only if the
-  /// activation has zeros.
+  /// out[t] += the sum over j of weight_j * FFN_{expert j}(x[t]), for the experts that `choice` lists for
+  /// token t, added in the order of j. x and out are [choice.n_tokens, d_model] and do not overlap. `experts`
+  /// has all experts of a layer, by number, all of one shape. Only the weights of chosen experts are read,
+  /// once per call. If experts have down columns, only the rows of neurons whose value is not zero are read
+  /// (see Expert). REQUIRES: for kDRelu and kSwigluOai, experts have gates. Experts have down columns only if
+  /// the activation has zeros.
   virtual void experts(std::span<const Expert> /*experts*/, FfnActivation /*activation*/, const float* /*x*/,
                        const ExpertChoice& /*choice*/, float* /*out*/, ExpertCounts& /*counts*/) {
     throw std::logic_error("This backend cannot compute layers of experts.");
   }
 
-  /// out row i = x row rows[i]; rows of n_cols floats.
+  /// Copies row rows[i] of x to row i of out. Rows have n_cols floats.
   virtual void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) = 0;
 };
 

@@ -1,9 +1,9 @@
-// A device that computes beside the CPU, as the engine sees it. It has a backend for its arithmetic and a
-// hybrid FFN for the layers that it shares with the CPU. The host only enqueues the device's work, so the
-// interface also lets a device record a step and play it back, and reports counts of single neurons after the
-// step.
+// The engine's interface to a device that computes beside the CPU. The device has a backend for its
+// arithmetic and a hybrid FFN for the layers that it shares with the CPU. The host only enqueues the device's
+// work. So the interface also lets a device record a step and play it back, and it reports which neurons were
+// active only after the step.
 //
-// kernels/cuda/cuda_backend.h makes the only implementation. Engine thread.
+// kernels/cuda/cuda_backend.h creates the only implementation. Engine thread.
 #pragma once
 
 #include <algorithm>
@@ -27,17 +27,17 @@ namespace hearth {
 struct StepShape {
   int n_tokens = 0;
   int n_logit_rows = 0;
-  int n_tables = 0;       // KvPlaces::n_tables; it does not matter which of them tokens refer to
+  int n_tables = 0;       // KvPlaces::n_tables, whichever tables the tokens use
   int longest = 0;        // the largest number of keys that a token sees
-  bool decoding = false;  // every token continues its own sequence, so that more steps like it will follow
+  bool decoding = false;  // every token continues its own sequence, so more such steps will follow
   bool notes = false;     // single neurons are counted: NeuronCounts::found is set
 
   bool operator==(const StepShape&) const = default;
 };
 
-/// Rounds StepShape::longest up to the largest number of its class; decoding steps of the same class share a
-/// recording, because `longest` grows with every token. Attention is cut into slices of 256 keys, so all
-/// contexts below 256 keys are one class; above, classes are powers of two.
+/// Rounds StepShape::longest up to the largest number of its class. Because `longest` grows with every token,
+/// all decoding steps of one class share a recording. Attention is cut into slices of 256 keys, so contexts
+/// of up to 256 keys form one class. Each longer class ends at the next power of two.
 constexpr int longest_class(int longest) {
   return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(longest, 256))));
 }
@@ -54,48 +54,51 @@ class ComputeDevice {
   /// Allocates scratch for steps within these bounds, for the backend and the hybrid FFN. At load only, once.
   virtual void reserve(const StepBounds& bounds) = 0;
 
-  /// Begins a step. Until the next call, all calls of the backend get the same positions, and KvPlaces with
-  /// at most two arrays of block tables, because layers with a window may have their own.
+  /// Begins a step. During one step, all calls of the backend have the same positions, and their KvPlaces
+  /// have at most two different arrays of block tables: one for all layers, or another one for layers with a
+  /// window.
   virtual void begin_step(const StepShape& shape) = 0;
 
-  /// The library that multiplies prompt tokens, for people: "cuBLASLt 13.1.0". Empty: no library is used, and
-  /// all products have the same bits as the CPU's.
+  /// The name of the library that multiplies prompt tokens, for example "cuBLASLt 13.1.0". Empty if no
+  /// library is used; then all products have the same bits as the CPU's.
   virtual std::string prompt_library() const { return {}; }
-  /// If StepBounds::library_rows asked for a library and none is used: a phrase that says why.
+  /// A phrase that says why no library is used although StepBounds::library_rows requested one; else empty.
   virtual std::string why_no_prompt_library() const { return {}; }
-  /// Says which rows of the following Backend::matmul() calls are prompt tokens, ascending: these go to the
-  /// library, if there is one. begin_step() resets the list to none. REQUIRES: if there are rows and a
-  /// library, the step is not `decoding` (StepShape), so that it is not recorded.
+  /// Sets which rows of the following Backend::matmul() calls are prompt tokens, in ascending order. The
+  /// library multiplies these rows if one is used. begin_step() empties the list. REQUIRES: if a library is
+  /// used and the list is not empty, the step is not `decoding` (StepShape), so that it is not recorded.
   virtual void set_prompt_rows(std::span<const int32_t> /*rows*/) {}
 
-  /// The number of prompt tokens from which on a step uses the same kernels, buffers and copies as every
-  /// longer one.
+  /// The smallest number of prompt tokens with which a step uses the same kernels, buffers and copies as all
+  /// longer steps.
   virtual int long_step() const = 0;
 
-  /// Whether a step of n_tokens is long enough for the device to compute layers that lie in host memory. If
-  /// so, the backend's matmul() takes weights in host memory and copies them piece by piece; kv_append() and
-  /// attention() take a KvLayer in host memory, copy the KV blocks that the step needs to the device, and
-  /// copy back those that the step wrote. All other pointers are still device memory. attention() must follow
-  /// kv_append() of the same layer and places. Such calls REQUIRE: StepBounds::stream_bytes and
-  /// stream_kv_bytes are not 0, and the step is not `decoding`.
+  /// Whether a step of n_tokens is long enough for the device to compute layers that are in host memory. If
+  /// so, the backend's matmul() accepts weights in host memory and copies them piece by piece. kv_append()
+  /// and attention() then accept a KvLayer in host memory: they copy the KV blocks that the step needs to the
+  /// device, and copy back the KV blocks that the step wrote. All other pointers must still point to device
+  /// memory. attention() must follow kv_append() of the same layer and places. Such calls REQUIRE:
+  /// StepBounds::stream_bytes and stream_kv_bytes are not 0, and the step is not `decoding`.
   virtual bool streams_layers(int n_tokens) const = 0;
-  /// Page-locks host memory that a streamed layer is copied from or to; it may be read-only memory. Returns
-  /// whether the system grants it: if not, copying is slower. The memory must outlive the device. At load.
+  /// Page-locks host memory (which may be read-only) from which or to which a streamed layer is copied.
+  /// Returns false if the system refuses; copying is then slower. The memory must outlive the device. Called
+  /// at load.
   virtual bool pin_to_copy(const std::byte* host, size_t bytes) = 0;
 
-  /// Copies host memory to memory from backend().allocate(), and waits until it has arrived. At load.
+  /// Copies bytes of host memory to memory from backend().allocate(), and waits for the end of the copy. At
+  /// load.
   virtual void copy_in(std::byte* to, const std::byte* from, size_t bytes) { std::memcpy(to, from, bytes); }
 
-  /// Drops the recordings of earlier steps, because the next steps use other weights or run in another mode.
+  /// Discards all recorded steps. Called before steps that use other weights or run in another mode.
   virtual void forget_recorded() = 0;
 
-  /// Allocates host memory for the active neurons that a step's calls find: at most n_calls calls of
-  /// ffn_neurons(), down_neurons() and HybridFfn::run() with NeuronCounts::found, for at most max_tokens
-  /// tokens. Must be called before the first step that makes such calls, between steps. Throws
-  /// std::bad_alloc; then such calls are not allowed.
+  /// Allocates host memory for the active neurons that a step reports: those of at most n_calls calls of
+  /// ffn_neurons(), down_neurons() and HybridFfn::run() in which NeuronCounts::found is set, for at most
+  /// max_tokens tokens. Must be called between steps, before the first step with such calls. If it throws
+  /// std::bad_alloc, no such calls may be made.
   virtual void reserve_found(int n_calls, int max_tokens, int64_t n_neurons) = 0;
-  /// Copies to `to` the neurons that call number `call` of the step found; only calls with
-  /// NeuronCounts::found are numbered. REQUIRES: finish() has returned.
+  /// Copies the neurons that were active in call number `call` of the step to `to`. Only calls in which
+  /// NeuronCounts::found is set are numbered. REQUIRES: finish() has returned.
   virtual void found(int call, const ActiveNeurons& to) = 0;
 };
 

@@ -15,22 +15,22 @@
 
 namespace hearth {
 
-/// How a router's logits become the scores that experts are chosen by.
+/// How the router's logits are transformed into the scores by which experts are chosen.
 enum class RouterScore : uint8_t {
   kSoftmax,          // softmax over all experts
-  kSigmoid,          // 1 / (1 + e^-logit), each expert for itself
-  kSoftmaxOfChosen,  // the logits themselves; weights are the softmax over the chosen experts' logits
+  kSigmoid,          // 1 / (1 + e^-logit), separately for each expert
+  kSoftmaxOfChosen,  // the logits; weights are the softmax of the chosen experts' logits
 };
 
 /// How a token's experts are chosen from its router's logits, and what their weights are:
-///   1. score = the logit, transformed as RouterScore says. For choosing only, choice_bias is added.
+///   1. score = the logit, transformed by RouterScore. For choosing only, choice_bias is added.
 ///   2. If there are groups, only experts of the n_groups_used best groups can be chosen.
 ///   3. The n_used experts with the highest scores are chosen, the highest first.
 ///   4. weight = the expert's score without bias (kSoftmaxOfChosen: its softmax), divided by the sum of the
 ///      chosen experts' scores if `renormalize` and the sum is not 0, then multiplied by `scale`.
 /// If two scores are equal, the expert or group with the lower number wins. If one of a token's logits or
-/// biases is NaN, all its weights are NaN, so that a broken model shows; its experts are still n_used
-/// different ones.
+/// biases is NaN, all weights of the token are NaN, so that a broken model is noticed; its experts are still
+/// n_used different ones.
 /// REQUIRES: 1 <= n_used <= n_experts; n_groups divides n_experts; 1 <= n_groups_used <= n_groups; the used
 /// groups have at least n_used experts.
 struct Router {
@@ -40,8 +40,8 @@ struct Router {
   const float* choice_bias = nullptr;  // [n_experts] or null; the backend's memory
   int n_groups = 1;                    // groups of n_experts / n_groups neighboring experts
   int n_groups_used = 1;
-  bool group_by_best = false;  // a group's score is that of its best expert (DeepSeek-V2); false: the sum of
-                               // its best two (DeepSeek-V3)
+  bool group_by_best = false;  // true: a group has the score of its best expert (DeepSeek-V2); false: the sum
+                               // of its two best scores (DeepSeek-V3)
   bool renormalize = false;
   float scale = 1.0f;
 };
@@ -50,16 +50,18 @@ struct Router {
 struct ExpertChoice {
   int n_tokens = 0;
   int n_used = 0;
-  const int32_t* experts = nullptr;  // [n_tokens, n_used] the best first; a token's are all different
+  const int32_t* experts = nullptr;  // [n_tokens, n_used]: a token's experts, all different, the best one
+                                     // first
   const float* weights = nullptr;    // [n_tokens, n_used]
 };
 
-/// One expert: out = down (act(gate x) * (up x)), or down act(up x) without a gate; biases are added to the
-/// products. A matrix may be part of the rows of a larger tensor, for example gate and up the halves of one.
+/// One expert: out = down (act(gate x) * (up x)), or down act(up x) without a gate. Biases are added to the
+/// products. A matrix may be a range of rows of a larger tensor; for example, gate and up may be the halves
+/// of one tensor.
 ///
-/// With `down_columns`, neurons whose value is zero are skipped: the gates decide which up rows are read
-/// (without a gate, all up rows are read), and the values decide which down columns are read; `down` is not
-/// read. Either all experts of a layer have down columns or none has.
+/// If `down_columns` is set, neurons whose value is zero are skipped: an up row is read only if act(gate) is
+/// not zero (without a gate, all up rows are read), and a down column only if the value is not zero. `down`
+/// is not read then. Either all experts of a layer have down columns, or none of them does.
 struct Expert {
   Matrix gate;                       // [d_expert, d_model]; null without a gate
   Matrix up;                         // [d_expert, d_model]
@@ -67,12 +69,12 @@ struct Expert {
   const float* gate_bias = nullptr;  // [d_expert] or null
   const float* up_bias = nullptr;    // [d_expert] or null
   const float* down_bias = nullptr;  // [d_model] or null
-  DownColumns down_columns = {};     // the weights of `down`, a row for each neuron, without a bias; or empty
+  DownColumns down_columns = {};     // the weights of `down`, one row per neuron, without the bias; or empty
 };
 
-/// The experts of a layer that a device holds. Each has a slot: expert e in slot s has rows [s * d_expert, (s
-/// + 1) * d_expert) of gate and up, and rows [s * d_model, (s + 1) * d_model) of down. Pointers are device
-/// memory. A layer whose experts are all in host memory has no slots.
+/// The experts of one layer that are in a device's memory. Each of them has a slot: the expert in slot s has
+/// rows [s * d_expert, (s + 1) * d_expert) of gate and up, and rows [s * d_model, (s + 1) * d_model) of down.
+/// Pointers are device memory. A layer whose experts are all in host memory has no slots.
 struct DeviceExperts {
   Matrix gate;                         // [n_slots * d_expert, d_model]; null without a gate
   Matrix up;                           // [n_slots * d_expert, d_model]
@@ -98,14 +100,14 @@ struct GatedSharedExpert {
 /// Counts of a layer's chosen and read experts and neurons, summed over calls.
 struct ExpertCounts {
   int64_t chosen = 0;    // pairs of a token and one of its experts
-  int64_t read = 0;      // experts whose weights were read; once in a step, however many tokens chose them
+  int64_t read = 0;      // experts whose weights were read, each counted once per step
   int64_t resident = 0;  // pairs among `chosen` that a device computed
-  // The next three count over the pairs, for activations with zeros only:
+  // The next three are sums over the pairs, counted only if the activation has zeros:
   int64_t neurons = 0;  // all neurons: d_expert for each pair
-  int64_t passed = 0;   // act(gate) is not zero; where zeros are not skipped, the same as `active`
+  int64_t passed = 0;   // act(gate) is not zero; equal to `active` if zeros are not skipped
   int64_t active = 0;   // the value is not zero
-  // For experts with down_columns only. A row counts once per step, however many tokens want it:
-  int64_t up_rows = 0, down_rows = 0;  // read from memory; up_rows only if there are gates
+  // Counted only for experts with down_columns. A row counts once per step, however many tokens want it:
+  int64_t up_rows = 0, down_rows = 0;  // rows read from memory; up_rows is counted only if there are gates
 };
 
 }  // namespace hearth

@@ -1,6 +1,6 @@
-// The experts of a layer whose mixture a device and the CPU share. The device computes the pairs (a token and
-// one of its experts) whose expert is resident, which means that it has a slot in the device's memory. The
-// CPU computes the missing ones from host memory.
+// The experts of a layer whose mixture a device and the CPU share. The unit of work is a pair: a token and
+// one of its experts. The device computes the pairs whose expert is resident, that is, has a slot in the
+// device's memory. The CPU computes the missing pairs from host memory.
 //
 // One layer of one step, in this order:
 //   1. choice     the device chooses each token's experts from the router's logits
@@ -10,8 +10,9 @@
 // In a long step, the missing experts are copied to the device instead, a few at a time, and the device
 // computes all rows; the CPU gets nothing.
 //
-// All devices compute a row with the same bits, and there is one order of additions. So no result depends on
-// where an expert is; it is the result of Backend::route() and Backend::experts() on the CPU alone.
+// The device and the CPU compute a row with the same bits, and rows are always added in the same order. So no
+// result depends on where an expert is. The results are those of Backend::route() and Backend::experts() on
+// the CPU alone.
 //
 // kernels/cuda/hybrid/cuda_hybrid_experts.h implements it. Engine thread.
 #pragma once
@@ -49,18 +50,17 @@ class HybridExperts {
  public:
   virtual ~HybridExperts() = default;
 
-  /// Enqueues the choice, the hand-over, and the device's rows. Calls of the device's backend may follow;
-  /// they run beside the CPU's share. REQUIRES: 0 < n_tokens and n_tokens <=
-  /// StepBounds::max_expert_tokens.
+  /// Enqueues the choice, the hand-over, and the device's rows. Calls of the device's backend that follow run
+  /// while the CPU computes its share. REQUIRES: 0 < n_tokens <= StepBounds::max_expert_tokens.
   virtual void begin(const HybridExpertLayer& layer, const HybridExpertCall& call) = 0;
 
-  /// Starts all calls made so far and waits until the choice has arrived in host memory. It is valid until
-  /// the next begin(). In a long step, this waits for nothing and returns a choice of 0 tokens. Throws the
-  /// device's error if the device fails.
+  /// Starts all calls made so far, waits until the choice has arrived in host memory, and returns it. The
+  /// choice is valid until the next begin(). In a long step, wait() returns a choice of 0 tokens at once.
+  /// Throws the device's error if the device fails.
   virtual ExpertChoice wait() = 0;
 
-  /// Computes the missing rows on the CPU and enqueues the sum: call.out += the sum over the token's pairs,
-  /// with `shared` as the last one. Adds all pairs to counts; in a long step, all experts count as read.
+  /// Computes the missing rows on the CPU, and enqueues the sum: adds each token's rows to call.out, the row
+  /// of `shared` last. Adds all pairs to counts. In a long step, all experts count as read.
   virtual void end(const GatedSharedExpert& shared, ExpertCounts& counts) = 0;
 };
 

@@ -26,28 +26,28 @@ namespace hearth {
 
 class RowPrefetcher;
 
-/// A layer's neurons and where they are. A neuron that is on the device has a device row, which is a row of
-/// the device's matrices. Rows [0, n_hot) hold their neurons for good. Rows [n_hot, n_device_rows) are the
+/// A layer's neurons and where they are. A neuron on the device has a device row: a row of the device's
+/// matrices. Device rows [0, n_hot) never change their neurons. Device rows [n_hot, n_device_rows) are the
 /// neuron cache, whose neurons change while the engine runs. Biases are indexed by neuron number, on the
-/// device and on the host. The engine's NeuronLayout makes and owns this at load; only HybridFfn changes what
-/// the device pointers point to.
+/// device and on the host. The engine's NeuronLayout creates this struct at load and owns the memory; only
+/// HybridFfn writes to the memory behind the device pointers.
 struct HybridLayer {
   int layer = 0;                  // its number in the model
   int place = 0;                  // its index among the hybrid layers
   FfnNeurons device;              // indexed by device row; gates by neuron number if all_gates
-  FfnNeurons host;                // indexed by neuron number; memory of neurons below first_on_host was freed
+  FfnNeurons host;                // indexed by neuron number; the rows below first_on_host were freed
   int64_t first_on_host = 0;      // all neurons below it are hot
   uint64_t* resident = nullptr;   // device memory, [words]: bits of the neurons that have a device row
-  int32_t* device_row = nullptr;  // device memory, [n_neurons]: valid for neurons that have one
+  int32_t* device_row = nullptr;  // device memory, [n_neurons]; valid only for neurons with a device row
   int64_t n_hot = 0, n_device_rows = 0;
   bool all_gates = false;    // the device's gate matrix has the rows of all neurons, by neuron number
-  bool host_pinned = false;  // HybridFfn::pin() was called for the host's rows and granted it
+  bool host_pinned = false;  // HybridFfn::pin() has pinned the host's rows
 
   bool has_cache() const { return n_device_rows > n_hot; }
 };
 
-/// The neurons that a later hybrid layer will probably want. They are found while the CPU computes its share
-/// of this layer, and the prefetcher learns them when the device has begun with the next one.
+/// The neurons that a later hybrid layer will probably want. They are predicted while the CPU computes its
+/// share of this layer, and reported to the prefetcher when the device has begun the next layer.
 struct Proposal {
   int layer = 0;
   NeuronSetId set;  // of the device's backend
@@ -60,14 +60,14 @@ struct HybridCall {
   const float* x = nullptr;  // [n_tokens, d_model]
   int n_tokens = 0;
   NeuronSetId wanted;  // of the device's backend, filled by select_neurons()
-  /// Neurons that a later hybrid layer will probably want, for the prefetcher; nullopt: no prediction.
+  /// The neurons to report to the prefetcher for a later hybrid layer; nullopt if there is no prediction.
   std::optional<Proposal> proposal = {};
   /// [n_tokens, n_neurons] by neuron number. Not null if and only if the layer has all_gates.
   const float* gates = nullptr;
   float* out = nullptr;  // [n_tokens, d_model]
-  /// Each device drops those of its neurons whose contribution, |value| * FfnNeurons::down_sizes, is below
-  /// this, before it reads down rows. Gates must be null. NeuronCounts::proposed then counts the neurons that
-  /// are left, and gate and up rows are not counted. nullopt: none is dropped.
+  /// If set, the device and the CPU each drop those of their neurons whose contribution, |value| *
+  /// FfnNeurons::down_sizes, is below this limit, before they read down rows. `gates` must be null then,
+  /// NeuronCounts::proposed counts only the remaining neurons, and gate and up rows are not counted.
   std::optional<float> least_contribution = {};
 };
 
@@ -75,18 +75,18 @@ class HybridFfn {
  public:
   virtual ~HybridFfn() = default;
 
-  /// Lets the device read this host memory without copying it first (page-locked and mapped). Returns whether
-  /// the system grants it; if not, the bytes go through the device's own pinned memory. At load only. The
-  /// memory stays pinned as long as this object lives, and must outlive it.
+  /// Lets the device read this host memory without copying it first (page-locked and mapped). Returns false
+  /// if the system refuses; the bytes are then copied through the device's own pinned memory. Called at load
+  /// only. The memory stays pinned as long as this object lives, and must outlive it.
   virtual bool pin(const std::byte* host, size_t bytes) = 0;
 
-  /// Sets the prefetcher, which from now on decides which neurons are in the cache and learns which ones
-  /// layers wanted; null: the cache does not change. The prefetcher must outlive this object or be reset to
-  /// null. Between steps.
+  /// Sets the prefetcher. From now on it decides which neurons are in the cache, and is told which neurons
+  /// each layer wanted. With null, the cache does not change. The prefetcher must outlive this object or be
+  /// replaced by null first. Called between steps.
   virtual void set_prefetcher(RowPrefetcher* prefetcher) = 0;
 
-  /// call.out += the FFN of call.x, with the neurons that each token wants. The sums are bit for bit those
-  /// that Backend::ffn_neurons() would give if the device had all neurons. Counts are complete after the
+  /// Adds the FFN of call.x to call.out, computed with the neurons that each token wants. The sums have the
+  /// same bits as those of Backend::ffn_neurons() on a device with all neurons. Counts are complete after the
   /// backend's finish(). Throws the device's error if the device fails.
   virtual void run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) = 0;
 };

@@ -1,8 +1,8 @@
 // The layout of keys and values in a KV block for each type: IEEE halves, or 8-bit integers with shared
 // scales.
 //
-// Backends use it to read and write, the engine's plans to count bytes. Constant functions, usable in
-// kernels.
+// Backends use the layout to read and write, and the engine's plans use it to count bytes. All functions are
+// constexpr, so CUDA kernels can call them.
 //
 // KvType::kF16, IEEE half floats:
 //   keys    [n_blocks][n_kv_heads][head_dim][block_tokens]
@@ -10,8 +10,8 @@
 // The keys of a KV block are side by side, so that scoring them needs no sums across vector lanes.
 //
 // KvType::kQ8, 34 bytes for 32 numbers: 32 neighboring dimensions of a position share a scale, a half float.
-// A number is float(int8) * float(scale), exact in float32. In each KV block the integers come first, in the
-// order above, then the scales:
+// A number is float(int8) * float(scale), which is exact in float32. Each KV block has the integers first, in
+// the order above, and then the scales:
 //   keys    [n_blocks]{int8 [n_kv_heads][head_dim][block_tokens],
 //                      half [n_kv_heads][head_dim / 32][block_tokens]}
 //   values  [n_blocks]{int8 [n_kv_heads][block_tokens][head_dim],
@@ -44,7 +44,7 @@ constexpr int64_t kv_bytes(KvType type, int64_t n) {
   return type == KvType::kQ8 ? n / kKvGroup * (kKvGroup + 2) : 2 * n;
 }
 
-/// The type that a KvType stores a number as.
+/// The C++ type of a stored number.
 template <KvType kType>
 struct KvStored {
   using Number = uint16_t;
@@ -68,7 +68,7 @@ struct KvShape {
   int n_blocks = 0;
   KvType type = KvType::kF16;
 
-  /// How many numbers the keys of a KV block have; its values have as many.
+  /// How many numbers a KV block has for keys; it has as many for values.
   constexpr int64_t block_numbers() const { return int64_t{n_kv_heads} * head_dim * block_tokens; }
   constexpr int64_t block_bytes() const { return kv_bytes(type, block_numbers()); }
 };

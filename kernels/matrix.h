@@ -1,4 +1,5 @@
-// A view of a weight matrix, quantized or not. Views never own; the model file's mapping outlives them.
+// A view of a weight matrix, quantized or not. Views own nothing; the mapping of the model file outlives
+// them.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +10,9 @@
 namespace hearth {
 
 /// Weights [n_rows, n_cols]: row r is the row_bytes(dtype, n_cols) bytes at data + r * stride_bytes(). Rows
-/// may be packed, or have bytes of other matrices between them (for example when the gate, up and down rows
-/// of one neuron are stored together). y = W x reads x [n_cols] and writes y [n_rows]. n_cols is a multiple
-/// of dtype_info(dtype).block_elems.
+/// may be packed, or there may be bytes of other matrices between them (for example, the gate, up and down
+/// rows of one neuron may be stored together). y = W x reads x [n_cols] and writes y [n_rows]. n_cols is a
+/// multiple of dtype_info(dtype).block_elems.
 struct Matrix {
   const std::byte* data = nullptr;
   DType dtype = DType::kF32;

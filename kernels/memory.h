@@ -1,7 +1,7 @@
 // Allocates a device's memory at load: owned buffers, and weights that live as long as the device.
 //
-// Backends implement it. MemoryMeter implements it too, but only counts bytes: a plan runs the same loading
-// code with a meter and so learns how much memory the model will take.
+// Backends implement Memory. MemoryMeter implements it too, but only counts bytes: to plan memory, the engine
+// runs the same loading code with a MemoryMeter, which gives the bytes that the model will take.
 #pragma once
 
 #include <cstddef>
@@ -49,14 +49,14 @@ class Memory {
   /// Allocates zeroed memory of this device. Throws std::bad_alloc. At load only.
   virtual Buffer allocate(size_t bytes) = 0;
 
-  /// Returns the address at which the device reads these bytes of host memory: the same address, or that of a
-  /// copy if the device has memory of its own. A copy lives as long as the device. Throws std::bad_alloc. At
-  /// load only.
+  /// Returns the address at which the device reads these bytes of host memory. This is the same address, or,
+  /// if the device has memory of its own, the address of a copy. The copy lives as long as the device. Throws
+  /// std::bad_alloc. At load only.
   virtual const std::byte* resident(const std::byte* host, size_t /*bytes*/) { return host; }
-  /// Whether resident() reads the bytes it is given. False: it only counts them, so the caller need not have
-  /// loaded them.
+  /// Whether resident() reads the bytes. If not, it only counts them, and the caller need not have loaded
+  /// them.
   virtual bool reads() const { return true; }
-  /// Like resident(host, bytes), for a matrix of packed rows (or null) and for n floats (or null).
+  /// Like resident(host, bytes), but for a matrix of packed rows or for n floats; either may be null.
   Matrix resident(Matrix host) {
     if (host) host.data = resident(host.data, host.bytes());
     return host;

@@ -1,19 +1,20 @@
 // The integer sum over a layer's neurons. Several devices and kernels may add to it in any order and get the
 // same result.
 //
-// The split between the GPU's and the CPU's neurons changes with timing, so sums of floats would differ in
-// their last bits from run to run; sums of integers do not. A neuron's contribution value * w (w is its down
-// weight as dequantize_row gives it) is rounded once, to a multiple of 2^-36, ties to even, and clamped to
-// +-2^20. So the sum is as fine as a float's last bit at 2^-13, and 127 contributions at the bound fit. A NaN
-// product counts as 2^20, but a value of zero adds nothing, whatever the weight is.
+// The split between the GPU's and the CPU's neurons changes with timing, so float sums would differ in their
+// last bits from run to run. Integer sums do not. A neuron's contribution is value * w, where w is its down
+// weight as dequantize_row gives it. It is rounded once, to a multiple of 2^-36, ties to even, and clamped to
+// +-2^20. So the sum has the resolution of a float of size 2^-13, and 127 contributions of the largest size
+// fit. A NaN product counts as 2^20, but a value of zero adds nothing, whatever the weight is.
 //
-// Vector code and GPU kernels avoid 64-bit integers. For |value * w| < 256, three float operations cut a
-// contribution into two 32-bit numbers:
+// Vector code and GPU kernels avoid 64-bit integers. If |value * w| < 256, three float operations split a
+// contribution into two 32-bit numbers, `high` and `low`:
 //   high = fma(value, w, C)        C = 1.5 * 2^9: value * w in units of 2^-14, in the lowest bits of `high`
 //   rest = (C + D) - high          exact; D = 1.5 * 2^-13
 //   low = fma(value, w, rest)      value * w less those units, in units of 2^-36, in the lowest bits of `low`
-// The bits of each are added up as integers, and the bits of C and D are subtracted once for all neurons. A
-// product that is too large shows in the exponent of `high` and goes through contribution().
+// The bit patterns of all `high` are added up as integers, and so are those of all `low`. The bit patterns of
+// C and D are subtracted once for all neurons. If a product is too large, `high` has another exponent than C,
+// and contribution() computes the product instead.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +23,13 @@ namespace hearth {
 
 struct NeuronSums {
   int64_t* sums = nullptr;    // [n_tokens, n_cols] in units of 2^-36
-  int32_t* poison = nullptr;  // [n_tokens] not 0 if a value is not finite: the sum is then NaN
+  int32_t* poison = nullptr;  // [n_tokens] not 0 if one of the token's values is not finite: its sum is then
+                              // NaN
 };
 
-/// The contribution of a neuron with this value, not zero, to the sum of one column. This is the definition
-/// that other code must match. The product of two floats is exact as a double. Always inlined, because files
-/// compiled for several instruction sets use it.
+/// Returns what a neuron adds to the sum of one column. REQUIRES: value is not 0. This is the definition that
+/// all other code must match. The product of two floats is exact in double. Always inlined, because files
+/// compiled for different instruction sets call it.
 [[gnu::always_inline]] inline int64_t contribution(float value, float weight) {
   double product = double{value} * double{weight};
   product = product < 0x1p20 ? product : 0x1p20;
@@ -41,12 +43,13 @@ struct SumParts {
   static constexpr float kBothShifts = 0x1.8p9f + 0x1.8p-13f;  // C + D, a float
   static constexpr uint32_t kHighBits = 0x44400000;            // the bits of C
   static constexpr uint32_t kLowBits = 0x39400000;             // the bits of D
-  static constexpr uint32_t kExponent = 0xff800000;  // mask of sign and exponent: those of C unless a product
-                                                     // is too large
+  static constexpr uint32_t kExponent = 0xff800000;  // mask of sign and exponent, which are those of C unless
+                                                     // a product is too large
   /// The most contributions whose parts may be added up without overflow: each part is 2^22 at most.
   static constexpr int kMost = 256;
 
-  /// The sum of n contributions in units of 2^-36, from the sums of the bits of their parts.
+  /// Computes the sum of n contributions in units of 2^-36. high and low are the sums of the bit patterns of
+  /// their parts.
   [[gnu::always_inline]] static int64_t units(uint32_t high, uint32_t low, uint32_t n) {
     const auto highs = static_cast<int32_t>(high - n * kHighBits),
                lows = static_cast<int32_t>(low - n * kLowBits);

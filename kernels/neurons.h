@@ -1,11 +1,11 @@
-// The data that the sparse FFN works on: a layer's neurons, one row each in every matrix, and sets of the
+// The data of the sparse FFN: a layer's neurons, each of which has one row in every matrix, and sets of the
 // neurons that tokens want.
 //
 // A neuron is its gate row, its up row and its down column. For token x it has the value
 //   act(gate_j . x) * (up_j . x)        gated FFN
 //   act(gate_j . x)                     FFN without a gate, whose only input matrix is called `gate` here
-// and adds value * down_j to the output. If the value is zero, its up and down rows need not be read: this is
-// what sparsity saves. Views never own. Used by the engine and every backend.
+// and adds value * down_j to the output. If the value is zero, the neuron's up and down rows need not be
+// read, and this is what sparsity saves. Views own nothing. Used by the engine and every backend.
 #pragma once
 
 #include <algorithm>
@@ -18,17 +18,17 @@
 
 namespace hearth {
 
-/// A down projection [d_model, d_ff], quantized in weight blocks along d_ff, transposed without changing a
-/// weight. The weight blocks become groups of neurons that share a row of scales (and mins). The weight of
-/// neuron j for output c is
+/// A transposed down projection. The matrix [d_model, d_ff] was quantized in weight blocks along d_ff, and
+/// all weights keep their values. A weight block becomes a group of neurons that shares a row of scales (and
+/// of mins). The weight of neuron j for output c is
 ///   scale[j / group][c] * (code(j, c) - offset) + min[j / group][c].
-/// The codes of neuron j start at codes + j * stride. With 8 bits they are int8, column c at byte c. With 4
-/// bits they are unsigned, 16 bytes for 32 columns: byte i holds column i in its low nibble and column 16 + i
-/// in its high nibble.
+/// The codes of neuron j start at codes + j * stride. Codes of 8 bits are int8, with column c at byte c.
+/// Codes of 4 bits are unsigned, and 32 columns take 16 bytes: byte i holds column i in its low nibble and
+/// column 16 + i in its high nibble.
 ///
-/// Sums over neurons work on codes. Per group, dot = fma(value_j, code - offset, dot) over the neurons of the
-/// group, from 0, and total = total + value_j. Then sum = fma(scale, dot, sum), and with mins sum =
-/// fma(total, min, sum). A group without neurons adds nothing.
+/// Sums over neurons are computed from the codes. For each group, dot and total begin at 0. For each neuron j
+/// of the group, dot = fma(value_j, code - offset, dot) and total = total + value_j. Then sum = fma(scale,
+/// dot, sum), and if there are mins, sum = fma(total, min, sum). A group without neurons adds nothing.
 struct CodedColumns {
   const std::byte* codes = nullptr;
   size_t stride = 0;                  // bytes between neurons
@@ -38,7 +38,8 @@ struct CodedColumns {
   bool half_scales = false;           // scales and mins are IEEE halves, else floats
   const std::byte* scales = nullptr;  // [n_neurons / group, n_cols_padded]
   const std::byte* mins = nullptr;    // the same shape, or null
-  int64_t n_cols_padded = 0;  // d_model rounded up to a multiple of 32; codes and scales behind d_model are 0
+  int64_t n_cols_padded = 0;  // d_model rounded up to a multiple of 32; codes and scales from d_model on are
+                              // 0
 };
 
 /// The down projection, one row per neuron.
@@ -51,8 +52,8 @@ struct DownColumns {
   explicit operator bool() const { return n_neurons > 0; }
 };
 
-/// Names a set of neurons in the memory of the backend that made it (Backend::make_set). Copied by value;
-/// meaningless to another backend.
+/// Identifies a set of neurons in a backend's memory (Backend::make_set). Valid only for the backend that
+/// made the set.
 class NeuronSetId {
  public:
   NeuronSetId() = default;  // no set
@@ -63,25 +64,25 @@ class NeuronSetId {
   int index_ = -1;
 };
 
-/// The next id of a backend that has made n_made sets and reserved memory for n_reserved. Throws
-/// std::logic_error with a sentence if all are made.
+/// Returns the next id for a backend that has made n_made sets and has memory for n_reserved. Throws
+/// std::logic_error with a sentence if n_made is n_reserved already.
 NeuronSetId next_set(size_t n_made, size_t n_reserved);
 
-/// Neurons of one layer for one step, in host memory: which token wants which neuron. Reused from layer to
-/// layer. Movable, not copyable.
+/// Which token of a step wants which neurons of one layer. The set is in host memory and is reused from layer
+/// to layer. Movable, not copyable.
 class NeuronSet {
  public:
   NeuronSet() = default;
   NeuronSet(NeuronSet&&) = default;
   NeuronSet& operator=(NeuronSet&&) = default;
 
-  /// Allocates memory for sets of at most this many tokens and neurons. Once.
+  /// Allocates memory for at most this many tokens and neurons. Called once.
   void reserve(int max_tokens, int64_t max_neurons) {
     own_.resize(static_cast<size_t>(max_tokens) * words_of(max_neurons));
     reserve_around(own_.data(), max_neurons);
   }
-  /// Like reserve(), but the bits [max_tokens, words] lie in memory of the caller's, which must outlive the
-  /// set: a device writes them there.
+  /// Like reserve(), but the caller provides the memory of the bits, [max_tokens, words], to which a device
+  /// writes. That memory must outlive the set.
   void reserve_around(uint64_t* wanted, int64_t max_neurons) {
     wanted_ = wanted;
     ids_.resize(static_cast<size_t>(max_neurons));
@@ -112,8 +113,8 @@ class NeuronSet {
   /// How many neurons the tokens want, summed over the tokens.
   int64_t count() const;
 
-  /// Neurons that any token wants, ascending. Valid after collect(), which must be called when the bits are
-  /// filled.
+  /// The neurons that at least one token wants, ascending. Valid after collect(), which must be called once
+  /// the bits are written.
   std::span<const int32_t> ids() const { return {ids_.data(), n_ids_}; }
   void collect();
 
@@ -128,11 +129,11 @@ class NeuronSet {
   size_t n_ids_ = 0;
 };
 
-/// The neurons that one call of the sparse FFN found active, and their values, for counting single neurons.
-/// The caller owns the memory.
+/// The neurons that were active in one call of the sparse FFN, and their values. Used to count how often each
+/// neuron is active. The caller owns the memory.
 struct ActiveNeurons {
-  uint64_t* bits = nullptr;  // [n_tokens, words] as in NeuronSet; set if the value is not zero. All words are
-                             // written
+  uint64_t* bits = nullptr;  // [n_tokens, words] as in NeuronSet; a bit is set if the value is not zero. All
+                             // words are written
   float* values = nullptr;   // [n_tokens, d_ff]: only entries of active neurons are written
 };
 
@@ -140,13 +141,14 @@ struct ActiveNeurons {
 /// many tokens want it; a neuron counts once for each token that wants it.
 struct NeuronCounts {
   int64_t gate_rows = 0, up_rows = 0, down_rows = 0;  // read from memory
-  int64_t cold_down_rows = 0;                         // those that the CPU beside a device read
+  int64_t cold_down_rows = 0;                         // down rows that the CPU read, if a device shares the
+                                                      // layer
   int64_t proposed = 0;                               // neurons wanted by a token
   int64_t passed = 0;  // proposed neurons with act(gate) != 0 (ffn_neurons only)
   int64_t active = 0;  // proposed neurons whose value was not zero
-  /// Where to write active neurons; not summed; null: not requested. The CPU has written them when a call
-  /// returns. A device reports them later (ComputeDevice::found), and until then uses this memory for the
-  /// CPU's share of the neurons.
+  /// Where to write the active neurons of one call, which are not summed over calls; null if not wanted. The
+  /// CPU has written them when the call returns. A device reports them later (ComputeDevice::found); until
+  /// then, it keeps the CPU's share of the active neurons in this memory.
   const ActiveNeurons* found = nullptr;
 };
 

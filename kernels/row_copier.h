@@ -1,7 +1,7 @@
 // Copies neurons' rows from host memory to device rows while the device does other work.
 //
-// kernels/cuda/hybrid/cuda_row_copier.h implements it for CUDA; tests have implementations of their own.
-// One thread calls start() and wait() in turn; the engine thread may call gate() at any time. Methods throw
+// kernels/cuda/hybrid/cuda_row_copier.h implements it for CUDA; tests have their own implementations. One
+// thread calls start() and wait() in turn; the engine thread may call gate() at any time. Methods throw
 // exceptions whose text is a sentence; a copier that has thrown must not be used again.
 #pragma once
 
@@ -15,24 +15,24 @@ namespace hearth {
 /// How rows are copied from pinned host memory; kernels/DECISIONS.md says why there are two ways.
 enum class CopyWay : uint8_t {
   kGather,  // one kernel launch reads the host rows over the bus and writes the device rows
-  kDma,     // one copy for every run of neighbors in each matrix
+  kDma,     // one copy per matrix for each run of neighboring rows
 };
 
 class RowCopier {
  public:
-  /// Waits for copies under way. Afterward the memory that they use may be freed.
+  /// Waits for unfinished copies. Afterward the memory that they read and write may be freed.
   virtual ~RowCopier() = default;
 
-  /// Delays copies into rows of the layer that were emptied before this call until all work enqueued on
-  /// `stream` (the device's handle) so far is done. The call itself does not wait.
+  /// Delays later copies to the layer's emptied device rows until all work that is enqueued on `stream` (the
+  /// device's handle) so far is done. The call itself does not wait.
   virtual void gate(int layer, void* stream) = 0;
 
-  /// Begins to copy each neuron's rows to its device row: at most RowPrefetcher::kMaxChanges neurons, no two
-  /// to the same row. May wait until staging memory is free. The caller may reuse the list when the call
-  /// returns.
+  /// Begins to copy each neuron's rows to its device row. There may be at most RowPrefetcher::kMaxChanges
+  /// neurons, and no two for the same device row. May wait until staging memory is free. The caller may reuse
+  /// the list when the call returns.
   virtual void start(int layer, std::span<const RowChange> moves) = 0;
 
-  /// The copies since the last wait(): their bytes, and how long the link was busy with them.
+  /// The bytes that were copied since the last wait(), and how long the link was busy with them.
   struct Copied {
     int64_t bytes = 0;
     double seconds = 0;

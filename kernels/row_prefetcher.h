@@ -1,15 +1,17 @@
-// The contract of the neuron cache: device rows that hold copies of rows in host memory for a while.
+// The contract of the neuron cache, whose device rows hold copies of neurons' rows in host memory for a
+// while.
 //
 //   Choice    A RowPrefetcher learns which rows each layer wanted and which a predictor proposes, and chooses
 //             which rows to copy and which to drop. engine/residency/prefetcher.h implements it on a separate
 //             thread; engine/residency/neuron_cache.h keeps its books for each layer.
-//   Copies    A RowCopier (kernels/row_copier.h) copies rows. It knows addresses, but not which rows are
-//             wanted.
+//   Copies    A RowCopier (kernels/row_copier.h) copies rows. It is given addresses, and does not choose
+//             rows.
 //   Use       A copy is used from the layer's first step that begins after the copy has ended: that step
 //             calls changes() and applies them, in stream order, before it looks for resident rows. Until
-//             then the row's host copy is used, so a late copy costs time but never changes a result.
+//             then the row in host memory is used, so a late copy costs time but never changes a result.
 //   Reuse     Steps that begin later do not read a row that changes() has emptied. The row may be overwritten
-//             once the work of this step is done: enqueued(), then RowCopier::gate().
+//             once the work of this step is done. enqueued() reports that this work is enqueued, and
+//             RowCopier::gate() delays copies until it is done.
 //
 // The hybrid FFN (kernels/hybrid_ffn.h) calls a RowPrefetcher on the engine thread, for each layer of each
 // step in this order: changes, enqueued, wanted, computed. proposed() for a layer comes before its changes().
@@ -20,7 +22,7 @@
 
 namespace hearth {
 
-/// Neuron `neuron` is in device row `device_row` from now on; -1: it has no device row.
+/// From now on, `neuron` is in device row `device_row`, or has no device row if that is -1.
 struct RowChange {
   int32_t neuron = 0;
   int32_t device_row = -1;
@@ -30,8 +32,9 @@ class RowPrefetcher {
  public:
   virtual ~RowPrefetcher() = default;
 
-  /// Changes that hold from this layer's step on, at most kMaxChanges: neurons whose bytes have all arrived
-  /// in their device rows, and neurons that leave theirs. The span is valid until the next call of changes().
+  /// Returns at most kMaxChanges changes that apply from the layer's current step on: neurons whose bytes
+  /// have all arrived in their device rows, and neurons that lose their device rows. The span is valid until
+  /// the next call of changes().
   static constexpr size_t kMaxChanges = 2048;
   virtual std::span<const RowChange> changes(int layer) = 0;
 
@@ -39,12 +42,13 @@ class RowPrefetcher {
   /// Once that work is done, rows that the layer's changes have emptied may be overwritten.
   virtual void enqueued(int layer, void* stream) = 0;
 
-  /// Reports which neurons the layer's tokens wanted together, as bits [words]: `any` has all of them, `cold`
-  /// those without a device row.
+  /// Reports which neurons the layer's tokens wanted, as bits [words]. `any` has all neurons that at least
+  /// one token wanted; `cold` has those of them without a device row.
   virtual void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold) = 0;
 
-  /// Reports which neurons a layer's tokens will probably want in this step, as bits [words]. Called before
-  /// the layer is reached, in the order of the layers; the first layers get no call.
+  /// Reports which neurons at least one token will probably want from the layer in this step, as bits
+  /// [words]. Called before the step reaches the layer, in the order of the layers, but not for the first
+  /// layers.
   virtual void proposed(int layer, std::span<const uint64_t> any) = 0;
 
   /// Reports how long the CPU took to compute the layer's cold neurons.
