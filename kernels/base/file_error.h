@@ -21,18 +21,19 @@ class ModelFileError : public std::runtime_error {
 
 namespace file_error {
 
-/// `bytes` in double quotes, fit for a terminal: control bytes, quotes and bytes that are not UTF-8 become
-/// \xNN, and what exceeds `limit` bytes of input becomes "...". The default suits keys and tensor names.
+/// Returns `bytes` in double quotes, safe to print in a terminal. Control bytes, quotes and bytes that are
+/// not UTF-8 become \xNN. Input after the first `limit` bytes is replaced by "...". The default limit suits
+/// keys and tensor names.
 std::string quoted(std::string_view bytes, size_t limit = 96);
 
-/// A file's path as the beginning of a message: like quoted(), without the quotes and with room for a long
-/// path.
+/// Returns a file's path to begin a message with: like quoted(), but without quotes and with a limit for long
+/// paths.
 std::string file_label(std::string_view path);
 
 /// "98,362,432", for sizes and counts.
 std::string with_commas(uint64_t n);
 
-/// Throws ModelFileError with "file: sentence". `file` is a file_label.
+/// Throws ModelFileError with "file: sentence". `file` is a result of file_label().
 [[noreturn]] void fail(const std::string& file, const std::string& sentence);
 
 }  // namespace file_error

@@ -1,4 +1,5 @@
-// A mutex with annotations, so that clang checks its use at compile time. libstdc++'s std::mutex has none.
+// A mutex with annotations that let clang check its use at compile time. libstdc++'s std::mutex has no
+// annotations.
 //
 // A class declares for each member which mutex guards it, and for each private function which mutex its
 // caller must hold:
@@ -48,8 +49,8 @@ class HEARTH_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
   void lock() HEARTH_THREAD_ATTRIBUTE(acquire_capability()) { lock_.lock(); }
   void unlock() HEARTH_THREAD_ATTRIBUTE(release_capability()) { lock_.unlock(); }
 
-  /// The lock to pass to a condition variable's wait; the mutex is held again when the wait returns. Annotate
-  /// the condition, a lambda, with HEARTH_REQUIRES(mutex_).
+  /// Returns the lock to pass to wait() of a condition variable. When wait() returns, the mutex is held
+  /// again. A lambda that tests the condition needs the annotation HEARTH_REQUIRES(mutex_).
   std::unique_lock<std::mutex>& for_wait() { return lock_; }
 
  private:

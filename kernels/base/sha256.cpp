@@ -23,8 +23,8 @@ constexpr std::array<uint32_t, n> primes() {
   return found;
 }
 
-/// The first 32 bits of the fractional part of a root. A double holds 53 bits; roots of these primes use at
-/// most 5 of them before the point.
+/// The first 32 bits of the fractional part of a root. A double holds 53 bits, and the integer part of these
+/// roots takes at most 5 of them.
 uint32_t fraction_bits(double root) {
   return static_cast<uint32_t>((root - std::floor(root)) * 4294967296.0);
 }

@@ -1,4 +1,5 @@
-// SHA-256 (FIPS 180-4). Files record with it which text and which model they were made from.
+// SHA-256 (FIPS 180-4). Some of Hearth's files contain hashes of the text and the model that they were made
+// from.
 //
 // API keys are hashed with it too (server/gate/key_file.h), so its running time depends only on the length of
 // the bytes, never on their values. Pure; any thread.

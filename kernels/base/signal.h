@@ -1,7 +1,7 @@
 // A condition variable that also works while time is virtual.
 //
-// For threads that take part in a simulation (kernels/base/virtual_time.h). In virtual time, a notified
-// thread continues kWakeSeconds later.
+// Used by threads that may take part in a simulation (kernels/base/virtual_time.h). In virtual time, a
+// notified thread continues kWakeSeconds later.
 #pragma once
 
 #include <condition_variable>

@@ -17,10 +17,11 @@ namespace {
                            ": the file cannot be written: " + std::strerror(errno) + ".");
 }
 
-/// One row of the timeline: any two of its spans follow one another, or one contains the other.
+/// One row of the timeline: two of its spans either do not overlap, or one contains the other.
 struct Row {
   std::string_view track;
-  std::vector<Trace::Clock::time_point> open;  // ends of the spans that contain the next one, innermost last
+  std::vector<Trace::Clock::time_point> open;  // ends of the spans that may contain the next span, innermost
+                                               // last
 
   bool takes(const Trace::Span& span) {
     while (!open.empty() && open.back() <= span.begin) open.pop_back();
@@ -28,7 +29,8 @@ struct Row {
   }
 };
 
-/// Returns the row for a span, adding a row if no existing one fits. Spans come ordered by their beginnings.
+/// Returns the row for a span, adding a row if no existing one fits. Must be called in the order in which
+/// spans begin.
 size_t row_of(const Trace::Span& span, std::vector<Row>& rows) {
   size_t i = 0;
   while (i < rows.size() && !(rows[i].track == span.track && rows[i].takes(span))) ++i;

@@ -1,4 +1,4 @@
-// A timeline of the work on every device, thread and link, to look at in chrome://tracing or Perfetto.
+// A timeline of the work on every device, thread and link, to be viewed in chrome://tracing or Perfetto.
 //
 // Nothing is recorded unless a Trace is given. Any thread may add spans. Times are in host clock time;
 // backends convert the device's times. The track names are "engine", "GPU", "CPU" and "PCIe".
@@ -22,8 +22,8 @@ class Trace {
   using Clock = HostClock;
 
   struct Span {
-    const char* track;  // a string literal that needs no escaping in JSON; so is name
-    const char* name;   // a literal: "attention", "FFN, hot neurons", "copy"
+    const char* track;  // like `name`, a string literal that needs no escaping in JSON
+    const char* name;   // for example "attention", "FFN, hot neurons", "copy"
     int layer;          // -1: none
     Clock::time_point begin, end;
     int64_t bytes;  // bytes that a copy moved; 0: unknown or not a copy
@@ -49,8 +49,8 @@ class Trace {
   size_t n_left_out_ HEARTH_GUARDED_BY(mutex_) = 0;
 };
 
-/// Adds a span from its construction to the end of the block. With a null trace it does nothing and does not
-/// read the clock.
+/// Adds a span that begins when this object is created and ends when it is destroyed. If the trace is null,
+/// it does nothing and does not read the clock.
 class TraceBlock {
  public:
   TraceBlock(Trace* trace, const char* track, const char* name, int layer = -1)
@@ -71,7 +71,7 @@ class TraceBlock {
   Trace::Span span_;
 };
 
-/// A trace, and the file that it is written to at the end. For programs with the option --trace.
+/// A trace, and the file to which it is written at the end. Used by programs with the option --trace.
 class TraceFile {
  public:
   /// Creates or empties the file, so that a path that cannot be written is reported before tracing begins.

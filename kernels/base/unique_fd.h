@@ -1,4 +1,4 @@
-// A file descriptor with one owner, closed with it.
+// Owns a file descriptor and closes it when destroyed.
 #pragma once
 
 #include <unistd.h>

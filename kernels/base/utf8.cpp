@@ -16,7 +16,7 @@ struct Lead {
 
 Lead lead_of(uint8_t byte) {
   if (byte < 0x80) return {1, 0, 0};
-  if (byte < 0xC2) return {0, 0, 0};  // a continuation byte, or the overlong C0 and C1
+  if (byte < 0xC2) return {0, 0, 0};  // a continuation byte, or C0 or C1, which only begin overlong forms
   if (byte < 0xE0) return {2, 0x80, 0xBF};
   if (byte == 0xE0) return {3, 0xA0, 0xBF};  // below: overlong
   if (byte == 0xED) return {3, 0x80, 0x9F};  // above: surrogates

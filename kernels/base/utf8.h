@@ -18,20 +18,22 @@ enum class Utf8Status {
 
 struct Utf8Char {
   Utf8Status status;
-  /// Bytes of the character, or of the maximal subpart of an ill-formed one, which one U+FFFD replaces.
+  /// The length in bytes of the character, or of the maximal subpart of an ill-formed one (the bytes that a
+  /// single U+FFFD replaces).
   size_t length;
 };
 
-/// Classifies the front of bytes. REQUIRES: bytes is not empty. 1 <= length <= 4.
+/// Classifies the first character of `bytes`. Its length is 1 to 4. REQUIRES: bytes is not empty.
 Utf8Char utf8_front(std::string_view bytes);
 
-/// Bytes of the first character; an ill-formed one counts as one byte. REQUIRES: text is not empty.
+/// Returns the length in bytes of the first character, or 1 if that is ill-formed. REQUIRES: text is not
+/// empty.
 size_t character_length(std::string_view text);
 
 /// How many bytes at the front of `bytes` are well-formed UTF-8.
 size_t utf8_valid_prefix(std::string_view bytes);
 
-/// The characters of a text. REQUIRES: it is well-formed.
+/// Returns the code points of a text. REQUIRES: the text is well-formed.
 std::u32string code_points(std::string_view text);
 
 /// REQUIRES: c is at most U+10FFFF and not a surrogate.

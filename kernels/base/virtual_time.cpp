@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<VirtualTime*> the_time = nullptr;
 
-/// The calling thread's entry in the VirtualTime `of`.
+/// `thread` is the calling thread's entry in the VirtualTime `of`.
 thread_local struct {
   const VirtualTime* of = nullptr;
   void* thread = nullptr;
@@ -44,7 +44,8 @@ VirtualTime::Thread& VirtualTime::self(std::unique_lock<std::mutex>& lock) {
   return me;
 }
 
-/// Lets the thread with the smallest time run; returns when it is the caller's turn again.
+/// Lets the thread with the smallest time run, and returns when it is the turn of the calling thread, `me`,
+/// again.
 void VirtualTime::pass_on(std::unique_lock<std::mutex>& lock, Thread& me) {
   if (ended_) return;
   Thread* next = nullptr;

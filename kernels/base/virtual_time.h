@@ -20,28 +20,28 @@ namespace hearth {
 
 class VirtualTime {
  public:
-  /// Time is virtual while the object lives, or until end(). The constructing thread takes part first. At
-  /// most one object exists at a time.
+  /// Time is virtual until the object is destroyed or end() is called. The thread that creates the object is
+  /// the first to take part. At most one object exists at a time.
   VirtualTime();
   ~VirtualTime();
   VirtualTime(const VirtualTime&) = delete;
   VirtualTime& operator=(const VirtualTime&) = delete;
 
-  /// The object that exists; null: time is real.
+  /// Returns the existing object, or null if time is real.
   static VirtualTime* current();
 
   /// The calling thread's time.
   double now();
-  /// The calling thread is busy for `seconds`. Threads with a smaller time run before this returns.
+  /// Adds `seconds` to the calling thread's time. Threads with a smaller time run before this returns.
   void spend(double seconds);
-  /// Spends time until `time`; does nothing if that has passed.
+  /// Spends time until `time`; does nothing if `time` has passed.
   void wait_until(double time);
   /// Waits until notify(channel), or end().
   void block(const void* channel);
   /// Wakes the threads that wait for the channel; they continue `latency` seconds after the caller's time.
   void notify(const void* channel, double latency);
 
-  /// Waits, in real time, until n threads take part; the others must be waiting by then.
+  /// Waits, in real time, until n threads take part. Afterward all of them but the caller are waiting.
   void wait_for_threads(size_t n);
   /// Makes time real again; waiting threads return.
   void end();
@@ -71,7 +71,7 @@ struct HostClock {
   using time_point = std::chrono::steady_clock::time_point;
   static constexpr bool is_steady = true;
   static time_point now();
-  /// The time point for a virtual time in seconds.
+  /// Converts a virtual time in seconds to a time point.
   static time_point at(double seconds);
 };
 

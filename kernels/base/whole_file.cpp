@@ -1,4 +1,4 @@
-// See the header. POSIX: rename() replaces a name at once.
+// See the header. POSIX guarantees that rename() replaces a file atomically.
 #include "kernels/base/whole_file.h"
 
 #include <fcntl.h>
@@ -103,7 +103,7 @@ void write_whole_file(const fs::path& path, std::string_view text) {
 }
 
 std::string read_whole_file(const fs::path& path, size_t max_bytes) {
-  // O_NONBLOCK, because open() would wait for a writer if the path is a pipe.
+  // Without O_NONBLOCK, open() of a pipe would wait for a writer.
   const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) fail(path, "cannot be read: " + reason());
   const std::unique_ptr<const int, void (*)(const int*)> closing(&fd,

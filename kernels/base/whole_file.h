@@ -1,7 +1,8 @@
 // Writes files atomically: a reader sees either the old or the new file, never half of one. The new file is
 // written under another name in the same folder, flushed to disk, then renamed.
 //
-// For files that two programs may write at the same time, and for writes that may be interrupted. Any thread.
+// Used for files that two programs may write at the same time, and for writes that may be interrupted. Any
+// thread.
 //
 #pragma once
 
@@ -13,18 +14,19 @@
 
 namespace hearth {
 
-/// Writes the file `path` and replaces an existing one. Throws std::runtime_error (one sentence: what failed,
-/// why, and what to do) if `path` is not a plain file, its folder is missing or not writable, or the disk is
-/// full; an existing file then stays unchanged.
+/// Writes the file `path`, and replaces an existing file. Throws std::runtime_error (one sentence: what
+/// failed, why, and what to do) if `path` is not a plain file, its folder is missing or not writable, or the
+/// disk is full; an existing file then stays unchanged.
 void write_whole_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_whole_file(const std::filesystem::path& path, std::string_view text);
 
 /// Reads a plain file of at most `max_bytes`. Throws std::runtime_error (one sentence).
 std::string read_whole_file(const std::filesystem::path& path, size_t max_bytes);
 
-/// A lock to hold while a file in `folder` is read, changed and written, so that no change of another program
-/// is lost. Waits for another holder. If the folder cannot be locked (as on some network file systems), it
-/// locks nothing.
+/// Locks `folder` from construction to destruction. A program holds this lock while it reads, changes and
+/// writes a file in the folder, so that no change by another program is lost. Construction waits while
+/// another program holds the lock. If the folder cannot be locked (as on some network file systems), nothing
+/// is locked.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);
