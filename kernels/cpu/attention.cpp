@@ -7,27 +7,28 @@
 namespace hearth {
 namespace {
 
-// The most rows of queries that are computed together on a slice. With 48 rows, K and V are converted to
-// floats once per 6 rows and loaded into the first-level cache once per 48, and all of a thread's rows stay
-// in the second-level cache.
+// The most query rows that are computed together on a slice. K and V are converted to floats once for 6 rows,
+// and are loaded into the first-level cache once for all 48 rows. 48 rows still fit the second-level cache.
 constexpr int kMaxRows = 48;
 
-// Positions per slice: 256 keys of 64 dimensions are 64 KiB, which take one core some 5 microseconds, several
-// times the cost of handing out a slice. A multiple of kKeyTile.
+// Positions per slice: 256 keys of 64 dimensions are 64 KiB. One core computes them in about 5 microseconds,
+// several times the cost of handing out a slice. A multiple of kKeyTile.
 constexpr int kSliceTokens = 256;
-// A context that would need more slices than this gets longer slices, which bounds the memory for results.
+// If a context would need more slices than this, its slices are made longer, which bounds the memory for
+// results.
 constexpr int kMaxSlices = 32;
 static_assert(kSliceTokens % kKeyTile == 0);
 
-// Steps of up to this many tokens are divided by slices too; larger steps have enough tiles for all threads.
+// Steps of up to this many tokens are also divided by slices; longer steps have enough tiles for all threads.
 constexpr int kMaxSplitTokens = 8;
 
-// Multiply-adds below which a fork costs more than it saves: about 2 microseconds of one core.
+// If there are fewer multiply-adds than this (about 2 microseconds of one core), a fork costs more than it
+// saves.
 constexpr int64_t kForkWork = 64 * 1024;
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-/// The first position that a token sees, if its last one is n_keys - 1.
+/// Returns the first position that a token sees if the last one is n_keys - 1.
 int first_key(int n_keys, int window) { return window > 0 ? std::max(0, n_keys - window) : 0; }
 
 /// The slice length for a token that sees n_keys positions. It depends only on n_keys and the window, so a
@@ -37,8 +38,8 @@ int slice_tokens_for(int n_keys, int window) {
   if (first_key(n_keys, window) == 0) {
     while (ceil_div(n_keys, tokens) > kMaxSlices) tokens *= 2;
   } else {
-    // A window touches up to window / tokens + 2 slices, because it may begin and end inside one; the tokens
-    // of a step that is cut by slices together touch one more slice.
+    // A window overlaps up to window / tokens + 2 slices, because it may begin and end inside a slice. All
+    // tokens of a step that is divided by slices together overlap one slice more.
     static_assert(kMaxSplitTokens <= kSliceTokens);
     while (window / tokens + 3 > kMaxSlices) tokens *= 2;
   }
@@ -168,14 +169,14 @@ Attention::Seen Attention::seen_by(const Call& call, const Item& item, Scratch& 
   return {hides ? scratch.firsts.data() : nullptr, scratch.limits.data()};
 }
 
-/// The factor that a token's queries are multiplied by.
+/// Returns the factor by which a token's queries are multiplied.
 float Attention::query_scale(const Call& call, int token) const {
   const AttentionScores& scores = call.scores;
   if (scores.growth == nullptr) return scores.scale;
   return scores.scale * scores.growth[call.places.positions[token] / scores.growth_span];
 }
 
-/// Gathers the item's queries, times scale, and describes its keys. Does not set where results go.
+/// Gathers the item's scaled queries, and describes its keys. Does not set the addresses of the results.
 PartlySeenTile Attention::load_queries(const Call& call, const Item& item, Scratch& scratch) const {
   const int head_dim = call.shape.head_dim;
   int row = 0;
@@ -224,8 +225,8 @@ void Attention::attend_slice(PartlySeenTile tile, KvType kv_type, const Item& it
   }
 }
 
-/// Joins a slice into the item's rows. Skips rows that see nothing of the slice. A row's first slice is
-/// copied: joining it could turn a sum of -0 into 0.
+/// Joins the result of a slice (`from`) into the item's rows (`into`). Skips rows that see no key of the
+/// slice. A row's first slice is copied, because joining it could turn a sum of -0 into 0.
 void Attention::merge_slice(const Call& call, const Item& item, const Seen& seen, int slice,
                             const Partial& from, const Partial& into) const {
   const int head_dim = call.shape.head_dim;
@@ -256,7 +257,7 @@ void Attention::write_out(const Call& call, const Item& item, const Partial& tot
     float* weighted = total.weighted + int64_t{row} * head_dim;
     float state[2] = {total.largest[row], total.sum[row]};
     if (call.scores.sinks !=
-        nullptr) {  // one more slice, with one key, whose score is the sink and whose value is 0
+        nullptr) {  // a sink is one more slice, of one key that has the sink as its score and 0 as its value
       const float sink[2] = {call.scores.sinks[head], 1.0f};
       kernels_.merge(sink, zeros_.data(), head_dim, state, weighted);
     }
@@ -276,9 +277,9 @@ void Attention::run_whole(const Call& call, const Item& item, Scratch& scratch) 
   write_out(call, item, total);
 }
 
-/// Where this item's result for a slice is kept until all slices are computed.
+/// Returns where this item's result for a slice is stored until all slices are computed.
 Attention::Partial Attention::split_result(const Call& call, const Item& item, int slice) {
-  // Counts the rows of the items before this one; each has room for max_slices_ results.
+  // The number of rows in the items before this one; each row has memory for max_slices_ results.
   const int64_t before =
       int64_t{item.tile.first_token} * call.n_heads + int64_t{item.first_head} * item.tile.n_tokens;
   const int64_t row = before * max_slices_ + int64_t{slice - item.tile.first_slice} * item.n_rows();

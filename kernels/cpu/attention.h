@@ -1,16 +1,16 @@
-// Attention over the paged KV cache: cuts its work into pieces for the threads.
+// Attention over the paged KV cache: divides the work into pieces for the threads.
 //
 // The arithmetic of a piece is VectorKernels::attend. Owned by CpuBackend, called by the engine thread.
 //
 // A sequence's keys are cut into slices. The cuts depend only on how many positions the token sees. Softmax
-// runs over each slice alone, and the slices are joined in order. So it does not matter which thread computes
-// a slice, or how many queries go through it together. One decode token over a long context is spread over
-// all threads by slices; a prefill is spread by tiles of queries, which read K and V once for all of them.
-// Both give a token the same bits.
+// runs over each slice separately, and the results of the slices are joined in order. So it does not matter
+// which thread computes a slice, or how many queries are computed with it. A decode token with a long context
+// is divided among all threads by slices. A prefill is divided by tiles of queries, and the queries of a tile
+// share each read of K and V. Both ways give a token the same bits.
 //
-// Slices begin at multiples of their length. A token with a sliding window begins in the slice of its first
-// visible key, at the tile of kKeyTile keys that contains that key; earlier keys are not read. The length
-// depends on the window instead of the context as soon as the window hides keys.
+// Slices begin at multiples of their length. With a sliding window, a token begins in the slice of its first
+// visible key, at the tile of kKeyTile keys that contains that key; earlier keys are not read. As soon as the
+// window hides keys, the slice length depends on the window instead of on the context.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class Attention {
   /// `pool` and `kernels` must outlive this object.
   Attention(ThreadPool& pool, const VectorKernels& kernels) : pool_(pool), kernels_(kernels) {}
 
-  /// Allocates all memory that run() needs for this many tokens, heads of up to max_head_dim and positions
-  /// below max_context.
+  /// Allocates all memory that run() needs, for at most max_tokens tokens, n_heads heads of at most
+  /// max_head_dim dimensions, and positions below max_context.
   void reserve(int max_tokens, int n_heads, int max_head_dim, int max_context);
 
   /// See Backend::attention. REQUIRES: the arguments are within the bounds given to reserve().
@@ -80,7 +80,7 @@ class Attention {
     const int32_t* firsts;
     const int32_t* limits;
   };
-  /// The softmax of a slice, per row: see AttentionTile.
+  /// The softmax of a slice for each row; see AttentionTile.
   struct Partial {
     float* largest;
     float* sum;
@@ -108,7 +108,7 @@ class Attention {
   std::vector<float> zeros_;      // [max_head_dim] the value of a sink
   int max_head_dim_ = 0;
   int max_slices_ = 0;
-  // Results of slices that are joined by another thread than the one that computed them.
+  // Results of slices, which threads compute and the calling thread then joins.
   std::vector<float> split_largest_, split_sum_, split_weighted_;
 };
 

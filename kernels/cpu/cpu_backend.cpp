@@ -20,8 +20,8 @@
 namespace hearth {
 namespace {
 
-// The fewest floats in a piece of an elementwise operation: 16 KiB take 1 to 2 microseconds of one core,
-// which is what a fork costs. Smaller operations stay on the calling thread, whose cache already has their
+// The fewest floats in a piece of an elementwise operation: one core takes 1 to 2 microseconds for these 16
+// KiB, as long as a fork takes. Smaller operations stay on the calling thread, whose cache already has their
 // operands.
 constexpr int64_t kPieceFloats = 4096;
 
@@ -38,20 +38,20 @@ int checked(int n_threads) {
                               " threads; it needs at least 1.");
 }
 
-/// The number of the KV block that holds token t's key and value.
+/// Returns the number of the KV block that holds token t's key and value.
 int64_t block_of(const KvPlaces& places, const KvShape& shape, int t) {
   const int64_t table = int64_t{places.table_of[t]} * places.max_blocks;
   return places.block_tables[table + places.positions[t] / shape.block_tokens];
 }
 
-/// Writes n numbers, `apart` elements from one to the next.
+/// Writes n numbers to out, `apart` elements apart.
 template <class Number>
 void scatter(const Number* numbers, int64_t n, int64_t apart, Number* out) {
   for (int64_t i = 0; i < n; ++i) out[i * apart] = numbers[i];
 }
 
-/// Writes the key and value of one position, for all heads, at position `within` of a KV block. rounded: room
-/// for one key in halves.
+/// Writes the key and value of one position, for all heads, at position `within` of a KV block. rounded:
+/// scratch for the key of all heads as halves.
 void append_halves(const VectorKernels& kernels, const float* k, const float* v, const KvShape& shape,
                    KvLayer layer, int64_t block, int64_t within, uint16_t* rounded) {
   const int64_t width = int64_t{shape.n_kv_heads} * shape.head_dim;
@@ -115,8 +115,8 @@ Buffer CpuBackend::allocate(size_t bytes) {
   if (bytes == 0) return {};
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) throw std::bad_alloc();
-  // A head's KV blocks lie pages apart: large pages made attention over 4096 positions 5 % faster. The system
-  // may ignore this request.
+  // Asks for large pages, which made attention over 4096 positions 5 % faster, because the KV blocks of a
+  // head are many pages apart. The system may ignore this request.
   madvise(data, bytes, MADV_HUGEPAGE);
   return {data, bytes, [](void* mapped, size_t size) { munmap(mapped, size); }};
 }
@@ -128,7 +128,8 @@ void CpuBackend::reserve(const StepBounds& bounds) {
   const int64_t max_cols = bounds.max_cols;
   const int max_head_dim =
       bounds.head_dim > 0 ? bounds.head_dim : static_cast<int>(max_cols / bounds.n_heads);
-  // Rounding up to whole weight blocks ensures that a larger row never takes less memory than a smaller one.
+  // Columns are rounded up to whole weight blocks, so that a longer row never takes less memory than a
+  // shorter one.
   constexpr int64_t kLargestBlock = 256;
   const int64_t whole_blocks = (max_cols + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
   const size_t row_bytes = activation_row_bytes(whole_blocks, bits_);
@@ -258,7 +259,7 @@ void CpuBackend::attention(const float* q, int64_t stride, int n_heads, const At
 
 void CpuBackend::gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                                   float* out) {
-  // Pieces are whole vectors for speed only; results would be the same with any split.
+  // Pieces are whole vectors only for speed; any other split would give the same results.
   constexpr int64_t kRow = 64;
   pool_.for_each_piece((n + kRow - 1) / kRow, row_grain(kRow), [&](int64_t begin, int64_t end, int) {
     const int64_t first = begin * kRow;
@@ -316,7 +317,7 @@ void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> p
   }
 }
 
-/// Each head is a job with rows of its own: token t's row of head h is packed row h * n_tokens + t.
+/// Each head is a job with its own rows: the input of head h and token t is packed into row h * n_tokens + t.
 void CpuBackend::multiply_heads(const HeadProducts& products, int n_tokens) {
   const Matrix& weight = products.weight;
   const int64_t n_cols = weight.n_cols;
@@ -443,7 +444,7 @@ void CpuBackend::add_sums(const NeuronSums& sums, const float* bias, int n_token
   }
 }
 
-/// Returns x quantized if the FFN's algorithm for few tokens needs that, or null.
+/// Quantizes x if the FFN's algorithm for few tokens needs that, and returns the result; else returns null.
 const std::byte* CpuBackend::quantized_for(const FfnNeurons& ffn, const float* x, int n_tokens,
                                            const float* gates) {
   const bool needed = (gates == nullptr && uses_quantized_activations(ffn.gate.dtype)) ||
@@ -491,8 +492,8 @@ void CpuBackend::down_neuron_sums(const DownColumns& down, const float* values, 
   }
 }
 
-/// out [n_tokens, n_rows] = products of x with the rows of the set's neurons; other columns are undefined.
-/// Returns the number of rows read.
+/// Writes the products of x with the rows of the set's neurons to out [n_tokens, n_rows]. Columns of other
+/// neurons are undefined. Returns the number of rows read.
 int64_t CpuBackend::multiply_neurons(const Matrix& weight, const float* bias, const float* x, int n_tokens,
                                      const NeuronSet& set, float* out) {
   const std::span<const int32_t> ids = set.ids();
@@ -514,7 +515,7 @@ int64_t CpuBackend::multiply_neurons(const Matrix& weight, const float* bias, co
   return n_listed;
 }
 
-/// Returns whether to multiply only the listed rows rather than all rows of the weight.
+/// Returns whether multiplying only the rows `ids` is faster than multiplying all rows of the weight.
 bool CpuBackend::lists_rows(const Matrix& weight, const float* x, int n_tokens,
                             std::span<const int32_t> ids) {
   if (row_choice_ != RowChoice::kMeasured) return row_choice_ == RowChoice::kListed;

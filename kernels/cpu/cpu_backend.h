@@ -31,7 +31,7 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
  public:
   /// Throws std::invalid_argument if n_threads < 1 or the machine cannot run `isa`, std::system_error if the
   /// system grants no more threads.
-  /// quota: as for ThreadPool.
+  /// quota: see ThreadPool's constructor.
   CpuBackend(int n_threads, Isa isa, ActivationBits bits = ActivationBits::k15,
              double quota = cgroup_cpu_limit());
 
@@ -44,10 +44,10 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   /// This backend's threads, which may do other work between its calls.
   ThreadPool& threads() { return pool_; }
 
-  /// The system provides pages at first use, so a KV cache for long contexts that no request needs costs
-  /// address space only.
+  /// The system provides pages at first use. So the unused part of a KV cache costs address space, but no
+  /// memory.
   Buffer allocate(size_t bytes) override;
-  /// Also REQUIRES: n_heads * head_dim <= max_cols in all later calls, as for every attention output.
+  /// Also REQUIRES: in all later calls, n_heads * head_dim <= max_cols.
   void reserve(const StepBounds& bounds) override;
 
   void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) override;
@@ -91,7 +91,7 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
                const ExpertChoice& choice, float* out, ExpertCounts& counts) override;
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override;
 
-  // Like to_host(NeuronSetId), for a set that is in host memory anyway.
+  // Like the functions that take a NeuronSetId, but for a set of the caller's in host memory.
   using Backend::to_host;
   void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                       float at_least, NeuronSet& set);
@@ -118,12 +118,11 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   void down_neuron_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                         const NeuronSums& sums, NeuronCounts& counts);
 
-  /// In steps of many tokens: whether only the wanted gate and up rows are multiplied, as a list, or all of
-  /// them.
+  /// Which gate and up rows a step of many tokens multiplies: a list of the wanted rows, all rows, or what
+  /// was measured to be faster.
   enum class RowChoice : uint8_t { kMeasured, kListed, kAll };
-  /// Forces choices that otherwise follow from the number of tokens and this machine's speed; no choice
-  /// changes a bit of any result. few_tokens: steps of up to this many tokens (at most 16) use SparseFfn's
-  /// path for few tokens.
+  /// Overrides choices that otherwise depend on the number of tokens and on measured speed. No choice changes
+  /// a bit of any result. Steps of up to few_tokens tokens (at most 16) use SparseFfn's path for few tokens.
   void choose_neuron_paths(int few_tokens, RowChoice rows) {
     few_tokens_ = std::min(few_tokens, SparseFfn::kMaxFewTokens);
     row_choice_ = rows;
@@ -165,8 +164,8 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   Buffer quantized_;             // activations of one matmul, quantized
   Buffer head_rows_;             // [n_heads, max_tokens, head_cols] floats of one multiply_heads(), packed
   std::vector<MatmulJob> head_jobs_;           // [n_heads]
-  std::vector<std::vector<uint16_t>> halves_;  // per thread: one key of all heads, before it is stored as a
-                                               // column
+  std::vector<std::vector<uint16_t>> halves_;  // per thread: a position's key for all heads, before it is
+                                               // stored as a column
 };
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// Interface for computing the experts in host memory while a device computes the others: implemented by
-// CpuBackend, and in simulations by an object that only accounts for their time.
+// Interface for computing the experts in host memory while a device computes the others. CpuBackend
+// implements it; in simulations, an object implements it that only accounts for the time.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ class HostExperts {
  public:
   virtual ~HostExperts() = default;
 
-  /// Computes the pairs of `choice` whose expert the device does not hold: those with slots[pair] < 0. The
-  /// output of pair p, FFN_{expert p}(x[token of p]), becomes row p of rows [n_tokens, n_used, d_model];
-  /// other rows keep their contents. The bits are those that the device would give. Adds the computed pairs
+  /// Computes the pairs of `choice` whose expert has no slot on the device, that is, slots[pair] < 0. Writes
+  /// the output of pair p, FFN_{expert of p}(x[token of p]), to row p of `rows` [n_tokens, n_used, d_model],
+  /// with the same bits that the device would give. Other rows keep their contents. Adds the computed pairs
   /// to counts. experts, x: see Backend::experts().
   virtual void missing_expert_rows(std::span<const Expert> experts, FfnActivation activation, const float* x,
                                    const ExpertChoice& choice, const int32_t* slots, float* rows,

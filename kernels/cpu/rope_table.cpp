@@ -18,14 +18,15 @@ bool RopeTable::is_of(const Rope& rope) const {
 }
 
 void RopeTable::prepare(std::span<const int32_t> positions, const Rope& rope, ThreadPool& pool) {
-  // Compare contents, not addresses: the caller may reuse its memory for other positions.
+  // Compare contents and not addresses, because the caller may reuse its memory for other positions.
   if (is_of(rope) && std::ranges::equal(positions_, positions)) return;
   kind_ = rope.kind;
   magnitude_ = rope.magnitude;
   row_floats_ = row_floats_of(rope);
   inv_freq_.assign(rope.inv_freq, rope.inv_freq + rope.n_rot / 2);
   positions_.assign(positions.begin(), positions.end());
-  // A position takes a microsecond or two (32 to 64 angles of 30 ns each), so pieces of 4 repay the fork.
+  // A position takes 1 to 2 microseconds (32 to 64 angles of 30 ns each), so pieces of 4 positions are worth
+  // a fork.
   constexpr int64_t kPositionsPerPiece = 4;
   pool.for_each_piece(static_cast<int64_t>(positions_.size()), kPositionsPerPiece,
                       [&](int64_t begin, int64_t end, int) {

@@ -18,10 +18,10 @@ class RopeTable {
   /// Allocates memory for this many positions of up to max_rot rotating dimensions.
   void reserve(int max_positions, int max_rot);
 
-  /// Makes row(i) the rotations of positions[i]; does nothing if the table has them already. Angles are
-  /// products of doubles and go through the C library's cos and sin, which reduce them exactly: at position
-  /// 131072 an angle in float would be off by 2^-7 radians. REQUIRES: the arguments are within the bounds
-  /// given to reserve(); rope.kind is not kNone.
+  /// Fills row(i) with the cosines and sines for positions[i], unless the table has these positions already.
+  /// Angles are doubles, and the C library's cos and sin reduce them exactly. At position 131072, an angle in
+  /// float would be off by 2^-7 radians. REQUIRES: the arguments are within the bounds given to reserve();
+  /// rope.kind is not kNone.
   void prepare(std::span<const int32_t> positions, const Rope& rope, ThreadPool& pool);
 
   /// Floats of a row.
@@ -29,7 +29,7 @@ class RopeTable {
     return rope.kind == RopeKind::kInterleaved ? 2 * rope.n_rot : rope.n_rot;
   }
 
-  /// Whether the table was made for this kind and magnitude and these frequencies, whatever the positions.
+  /// Whether the table was computed for rope's kind, magnitude and frequencies; its positions may differ.
   bool is_of(const Rope& rope) const;
 
   /// [2 * n_rot] for kInterleaved, [n_rot] for kHalves: see VectorKernels::rotate.
@@ -46,22 +46,22 @@ class RopeTable {
   std::vector<float> values_;
 };
 
-/// A table for each rotary embedding of a model, because layers with a window may have their own. Each table
-/// is kept from step to step.
+/// One table for each rotary embedding of a model, because layers with a window may have their own embedding.
+/// Tables stay valid from step to step.
 class RopeTables {
  public:
-  /// The most rotary embeddings that can alternate without being computed again.
+  /// How many rotary embeddings can alternate without recomputing a table.
   static constexpr int kTables = 2;
 
   /// See RopeTable.
   void reserve(int max_positions, int max_rot);
-  /// Returns the number of the table whose rows are now the rotations of `positions`.
+  /// Fills a table for `positions` and returns its number; see RopeTable::prepare.
   int prepare(std::span<const int32_t> positions, const Rope& rope, ThreadPool& pool);
   const RopeTable& table(int number) const { return tables_[static_cast<size_t>(number)]; }
 
  private:
   std::array<RopeTable, kTables> tables_;
-  int next_ = 0;  // index of the table that is overwritten for the next embedding without a table
+  int next_ = 0;  // the table to overwrite for the next embedding that has no table
 };
 
 }  // namespace hearth

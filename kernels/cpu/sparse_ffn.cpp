@@ -9,8 +9,8 @@
 namespace hearth {
 namespace {
 
-/// Prefetches some columns of a neuron's weights. These are parts of rows that lie far apart, which the
-/// hardware prefetcher does not predict.
+/// Prefetches some columns of a neuron's weights, because the hardware prefetcher does not predict accesses
+/// to parts of rows that are far apart.
 void prefetch_columns(const DownColumns& down, int64_t neuron, int64_t column, int64_t n_columns) {
   const std::byte* begin = down.coded.codes + static_cast<size_t>(neuron) * down.coded.stride +
                            static_cast<size_t>(column * down.coded.bits / 8);
@@ -63,7 +63,7 @@ void SparseFfn::reserve(int max_tokens, int64_t max_cols, Backend& memory) {
 void SparseFfn::select(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                        float at_least, NeuronSet& set) {
   set.clear(n_tokens, n_neurons);
-  // Words per piece: 8192 scores are 32 KB, which take a few microseconds.
+  // Words per piece: 8192 scores are 32 KB, and scanning them takes a few microseconds.
   constexpr int64_t kWords = 128;
   const int64_t n_words = static_cast<int64_t>(set.words());
   const int64_t parts = (n_words + kWords - 1) / kWords;
@@ -112,7 +112,7 @@ void SparseFfn::run_ranges(const Call& call, int64_t n_ranges, NeuronCounts& cou
   }
 }
 
-/// The listed neurons of a fixed range of all neurons.
+/// Returns the part of the list whose neurons are in a fixed range of all neurons.
 SparseFfn::Places SparseFfn::range_of(const Call& call, int64_t range) const {
   const std::span<const int32_t> ids = call.set->ids();
   const int64_t size = neuron_range(call.set->n_neurons());
@@ -122,8 +122,8 @@ SparseFfn::Places SparseFfn::range_of(const Call& call, int64_t range) const {
   return {ids.data(), place_of(range * size), place_of((range + 1) * size)};
 }
 
-/// Piece number `piece` of n_pieces of about equal length. Neurons of one word of bits stay together, because
-/// threads write whole words.
+/// Returns piece number `piece` of the list, which is cut into n_pieces of about equal length. Neurons of one
+/// word of bits stay in one piece, because threads write whole words.
 SparseFfn::Places SparseFfn::piece_of(const Call& call, int64_t piece, int64_t n_pieces) const {
   const std::span<const int32_t> ids = call.set->ids();
   const auto n = static_cast<int64_t>(ids.size());
@@ -151,7 +151,7 @@ void SparseFfn::run_range(const Call& call, Places places, int64_t index, int th
   }
 }
 
-/// Adds a range's listed neurons, from list index `begin` on, to its partial sums.
+/// Adds a range's active neurons, listed from index `begin` on, to the range's partial sums.
 void SparseFfn::add_range(const Call& call, int64_t range, int64_t begin) {
   for (int t = 0; t < call.n_tokens; ++t) {
     const int n = ranges_[static_cast<size_t>(range)].n_listed[static_cast<size_t>(t)];
@@ -172,8 +172,8 @@ void SparseFfn::add_range(const Call& call, int64_t range, int64_t begin) {
   }
 }
 
-/// Writes the values of a range's neurons to few_ups_, by list index. Returns the list indices that have
-/// values.
+/// Writes the values of a range's neurons to few_ups_, by list index. Returns the range of list indices that
+/// have values.
 SparseFfn::Places SparseFfn::values_of_range(const Call& call, Places places, RangeCounts& counts) {
   const int64_t begin = places.begin;
   float* from_gates = call.ffn == nullptr ? few_ups_ : few_gates_;
@@ -203,7 +203,8 @@ SparseFfn::Places SparseFfn::values_of_range(const Call& call, Places places, Ra
   return places;
 }
 
-/// Multiplies the rows at these list indices with all tokens; writes the products by list index.
+/// Multiplies the rows of the neurons at list indices `places` by all tokens, and writes the products by list
+/// index.
 void SparseFfn::multiply(const Call& call, const Matrix& weight, const float* bias, Places places,
                          float* to) {
   const MatmulArgs args{.weight = &weight,
@@ -219,8 +220,8 @@ void SparseFfn::multiply(const Call& call, const Matrix& weight, const float* bi
   matmul_.multiply[static_cast<size_t>(weight.dtype)](args);
 }
 
-/// Drops neurons whose act(gate), in few_ups_, is zero for every token that wants them. The gates and
-/// activations of the others move up.
+/// Drops neurons whose act(gate), in few_ups_, is zero for every token that wants them. Moves the gates and
+/// activations of the others up to fill the gaps.
 SparseFfn::Places SparseFfn::keep_passed(const Call& call, Places places, RangeCounts& counts) {
   int64_t n = places.begin;
   for (int64_t i = places.begin; i < places.end; ++i) {
@@ -259,8 +260,8 @@ void SparseFfn::list_active(const Call& call, Places places, int* n_listed, Rang
   }
 }
 
-/// Writes a range's listed neurons, from list index `begin` on, to call.found. Ranges are whole words of
-/// bits.
+/// Writes a range's active neurons, listed from index `begin` on, to call.found. A range has whole words of
+/// bits, so threads do not write to the same word.
 void SparseFfn::note_active(const Call& call, int64_t begin, const int* n_listed) {
   const int64_t n_neurons = call.set->n_neurons();
   for (int t = 0; t < call.n_tokens; ++t) {
@@ -276,8 +277,8 @@ void SparseFfn::note_active(const Call& call, int64_t begin, const int* n_listed
 }
 
 void SparseFfn::add_partials(const Call& call, float* out) {
-  // Columns per piece: its partial sums are 64 KB that other cores wrote, which take some microseconds to
-  // read.
+  // Columns per piece. The partial sums of a piece are 64 KB that other cores wrote; reading them takes a few
+  // microseconds.
   constexpr int64_t kColumns = 1024;
   const int64_t n_cols = call.down->n_cols;
   const int64_t parts = (n_cols + kColumns - 1) / kColumns;
@@ -295,7 +296,7 @@ void SparseFfn::add_partials(const Call& call, float* out) {
 
 // ---- few tokens, integer sums ----------------------------------------------------------------------------
 //
-// A thread adds all of its pieces to one array; the first thread's array is the caller's.
+// A thread adds all of its pieces to one array. For thread 0, this is the caller's array.
 
 void SparseFfn::ffn_few_sums(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                              const NeuronSet& set, const float* gates, const NeuronSums& sums,
@@ -332,12 +333,12 @@ void SparseFfn::run_few_sums(const Call& call, NeuronCounts& counts) {
   });
 }
 
-/// The integer sums [n] of a thread that is not the first.
+/// Returns the integer sums [n] of a thread other than thread 0.
 int64_t* SparseFfn::thread_sums(int thread, int64_t n) {
   return reinterpret_cast<int64_t*>(thread_sums_.floats()) + (thread - 1) * n;
 }
 
-/// Adds a range's listed neurons, from list index `begin` on, to the thread's sums.
+/// Adds a range's active neurons, listed from index `begin` on, to the thread's sums.
 void SparseFfn::sum_range(const Call& call, int64_t index, int64_t begin, int thread) {
   Range& range = ranges_[static_cast<size_t>(index)];
   const int64_t n_cols = call.down->n_cols, n = call.n_tokens * n_cols;
@@ -467,7 +468,8 @@ void SparseFfn::run_many(const ManyCall& call, NeuronCounts& counts) {
   const bool wide = down.rows && dtype_info(down.rows.dtype).block_elems > kPanelWidth;
   const int64_t width = wide ? 2 * kPanelWidth : kPanelWidth;
   const int64_t n_strips = (down.n_cols + width - 1) / width;
-  // With few columns and many threads, tokens are split too, though each part then dequantizes for itself.
+  // If there are few columns and many threads, tokens are split too, although each part then dequantizes the
+  // same weights.
   constexpr int64_t kPiecesPerThread = 4, kTokensOfPiece = 64;
   const int64_t wanted = (pool_.n_threads() * kPiecesPerThread + n_strips - 1) / n_strips;
   const int64_t most_parts = std::clamp<int64_t>(n_tokens / kTokensOfPiece, 1, wanted);
@@ -515,8 +517,8 @@ void SparseFfn::add_columns(const ManyCall& call, int64_t column, int64_t n_colu
   }
 }
 
-/// Fills the thread's panel with the weights of the neurons of one word of the set, or with their codes if
-/// sums are floats.
+/// Fills the thread's panel with the weights of the active neurons of one word of the set. For CodedColumns
+/// with float sums, fills it with their codes.
 void SparseFfn::fill_panel(const ManyCall& call, size_t word, int64_t column, int64_t n_columns, int thread) {
   const DownColumns& down = *call.down;
   float* panel = panels_[static_cast<size_t>(thread)].data();
@@ -540,7 +542,7 @@ void SparseFfn::fill_panel(const ManyCall& call, size_t word, int64_t column, in
   }
 }
 
-/// Adds the 64 neurons of one word of the set.
+/// Adds the active neurons of one word of the set (64 neurons).
 void SparseFfn::add_word(const ManyCall& call, size_t word, int64_t column, int64_t n_columns,
                          int first_token, int n_tokens, int thread) {
   const DownColumns& down = *call.down;
@@ -617,7 +619,7 @@ void SparseFfn::sum_columns(const ManyCall& call, int64_t column, int64_t n_colu
   }
 }
 
-/// Like sum_columns(), for types with terms: the panel holds codes.
+/// Like sum_columns(), but for types with terms, whose panels hold codes.
 void SparseFfn::sum_term_columns(const ManyCall& call, int64_t column, int64_t n_columns, int first_token,
                                  int n_tokens, int thread) {
   const DownColumns& down = *call.down;

@@ -1,23 +1,25 @@
 // The sparse FFN on the CPU: divides the neurons of a step among threads, and defines the order in which they
 // are summed.
 //
-// The order of a token's sum does not depend on threads, batch, lists or the way it is computed. Neurons are
-// cut by number into kNeuronRanges ranges of neuron_range() neurons. Within a range, sum = fma(value_j, w_jc,
-// sum) over the token's active neurons in ascending order, from 0 (for CodedColumns as kernels/neurons.h
-// says). Then out_c += sum, range by range, for ranges where the token has an active neuron, and last the
-// bias. w is the weight dequantized to float.
+// The order in which a token's neurons are summed does not depend on threads, on the batch, or on which of
+// the two ways below computes the sum. Neurons are divided by their number into kNeuronRanges ranges of
+// neuron_range() neurons. Within a range, sum begins at 0, and sum = fma(value_j, w_jc, sum) for each of the
+// token's active neurons j in ascending order, where w_jc is the weight for column c, dequantized to float
+// (kernels/neurons.h defines the sum for CodedColumns). Then out_c += sum for each range in which the token
+// has an active neuron, in order. The bias is added last.
 //
-// There are two ways to compute this, which give the same bits:
-//   few tokens (decode): a thread takes a range and does all of it: gate rows, then up rows of neurons that
-//       passed the gate, then down rows of active neurons. Each row is read once, into the range's own
-//       partial sums; then the partial sums are added up.
-//   many tokens (prefill): matmul multiplies the gate and up rows. Then threads take columns of the down
-//       projection; each row's part is dequantized once and added for all tokens that want it.
+// There are two ways to compute this sum, which give the same bits:
+//   few tokens (decode): a thread takes a range and computes all of it: the gate rows, the up rows of neurons
+//       that passed the gate, and the down rows of active neurons, which are added to the range's own partial
+//       sums. Each row is read once. At the end, the partial sums of all ranges are added up.
+//   many tokens (prefill): matmul multiplies the gate and up rows. Then each thread takes some columns of the
+//       down projection. It dequantizes these columns of a row once, and adds them for all tokens that want
+//       the row.
 //
 // If another device has a share of the neurons, contributions are summed as integers instead
 // (kernels/neuron_sums.h), so their order does not matter. For few tokens, threads then take pieces of the
-// list of wanted neurons, because ranges of all neurons could be empty where the other device has them. Owned
-// by CpuBackend; called by the engine thread.
+// list of wanted neurons instead of ranges, because a range could be empty if the other device has its
+// neurons. Owned by CpuBackend; called by the engine thread.
 #pragma once
 
 #include <array>
@@ -32,18 +34,19 @@
 
 namespace hearth {
 
-/// The number of ranges that a layer's neurons are cut into. Each range has its own partial sums, so more
-/// ranges cost memory traffic (16 ranges add 1/36 of what a 7B layer reads), and fewer leave threads without
-/// work. Results depend on this number.
+/// The number of ranges into which a layer's neurons are divided. Each range has its own partial sums, so
+/// more ranges cost memory traffic (16 ranges add 1/36 to what a layer of a 7B model reads), and fewer ranges
+/// leave threads without work. Results depend on this number.
 inline constexpr int kNeuronRanges = 16;
 
-/// Neurons of a range: whole words of a NeuronSet and whole groups of CodedColumns.
+/// Returns the neurons per range, which are whole words of a NeuronSet and whole groups of CodedColumns.
 inline int64_t neuron_range(int64_t n_neurons) {
   return ((n_neurons + kNeuronRanges - 1) / kNeuronRanges + 63) / 64 * 64;
 }
 
-/// How many pieces a list of neurons is cut into if sums are integers: two per thread balance equal cores,
-/// four per thread unequal ones. A piece of few neurons would cost more to sum up than to read.
+/// Returns the number of pieces into which a list of neurons is divided if sums are integers. Two pieces per
+/// thread balance equal cores, and four balance unequal ones. A piece of very few neurons would cost more to
+/// add up than to read.
 inline int64_t n_sum_pieces(int64_t n_listed, int n_threads, bool speeds_differ) {
   constexpr int64_t kLeastNeurons = 24;
   const int64_t n = n_listed / kLeastNeurons, most = (speeds_differ ? 4 : 2) * int64_t{n_threads};
@@ -65,8 +68,8 @@ class SparseFfn {
   void select(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
               NeuronSet& set);
 
-  /// Backend::ffn_neurons for few tokens. quantized: x as MatmulKernels::quantize gives it, or null if no
-  /// weight needs it.
+  /// Backend::ffn_neurons for few tokens. quantized: x quantized by MatmulKernels::quantize, or null if no
+  /// weight needs that.
   void ffn_few(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                const NeuronSet& set, const float* gates, float* out, NeuronCounts& counts);
   /// Backend::down_neurons for few tokens.
@@ -82,18 +85,18 @@ class SparseFfn {
   /// Returns the neurons of `set` whose act(gate) is not zero; valid until the next call.
   const NeuronSet& pass_gates(const FfnNeurons& ffn, const float* gates, int n_tokens, const NeuronSet& set,
                               NeuronCounts& counts);
-  /// Returns the neurons of `set` whose |values| [n_tokens, n_neurons] times sizes [n_neurons] are not below
-  /// at_least; valid until the next call.
+  /// Returns each token's neurons of `set` for which |value| * size is not below at_least; valid until the
+  /// next call. values [n_tokens, n_neurons], sizes [n_neurons].
   const NeuronSet& keep_from(const float* values, const float* sizes, int n_tokens, const NeuronSet& set,
                              float at_least);
-  /// Backend::down_neurons for any number of tokens, except that `proposed` is not counted.
+  /// Like Backend::down_neurons, for any number of tokens, but does not count NeuronCounts::proposed.
   void down_many(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set, float* out,
                  NeuronCounts& counts);
   /// Like down_many(), but adds to integer sums and does not add the bias.
   void down_many_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                       const NeuronSums& sums, NeuronCounts& counts);
 
-  // Scratch for the caller, [max_tokens, max_cols] each. pass_gates() overwrites the second one.
+  // Scratch for the caller, [max_tokens, max_cols] each. pass_gates() overwrites values().
   float* gates() { return gates_.floats(); }
   float* values() { return values_.floats(); }
   float* products() { return products_.floats(); }
@@ -103,13 +106,13 @@ class SparseFfn {
   struct RangeCounts {
     int64_t gate_rows, up_rows, down_rows, passed, active;
   };
-  /// The results of one range, or of one piece of a list, besides the sums.
+  /// The results, other than sums, of one range or of one piece of a list.
   struct Range {
     RangeCounts counts{};
     std::array<int, kMaxFewTokens> n_listed{};  // how many active neurons each token has
     uint32_t poison = 0;                        // bit t: token t has a value that is not finite
   };
-  /// The arguments of one call for few tokens, as its ranges see it.
+  /// The arguments of one call for few tokens, common to all ranges.
   struct Call {
     const FfnNeurons* ffn;  // null: `given` has the values
     const DownColumns* down;
@@ -117,7 +120,7 @@ class SparseFfn {
     const std::byte* quantized;
     int n_tokens;
     const NeuronSet* set;
-    const float* given;                // [n_tokens, n_neurons] gates, or values if ffn is null; may be null
+    const float* given;                // [n_tokens, n_neurons] gates or null; values if ffn is null
     const ActiveNeurons* found;        // or null
     const NeuronSums* sums = nullptr;  // null: sums of floats
   };
@@ -183,7 +186,8 @@ class SparseFfn {
   int32_t* list_ids_ = nullptr;    // [kMaxFewTokens]
   std::vector<Range> ranges_;      // [kNeuronRanges], or the most that n_sum_pieces() gives
 
-  // Integer sums for few tokens: the first thread adds to the caller's sums, each other thread to its own.
+  // Integer sums for few tokens: thread 0 adds to the caller's sums, and each other thread adds to sums of
+  // its own.
   Buffer thread_sums_;           // [n_threads - 1, n_tokens, n_cols]
   Buffer sum_parts_;             // per thread: [3, n_cols], see DownSumsArgs
   std::vector<uint8_t> summed_;  // [n_threads] whether the thread has added anything
@@ -192,8 +196,8 @@ class SparseFfn {
   Buffer gates_, values_, products_;
   NeuronSet passed_;
   // The tokens' active neurons, ordered by word of the set and then by token, so that a loop over tokens
-  // reads consecutive memory. active_ has the bits [words, n_tokens], products_ the values, and starts_ the
-  // index of the first value of each (word, token).
+  // reads consecutive memory. active_ has the bits, [words, n_tokens]. products_ has the values, and starts_
+  // [words, n_tokens] has the index of the first value of each word and token.
   std::vector<uint64_t> active_;
   std::vector<size_t> starts_;
   std::vector<uint32_t> ranges_of_;  // [max_tokens] bit r: the token has active neurons in range r
