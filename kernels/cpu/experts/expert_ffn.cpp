@@ -11,7 +11,7 @@ namespace {
 
 // The fewest floats in a piece of an operation that is not a matrix product, as in cpu_backend.cpp.
 constexpr int64_t kPieceFloats = 4096;
-// Columns of a token that are summed at a time, so that several threads can share one token.
+// Columns of a token in a piece of the final sums, so that several threads can share one token.
 constexpr int64_t kOutputCols = 512;
 
 int64_t grain(int64_t floats) { return std::max<int64_t>(1, kPieceFloats / std::max<int64_t>(1, floats)); }
@@ -25,7 +25,8 @@ void ExpertFfn::reserve(const StepBounds& bounds, Backend& memory) {
   const size_t n_experts = static_cast<size_t>(bounds.n_experts);
   const size_t n_pairs = static_cast<size_t>(bounds.max_tokens) * static_cast<size_t>(bounds.n_experts_used);
   const int64_t d_model = bounds.d_model > 0 ? bounds.d_model : bounds.max_cols;
-  // Rounding up to whole weight blocks ensures that a larger row never takes less memory than a smaller one.
+  // Columns are rounded up to whole weight blocks, so that a longer row never takes less memory than a
+  // shorter one.
   constexpr int64_t kLargestBlock = 256;
   const auto quantized_bytes = [&](int64_t n_cols) {
     return activation_row_bytes((n_cols + kLargestBlock - 1) / kLargestBlock * kLargestBlock, bits_);
@@ -82,7 +83,7 @@ ExpertFfn::Call ExpertFfn::call_of(std::span<const Expert> experts, FfnActivatio
   return call;
 }
 
-/// Computes the outputs of the call's pairs: model_rows_, by row.
+/// Computes the outputs of the call's pairs into model_rows_, by row.
 void ExpertFfn::compute(const Call& call, ExpertCounts& counts) {
   sort_pairs(call);
   list_chosen(call);
@@ -114,7 +115,7 @@ void ExpertFfn::compute(const Call& call, ExpertCounts& counts) {
   }
 }
 
-/// Assigns a row to every pair that is computed: ordered by expert, then by token.
+/// Assigns a row to every pair to compute, ordered by expert and then by token.
 void ExpertFfn::sort_pairs(const Call& call) {
   const size_t n_experts = call.experts.size();
   const size_t n_used = static_cast<size_t>(call.choice.n_used);
@@ -136,7 +137,7 @@ void ExpertFfn::sort_pairs(const Call& call) {
   }
 }
 
-/// The row of the token's first expert that is computed; -1: there is none.
+/// Returns the row of the token's first expert that is computed here, or -1 if none is.
 int32_t ExpertFfn::first_row_of(const Call& call, int64_t token) const {
   const int32_t* rows = row_of_pair_.data() + token * call.choice.n_used;
   const int32_t* end = rows + call.choice.n_used;
@@ -144,8 +145,8 @@ int32_t ExpertFfn::first_row_of(const Call& call, int64_t token) const {
   return first == end ? -1 : *first;
 }
 
-/// Fills chosen_. An expert that only one token chose reads the token's row of x, which is not copied; the
-/// token's quantized row is stored once, at the row of its first expert.
+/// Fills chosen_. An expert that only one token chose reads that token's row of x without a copy, and its
+/// quantized x at the row of the token's first expert.
 void ExpertFfn::list_chosen(const Call& call) {
   chosen_.clear();
   for (const bool few : {true, false}) {
@@ -187,7 +188,7 @@ void ExpertFfn::fill_inputs(const Call& call) {
       std::byte* first = quantized_x(first_row, d_model);
       if (any_quantized) matmul_.quantize(x, d_model, first);
       for (int64_t j = 0; j < n_used; ++j) {
-        // An expert of one token reads x, or the row of the token's first expert.
+        // An expert of one token reads x, or quantized x from the row of the token's first expert.
         if (rows[j] < 0 || n_tokens(experts[j]) == 1) continue;
         if (any_quantized && rows[j] != first_row)
           std::memcpy(quantized_x(rows[j], d_model), first, quantized_bytes);
@@ -197,7 +198,7 @@ void ExpertFfn::fill_inputs(const Call& call) {
   });
 }
 
-/// Computes the gate and up products of these experts; without gates, the up products go to hidden_.
+/// Computes the gate and up products of these experts. Without gates, up products are written to hidden_.
 void ExpertFfn::multiply_inputs(const Call& call, std::span<const ChosenExpert> chosen) {
   const int64_t d_expert = call.d_expert;
   jobs_.clear();
@@ -216,8 +217,8 @@ void ExpertFfn::multiply_inputs(const Call& call, std::span<const ChosenExpert> 
   products_.run(jobs_);
 }
 
-/// Computes hidden = act(gate) * up, and quantizes it if down matrices need that. Returns how many values are
-/// not zero if the activation has zeros, otherwise 0.
+/// Computes hidden = act(gate) * up, and quantizes it if down matrices need that. Returns the number of
+/// values that are not zero, or 0 if the activation has no zeros.
 int64_t ExpertFfn::activate(const Call& call) {
   const int64_t d_expert = call.d_expert;
   const bool any_quantized = std::ranges::any_of(

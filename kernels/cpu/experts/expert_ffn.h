@@ -1,17 +1,17 @@
 // The experts of a layer on the CPU: groups the tokens of a step by the experts that they chose.
 //
-// Pairs of a token and one of its experts are sorted by expert. In that order each pair has a row in every
-// scratch matrix, so an expert's tokens lie side by side and are multiplied together, and its weights are
-// read once. A call is five parallel regions, however many experts are chosen:
+// A pair is a token and one of its experts. Pairs are sorted by expert, and each has a row in every scratch
+// matrix, in that order. So the tokens of an expert are adjacent rows, which are multiplied together, and the
+// expert's weights are read once. A call has five parallel regions, however many experts are chosen:
 //   1. x is quantized, and copied to the pairs' rows;
-//   2. all chosen experts' gate and up products (kernels/cpu/matmul/matmul_jobs.h);
-//   3. the activation, and its result quantized;
-//   4. all chosen experts' down products;
-//   5. each token's outputs are added up, in the order in which its experts were chosen. Where a device has
-//      some of the experts, the outputs of the others are copied instead, and the device adds them up.
-// Experts with down columns skip zeros (expert_neurons.h). That replaces their part of stages 2 to 4 if few
-// tokens chose them, else of 3 and 4. Weights are read in place. Each token's sums have one order, whatever
-// else is in the step. Owned by CpuBackend; called by the engine thread.
+//   2. the gate and up products of all chosen experts are computed (kernels/cpu/matmul/matmul_jobs.h);
+//   3. the activation is computed, and its result is quantized;
+//   4. the down products of all chosen experts are computed;
+//   5. each token's outputs are added up, in the order in which its experts were chosen. If a device has some
+//      of the experts, the outputs of the other experts are copied instead, and the device adds them up.
+// Experts with down columns skip zeros. For them, expert_neurons.h replaces stages 2 to 4 if few tokens chose
+// the expert, else stages 3 and 4. Weights are read in place. The order of a token's sums does not depend on
+// what else is in the step. Owned by CpuBackend; called by the engine thread.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ class ExpertFfn {
     FfnActivation activation;
     const float* x;
     ExpertChoice choice;
-    const int32_t* slots;  // null: all pairs are computed; else those whose slot is negative
+    const int32_t* slots;  // null: compute all pairs; else only those with a negative slot
     int64_t n_pairs, d_model, d_expert;
     bool gated;
 
@@ -92,15 +92,15 @@ class ExpertFfn {
   std::vector<int32_t> next_row_;      // [n_experts] scratch of sort_pairs()
   std::vector<int32_t> token_of_row_;  // [n_pairs]
   std::vector<int32_t> row_of_pair_;   // [n_tokens, n_used]; -1: the pair is not computed here
-  std::vector<ChosenExpert> chosen_;   // experts that any token chose: those with few tokens first, then by
-                                       // number
+  std::vector<ChosenExpert> chosen_;   // the experts that any token chose: first those with few tokens, then
+                                       // the others, each by number
   std::vector<MatmulJob> jobs_;        // of one region
 
-  // One row per pair. x is quantized to the row of a token's first expert. From there it is copied for
-  // experts that several tokens chose; an expert of one token reads it there.
+  // One row per pair. A token's x is quantized into the row of its first expert. Experts that several tokens
+  // chose get a copy of this row; an expert that only one token chose reads the row itself.
   Buffer quantized_x_;
-  Buffer model_rows_;  // [d_model] x if weights are floats, then the down products
-  Buffer hidden_;      // [d_expert] gate products, then the activation
+  Buffer model_rows_;  // [d_model] x if weights are floats; later the down products
+  Buffer hidden_;      // [d_expert] gate products; later the activation
   Buffer ups_;         // [d_expert] up products
   Buffer quantized_hidden_;
 };

@@ -1,4 +1,4 @@
-// The two ways to compute experts whose zeros are skipped. See the header.
+// The two ways to compute experts with down columns. See the header.
 #include "kernels/cpu/experts/expert_neurons.h"
 
 #include <algorithm>
@@ -10,21 +10,22 @@ namespace hearth {
 namespace {
 
 constexpr int64_t kWordNeurons = 64;
-// The most gate bytes in a run of neurons, like the largest piece of a matrix product (matmul_jobs.cpp).
+// The most bytes of gate rows in a run of neurons: the size of the largest piece of a matrix product
+// (matmul_jobs.cpp).
 constexpr int64_t kMaxRunBytes = 512 * 1024;
-// Pieces of the down projection per thread, because rows of active neurons are unequal work.
+// Pieces of the down projection per thread. There are several because experts differ in their number of
+// active neurons.
 constexpr int64_t kPiecesPerThread = 8;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t words_of(int64_t n_neurons) { return ceil_div(n_neurons, kWordNeurons); }
 
-/// The matrix that is read whole and decides which neurons are active.
+/// Returns the matrix whose rows are all read, and whose products decide which neurons are active.
 const Matrix& first_matrix(const Expert& expert) { return expert.gate ? expert.gate : expert.up; }
 const float* first_bias(const Expert& expert) { return expert.gate ? expert.gate_bias : expert.up_bias; }
 
-/// Prefetches scattered rows into the L2 cache before they are multiplied one after the other, because the
-/// hardware does not predict them. With one live neuron in ten this saved 4 % of a layer of experts (Zen 5,
-/// Q4_0, 2 threads).
+/// Prefetches scattered rows into the L2 cache, because the hardware does not predict accesses to them. With
+/// one active neuron in ten, this saved 4 % of the time of a layer of experts (Zen 5, Q4_0, 2 threads).
 void prefetch_rows(const Matrix& weight, std::span<const int32_t> rows) {
   for (const int32_t row : rows) {
     const std::byte* begin = weight.row(row);
@@ -83,7 +84,7 @@ void ExpertNeurons::find_active_of_few(const Call& call) {
   });
 }
 
-/// Lists the active neurons among [begin, end) of one expert for each of its tokens.
+/// Lists for each token of an expert which of the neurons [begin, end) are active.
 void ExpertNeurons::compute_run(const Call& call, const ChosenExpert& chosen, int64_t begin, int64_t end,
                                 int thread) {
   const Expert& expert = *chosen.expert;
@@ -111,8 +112,8 @@ void ExpertNeurons::compute_run(const Call& call, const ChosenExpert& chosen, in
   list_active(call, chosen, begin, {ids, static_cast<size_t>(n)});
 }
 
-/// Multiplies the expert's tokens with rows of a weight. Writes the products side by side to `to` [n_pairs,
-/// d_expert], from column `begin` on.
+/// Multiplies the expert's tokens by the listed rows of a weight. Writes the products without gaps to `to`
+/// [n_pairs, d_expert], from column `begin` on.
 void ExpertNeurons::multiply(const Call& call, const ChosenExpert& chosen, const Matrix& weight,
                              const float* bias, int64_t begin, std::span<const int32_t> rows, float* to) {
   const auto n = static_cast<int64_t>(rows.size());
@@ -127,7 +128,7 @@ void ExpertNeurons::multiply(const Call& call, const ChosenExpert& chosen, const
                   .bias = bias,
                   .out = first_row + begin,
                   .out_stride = call.d_expert};
-  // adjacent rows, which are read faster together
+  // adjacent rows are read faster as a range
   if (rows.front() == begin && rows.back() + 1 == begin + n) {
     args.rows = nullptr;
     args.row_begin = begin;
@@ -137,8 +138,8 @@ void ExpertNeurons::multiply(const Call& call, const ChosenExpert& chosen, const
   matmul_.multiply[static_cast<size_t>(weight.dtype)](args);
 }
 
-/// Keeps those of the n neurons whose act(gate) is not zero for any token; their numbers and gates move up.
-/// Returns how many remain. Overwrites the run's ups.
+/// Drops those of the n neurons in `ids` whose act(gate) is zero for every token. Moves the numbers and gates
+/// of the others up to fill the gaps, and returns how many remain. Overwrites the run's ups.
 int64_t ExpertNeurons::keep_passed(const Call& call, const ChosenExpert& chosen, int64_t begin, int64_t n,
                                    int32_t* ids) {
   const int64_t at = chosen.first_row * call.d_expert + begin;
@@ -162,7 +163,7 @@ int64_t ExpertNeurons::keep_passed(const Call& call, const ChosenExpert& chosen,
   return n_kept;
 }
 
-/// Lists each token's active neurons among the run's `ids`, and moves their values up.
+/// Lists each token's active neurons among the run's `ids`, and moves their values up to fill the gaps.
 void ExpertNeurons::list_active(const Call& call, const ChosenExpert& chosen, int64_t begin,
                                 std::span<const int32_t> ids) {
   const int64_t d_expert = call.d_expert, at = chosen.first_row * d_expert + begin;
@@ -192,8 +193,8 @@ void ExpertNeurons::list_active(const Call& call, const ChosenExpert& chosen, in
   if (!chosen.expert->gate) passed_.fetch_add(active, std::memory_order_relaxed);
 }
 
-/// Computes columns [column, column + n_columns) of `out` for the expert's rows from the listed neurons' down
-/// rows.
+/// Computes columns [column, column + n_columns) of the expert's rows of `out` from the down rows of the
+/// listed neurons.
 void ExpertNeurons::add_rows(const Call& call, const ChosenExpert& chosen, int64_t column,
                              int64_t n_columns) {
   const DownColumns& down = chosen.expert->down_columns;
@@ -232,7 +233,7 @@ void ExpertNeurons::find_active_of_many(const Call& call) {
   });
 }
 
-/// Fills bits_ and values_ of 64 neurons of one expert.
+/// Fills bits_ and values_ for the 64 neurons of one word of an expert.
 void ExpertNeurons::compute_word(const Call& call, const ChosenExpert& chosen, int64_t word) {
   const int64_t begin = word * kWordNeurons, n = std::min(kWordNeurons, call.d_expert - begin);
   const bool gated = static_cast<bool>(chosen.expert->gate);
@@ -265,8 +266,8 @@ void ExpertNeurons::compute_word(const Call& call, const ChosenExpert& chosen, i
   down_rows_.fetch_add(std::popcount(any), std::memory_order_relaxed);
 }
 
-/// Computes columns [column, column + n_columns) of `out` for the expert's rows from the active neurons' down
-/// rows.
+/// Computes columns [column, column + n_columns) of the expert's rows of `out` from the down rows of the
+/// active neurons.
 void ExpertNeurons::add_panels(const Call& call, const ChosenExpert& chosen, int64_t column,
                                int64_t n_columns, int thread) {
   float* sums = panels_[static_cast<size_t>(thread)].floats() + kPanelFloats + 2 * kPanelWidth;
@@ -324,7 +325,8 @@ void ExpertNeurons::add_word(const Call& call, const ChosenExpert& chosen, int64
 
 // ---- few and many tokens ----
 
-/// Threads take column strips of one expert. Experts with many tokens come first, because they are more work.
+/// A piece is a strip of columns of one expert. Experts with many tokens come first, because their pieces
+/// take longer.
 void ExpertNeurons::add_down(const Call& call) {
   const auto n_few = static_cast<int64_t>(call.few.size()), n_many = static_cast<int64_t>(call.many.size());
   const int64_t d_model = call.d_model;

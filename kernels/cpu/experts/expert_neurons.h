@@ -1,17 +1,18 @@
 // Skips zeros inside experts on the CPU: finds the active neurons of a step's chosen experts, and sums over
 // their down columns.
 //
-// ExpertFfn brings tokens to experts (expert_ffn.h); this computes experts that have down columns. A token's
-// sum for one of its experts does not depend on threads, batch or the way it is computed: sum = fma(value_j,
-// w_jc, sum) over the token's active neurons of the expert in ascending order, from 0 (for CodedColumns as
-// kernels/neurons.h says), then the expert's bias. w is the weight dequantized to float. Two ways give these
+// ExpertFfn (expert_ffn.h) groups tokens by expert; this file computes the experts that have down columns. A
+// token's sum for one of its experts does not depend on threads, on the batch, or on which of the two ways
+// below computes it. For output column c, sum begins at 0, and sum = fma(value_j, w_jc, sum) for each of the
+// token's active neurons j of the expert in ascending order, where w_jc is the weight dequantized to float
+// (kernels/neurons.h defines the sum for CodedColumns). Then the expert's bias is added. Two ways give these
 // bits:
-//   an expert of few tokens (decode): threads take runs of neurons and do all but the down projection: gate
-//       rows, then the up rows of neurons that pass the gate for any token. Then they take columns, and add
-//       the down rows of each token's active neurons.
-//   an expert of many tokens (prefill): its gate and up products were computed whole. Threads find the
-//       active neurons, then take columns; each row's part is dequantized once and added for all tokens that
-//       want it.
+//   an expert of few tokens (decode): threads take runs of neurons, and compute the gate rows and then the up
+//       rows of neurons that pass the gate for at least one token. Then threads take columns, and add the
+//       down rows of each token's active neurons.
+//   an expert of many tokens (prefill): all its gate and up products were computed before. Threads find the
+//       active neurons. Then each thread takes some columns, dequantizes these columns of a row once, and
+//       adds them for all tokens that want the row.
 // Each stage is one parallel region over all experts. Owned by ExpertFfn; called by the engine thread.
 #pragma once
 
@@ -30,19 +31,18 @@
 namespace hearth {
 
 /// An expert that tokens of a step chose. Its pairs have rows first_row to first_row + n_tokens - 1 of the
-/// scratch matrices, and its input has the same rows at the pointers below.
+/// scratch matrices. x and quantized point to the expert's first input row.
 struct ChosenExpert {
   const Expert* expert = nullptr;
   int64_t first_row = 0;
   int n_tokens = 0;
-  const float* x = nullptr;  // [n_tokens, d_model]; read for float weights only
-  const std::byte* quantized =
-      nullptr;  // [n_tokens] rows as MatmulArgs has them; read for quantized weights only
+  const float* x = nullptr;              // [n_tokens, d_model]; read for float weights only
+  const std::byte* quantized = nullptr;  // [n_tokens] rows as in MatmulArgs; read for quantized weights only
 };
 
 class ExpertNeurons {
  public:
-  /// The most tokens of an expert that is computed neuron by neuron.
+  /// An expert of up to this many tokens is computed neuron by neuron.
   static constexpr int kMaxFewTokens = 16;
 
   ExpertNeurons(ThreadPool& pool, const MatmulKernels& matmul, const VectorKernels& vector,
@@ -57,13 +57,14 @@ class ExpertNeurons {
     int64_t d_model, d_expert;
     std::span<const ChosenExpert> few;   // of at most kMaxFewTokens tokens
     std::span<const ChosenExpert> many;  // the others
-    float* gates;  // [n_pairs, d_expert] of `many`: products with gate rows (up rows if there are no gates).
+    float* gates;  // [n_pairs, d_expert]; for `many`, the products with gate rows (with up rows if there are
+                   // no gates). Overwritten
+    float* ups;    // [n_pairs, d_expert]; for `many`, the products with up rows if there are gates.
                    // Overwritten
-    float* ups;    // [n_pairs, d_expert] of `many`: products with up rows, if there are gates. Overwritten
     float* out;    // [n_pairs, d_model]
   };
-  /// Fills `out` for all experts, biases included. Adds the rows read for `few`, and the neurons found in
-  /// both lists, to counts.
+  /// Fills `out` for all experts, biases included. Adds the rows that were read and the neurons that passed
+  /// or were active to counts.
   void run(const Call& call, ExpertCounts& counts);
 
  private:
@@ -91,17 +92,20 @@ class ExpertNeurons {
   std::vector<float> ones_;  // [max_neurons]
   std::atomic<int64_t> passed_{0}, active_{0}, up_rows_{0}, down_rows_{0};
 
-  // For experts of few tokens. A run's active neurons stand where the run begins: their values in
-  // Call::gates.
-  std::vector<int32_t> run_ids_;   // per thread [max_neurons]: neurons that pass the gate for any token
+  // For experts of few tokens. A run's active neurons are listed in ids_ from the run's first index on, and
+  // their values are in Call::gates from the same index on.
+  std::vector<int32_t> run_ids_;   // per thread, [max_neurons]: neurons that pass the gate for some token
   std::vector<int32_t> ids_;       // [n_pairs, d_expert]
-  std::vector<int32_t> n_listed_;  // [n_pairs, words of an expert] at a run's first word: its active neurons
+  std::vector<int32_t> n_listed_;  // [n_pairs, words]: at a run's first word, the number of its active
+                                   // neurons
 
-  // For experts of many tokens. An expert's entries begin at that of its first row; a word's tokens are
-  // contiguous.
+  // For experts of many tokens. An expert's entries begin at the entry of its first row. The entries of a
+  // word's tokens are contiguous.
   std::vector<uint64_t> bits_;  // [words, n_tokens] bit i: neuron 64 * word + i is active
-  Buffer values_;               // [words, 64 * n_tokens] values of active neurons, by token, then by neuron
-  std::vector<Buffer> panels_;  // per thread: a panel of weights, its scales and mins, sums [max_tokens]
+  Buffer values_;               // [words, 64 * n_tokens] values of only the active neurons, by token, then by
+                                // neuron
+  std::vector<Buffer> panels_;  // per thread: a panel of weights, its scales, its mins, and sums of
+                                // max_tokens tokens
 };
 
 }  // namespace hearth

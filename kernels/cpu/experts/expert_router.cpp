@@ -9,12 +9,12 @@
 namespace hearth {
 namespace {
 
-// Logits per piece. A router with 128 experts takes about a microsecond per token, so a piece repays its
-// fork.
+// Logits per piece. A router with 128 experts takes about a microsecond per token, so a piece takes longer
+// than its fork.
 constexpr int64_t kPieceLogits = 1024;
 constexpr float kWorst = -std::numeric_limits<float>::infinity();
 
-/// Keeps the ids with the highest scores offered, best first; between equal scores, the one offered first
+/// Keeps the `capacity` ids with the highest scores, best first. Among equal scores, the id offered first
 /// wins. REQUIRES: capacity >= 1, and no score is NaN.
 class Best {
  public:
@@ -38,7 +38,7 @@ class Best {
   int n_ = 0;
 };
 
-/// A group's score, from the preferences of its experts.
+/// Computes a group's score from the preferences of its n experts.
 float group_score(const float* preferences, int64_t n, bool by_best) {
   float best = kWorst, second = kWorst;
   for (int64_t i = 0; i < n; ++i) {

@@ -1,4 +1,4 @@
-// Chooses experts on the CPU: from a router's logits to the experts of each token and their weights.
+// Chooses experts on the CPU: computes each token's experts and their weights from a router's logits.
 //
 // Tokens are independent, so threads divide them. kernels/experts.h (Router) defines the computation for one
 // token. Owned by CpuBackend; called by the engine thread.
@@ -17,7 +17,8 @@ class ExpertRouter {
  public:
   ExpertRouter(ThreadPool& pool, const VectorKernels& vector) : pool_(pool), vector_(vector) {}
 
-  /// The most tokens of a step, experts of a layer and experts of a token.
+  /// Allocates memory for at most max_tokens tokens of a step, n_experts experts of a layer, and n_used
+  /// experts of a token.
   void reserve(int max_tokens, int n_experts, int n_used);
 
   /// Backend::route().
@@ -27,7 +28,7 @@ class ExpertRouter {
   /// The scratch of one thread while it chooses one token's experts.
   struct Scratch {
     std::vector<float> scores;        // [n_experts]
-    std::vector<float> preferences;   // [n_experts] scores with bias, by which experts are chosen
+    std::vector<float> preferences;   // [n_experts] score plus bias, by which experts are chosen
     std::vector<float> best_scores;   // [n_experts] of the chosen experts or groups
     std::vector<int32_t> groups;      // [n_experts] the chosen ones
     std::vector<uint8_t> group_used;  // [n_experts]
