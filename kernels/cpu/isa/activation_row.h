@@ -1,20 +1,22 @@
 // The memory layout of one quantized activation row: planes of quants, scales and sums.
 //
-// Why 15 bits: int8 activations gave SmolLM2-135M (Q4_1) a mean KL of 0.0012 from its float32 reference,
-// enough to turn a near tie of first words the wrong way. The 16-bit quants here put the error at 2^-16 of
-// the largest value of a group, and still multiply as integers: as two bytes, q = 256 * high + low, or as one
-// word, whichever suits an ISA. So the order of the quants within a span of 32 columns is the ISA's own (see
-// its quantize_half); all other planes are the same bytes everywhere.
+// Why 15 bits: with int8 activations, SmolLM2-135M (Q4_1) had a mean KL divergence of 0.0012 from its float32
+// reference, enough to reverse a near tie between first words. With the 16-bit quants here, the error is at
+// most 2^-16 of the largest value of a group, and products are still integer products. A quant is multiplied
+// as two bytes, q = 256 * high + low, or as one 16-bit word, whichever suits the ISA. So each ISA has its own
+// order of the quants within a span of 32 columns (see its quantize_half). All other planes have the same
+// bytes on every ISA.
 //
-// If speed is worth that error, rows have 8-bit quants instead, |q| <= 127 (--activation-bits 8): one byte
-// per quant and half the products. Everything else is the same.
+// If a user prefers speed (--activation-bits 8), rows have 8-bit quants instead, |q| <= 127. These take one
+// byte each and half the products. Everything else is the same.
 //
-// Why 32 columns per scale: most weight types have this group size, and at 15 bits an outlier does not
-// noticeably hurt its group. The K-quants with groups of 16 share a scale between two of them.
+// Why 32 columns per scale: most weight types have groups of this size, and at 15 bits an outlier does not
+// noticeably hurt its group. In K-quants with groups of 16, two weight groups share one activation scale.
 //
-// Bounds: |q| <= 32512 = 127 * 256, so high and low both fit int8 and a sum of 32 quants fits 2^20 + 2^14. A
-// weight byte is at most 255, offset included, so 32 products add up to at most 32 * 255 * 32512 < 2^28,
-// offset * sum to at most 2^27, and 256 * (sum of high products) to at most 2^28: int32 holds them all.
+// Bounds: |q| <= 32512 = 127 * 256, so high and low both fit int8, and a sum of 32 quants is at most 2^20 +
+// 2^14. A weight byte is at most 255, offset included. So 32 products add up to at most 32 * 255 * 32512 <
+// 2^28, offset * sum is at most 2^27, and 256 * (sum of high products) is at most 2^28. All of these fit
+// int32.
 //
 // Everything here has internal linkage on purpose. Files compiled for different ISAs include this header, and
 // the linker could keep the AVX-512 copy of an ordinary inline function for code that runs on any machine.
@@ -26,17 +28,17 @@
 namespace hearth {
 namespace {
 
-/// Columns that share a scale, and the finer weight groups whose sums are kept too.
+/// Columns that share a scale, and columns of the smallest weight groups, whose sums are stored too.
 inline constexpr int kActivationSpan = 32;
 inline constexpr int kActivationHalf = 16;
 inline constexpr int kSpanBytes = 2 * kActivationSpan;
 
-/// The largest quant of 15 and of 8 bits.
+/// The largest quants of 15 bits and of 8 bits.
 inline constexpr float kLargestQuant = 32512.0f;
 inline constexpr float kLargestByte = 127.0f;
 
-/// A span whose largest magnitude is below this becomes zeros. This keeps kLargestQuant / max and the scale
-/// normal floats.
+/// A span whose largest magnitude is below this becomes zeros. So kLargestQuant / max and the scale are
+/// always normal floats.
 inline constexpr float kSmallestMax = 4e-34f;
 
 /// Pointers to the planes of one row.
@@ -49,12 +51,13 @@ struct ActivationRow {
   int32_t* int_sum;       // [n_cols / 32]
 };
 
-/// Bytes of the planes of one span of 32 columns: quants, scale, three sums, as floats and integers.
+/// Bytes of one span of 32 columns. The first constant counts the scale, and three sums as floats and as
+/// integers; the second adds 15-bit quants.
 inline constexpr size_t kOtherBytesPerSpan = 4 + 12 + 12;
 inline constexpr size_t kBytesPerSpan = kSpanBytes + kOtherBytesPerSpan;
 
-/// The bytes of a row, rounded up to an odd number of cache lines. Otherwise the same column of many tokens
-/// would fall on few sets of a cache. quant_bytes: 2 for 15-bit quants, 1 for 8-bit ones.
+/// The bytes of a row, rounded up to an odd number of cache lines. With an even number, one column of many
+/// tokens would map to few sets of a cache. quant_bytes: 2 for 15-bit quants, 1 for 8-bit ones.
 [[maybe_unused]] size_t activation_row_size(int64_t n_cols, int quant_bytes = 2) {
   const size_t spans = static_cast<size_t>(n_cols / kActivationSpan);
   const size_t span_bytes = static_cast<size_t>(quant_bytes * kActivationSpan) + kOtherBytesPerSpan;
@@ -86,10 +89,10 @@ struct SpanScale {
 
 inline constexpr float kZeroSpan[kActivationSpan] = {};
 
-/// The scale of the span at x. `max_bits` is the largest of x's bit patterns without their signs; as bit
-/// patterns, NaN is above infinity and infinity above all numbers. A span with a NaN or an infinity becomes
-/// zeros with the scale NaN: every product with it is NaN, as it (almost always) would be in floats, and no
-/// NaN is ever converted to an integer. `largest`: kLargestQuant or kLargestByte.
+/// Returns the scale of the span at x. `max_bits` is the largest bit pattern of x's values without their
+/// signs; among bit patterns, NaN is above infinity, and infinity above all numbers. If the span has a NaN or
+/// an infinity, it becomes zeros with the scale NaN. So every product with it is NaN, as it would (almost
+/// always) be in floats, and no NaN is converted to an integer. `largest`: kLargestQuant or kLargestByte.
 [[maybe_unused]] SpanScale span_scale(const float* x, int32_t max_bits, float largest = kLargestQuant) {
   if (max_bits >= 0x7f800000) return {kZeroSpan, __builtin_nanf(""), 0.0f};
   float max;

@@ -1,9 +1,9 @@
 // The inner loops of the sparse FFN on one CPU thread: one table of functions per ISA.
 //
-// CpuBackend divides the neurons of a step among threads (kernels/cpu/sparse_ffn.h); the functions here
-// compute one list of neurons. All of them give the same bits on every ISA: a sum is a chain of fused
-// multiply-adds over the neurons of a list, in list order, with weights as dequantize_row gives them. For
-// CodedColumns, kernels/neurons.h defines the sum.
+// SparseFfn (kernels/cpu/sparse_ffn.h) divides the neurons of a step among threads; a function here computes
+// one list of neurons. Every ISA gives the same bits: a sum is a chain of fused multiply-adds over the
+// neurons in list order, with weights as dequantize_row gives them. For CodedColumns, kernels/neurons.h
+// defines the sum.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace hearth {
 
-/// Strips of columns begin at multiples of this: one block of the largest types.
+/// Strips of columns begin at multiples of this, the largest block of all types.
 inline constexpr int64_t kDownStripColumns = 256;
 
 /// Adds values[i] * down row ids[i] to sum, for n neurons.
@@ -24,13 +24,13 @@ struct DownArgs {
   const int32_t* ids = nullptr;   // [n] ascending
   const float* values = nullptr;  // [n]
   int n = 0;
-  bool fresh = false;        // sum counts as zero, whatever it contains
+  bool fresh = false;        // true: sum begins at zero, whatever it contains
   int64_t column_begin = 0;  // a multiple of kDownStripColumns
   int64_t column_end = 0;    // <= down->n_cols
   float* sum = nullptr;      // [column_end - column_begin]
 };
 
-/// The most neurons in a panel of dequantized weights: the bits of one word of a NeuronSet.
+/// The most neurons in a panel of dequantized weights: as many as one word of a NeuronSet has bits.
 inline constexpr int kPanelNeurons = 64;
 /// Columns of a panel: 64 neurons of this many columns are 32 KB, which stay in the L1 cache while all tokens
 /// use them.
@@ -45,8 +45,8 @@ struct DownPanelArgs {
   const float* values = nullptr;     // values of the wanted rows only: by token, then by row
   int n_tokens = 0;
   float* sums = nullptr;  // [n_tokens, kPanelWidth]
-  // For CodedColumns: rows [group_begin, group_end) are codes and these are their factors [kPanelWidth]; else
-  // null.
+  // For CodedColumns, rows [group_begin, group_end) are codes, and scales and mins are their factors
+  // [kPanelWidth]. Otherwise these are null.
   const float* scales = nullptr;
   const float* mins = nullptr;
   int group_begin = 0;
@@ -60,10 +60,11 @@ struct DownKernels {
   /// For down.coded. REQUIRES: n > 0.
   void (*add_coded)(const DownArgs& args);
   /// Dequantizes weights [column, column + n) of one row of down.rows to the floats that dequantize_row
-  /// gives. column is a multiple of the type's block size and of 32; so is n, unless it ends the row.
+  /// gives. column is a multiple of the type's block size and of 32, and so is n, unless the row ends at
+  /// column + n.
   std::array<void (*)(const Matrix& rows, int64_t row, int64_t column, int64_t n, float* out), kDTypeCount>
       dequantize;
-  /// Writes codes [column, column + n) of one neuron, less their offset, as floats.
+  /// Writes codes [column, column + n) of one neuron, minus the offset, as floats.
   void (*decode)(const CodedColumns& coded, int64_t neuron, int64_t column, int64_t n, float* out);
   void (*factors)(const CodedColumns& coded, const std::byte* table, int64_t group, int64_t column, int64_t n,
                   float* out);
@@ -85,8 +86,8 @@ extern const DownKernels kDownKernelsNeon;
 
 // ---- integer sums (kernels/neuron_sums.h) ----------------------------------------------------------------
 //
-// For layers whose other neurons a device sums. All ISAs give the same integers, whatever the order of
-// neurons and the split of columns.
+// For layers in which a device sums the other neurons. All ISAs give the same integers, for any order of
+// neurons and any split of columns.
 
 /// Adds the contributions of n neurons to sums.
 struct DownSumsArgs {
@@ -112,11 +113,11 @@ struct PanelSumsArgs {
   int64_t stride = 0;
 };
 
-/// The codes and factors of kPanelNeurons rows of a type with terms (kernels/quant/neuron_terms.h),
-/// kPanelWidth columns of each row. Rows that no token wants may have any contents.
+/// The codes and factors of kPanelNeurons rows, kPanelWidth columns of each, of a type with terms
+/// (kernels/quant/neuron_terms.h). Rows that no token wants may have any contents.
 struct TermPanel {
   alignas(
-      64) int16_t codes[kPanelNeurons / 2][2 * kPanelWidth];  // of two rows side by side, column by column
+      64) int16_t codes[kPanelNeurons / 2][2 * kPanelWidth];  // [j]: rows 2j and 2j + 1, column for column
   alignas(64) float scale[kPanelWidth / 16][kPanelNeurons], min[kPanelWidth / 16][kPanelNeurons];
 };
 
@@ -138,15 +139,16 @@ struct DownSumsKernels {
   /// For down.coded.
   void (*add_coded)(const DownSumsArgs& args);
   void (*add_panel)(const PanelSumsArgs& args);
-  /// For types with terms, by DType; null for others. fill_terms writes columns [column, column + n) of a row
-  /// to row `place` of panels[0] and, beyond kPanelWidth, of panels[1]; column and n are multiples of the
-  /// type's block size.
+  /// Indexed by DType; null for types without terms. fill_terms writes columns [column, column + n) of a row
+  /// to row `place` of panels[0], and columns beyond kPanelWidth to row `place` of panels[1]. column and n
+  /// are multiples of the type's block size.
   std::array<void (*)(const Matrix& rows, int64_t row, int64_t column, int64_t n, int place,
                       TermPanel* panels),
              kDTypeCount>
       fill_terms;
   std::array<void (*)(const TermPanelArgs& args), kDTypeCount> add_term_panel;
-  /// Dequantizes weights [column, column + n) of one neuron. column and the room in out are multiples of 32.
+  /// Dequantizes weights [column, column + n) of one neuron. column is a multiple of 32, and out has room for
+  /// n rounded up to a multiple of 32.
   void (*dequantize_coded)(const CodedColumns& coded, int64_t neuron, int64_t column, int64_t n, float* out);
 };
 

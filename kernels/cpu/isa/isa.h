@@ -8,7 +8,7 @@
 
 namespace hearth {
 
-/// Every build knows all of them, but contains only the loops for its own processor family and kScalar.
+/// Every build has all these names, but contains loops only for its own processor family and for kScalar.
 enum class Isa {
   kScalar,
   kAvx2,         // x86-64: AVX2, FMA and F16C
@@ -21,11 +21,12 @@ enum class Isa {
 };
 
 /// Every instruction set, best first within a processor family; kScalar is last. kAmx has never been
-/// measured, so it comes after kAvx512Vnni, which its processors also have, and is used only if it is named.
+/// measured. It comes after kAvx512Vnni, which all processors with AMX also have, so it is used only if --isa
+/// names it.
 inline constexpr Isa kAllIsas[] = {Isa::kAvx512Vnni, Isa::kAmx,         Isa::kAvxVnni, Isa::kAvx2,
                                    Isa::kNeonI8mm,   Isa::kNeonDotprod, Isa::kNeon,    Isa::kScalar};
 
-/// Whether this program has the instruction set's loops, though this processor may not run them.
+/// Whether this program contains the instruction set's loops, whether or not this processor can run them.
 bool is_built(Isa isa);
 
 /// The name for --isa: "scalar", "avx2", "avx-vnni", "avx512-vnni", "amx", "neon", "neon-dotprod",

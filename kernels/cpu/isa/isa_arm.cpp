@@ -1,5 +1,5 @@
-// Detects AArch64's instruction sets in the auxiliary vector, in which the kernel tells a process what the
-// processor has. Called at start, from any thread.
+// Detects AArch64's instruction sets from the auxiliary vector, in which the kernel reports the processor's
+// features to a process. Called at start, from any thread.
 #include <sys/auxv.h>
 
 #include "kernels/cpu/isa/processor_runs.h"

@@ -1,4 +1,5 @@
-// Chooses an ISA's tables of inner loops. This file is compiled for any processor, unlike the tables.
+// Chooses an ISA's tables of inner loops. Unlike the files with the tables, this file is compiled for any
+// processor of the family.
 #include "kernels/cpu/isa/down_kernels.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/matmul_kernels.h"
@@ -7,7 +8,7 @@
 namespace hearth {
 namespace {
 
-/// The kernel tables of one ISA. An ISA that is not built has the scalar tables.
+/// The kernel tables of one ISA. If the build does not contain an ISA, its entry has the scalar tables.
 struct Tables {
   const MatmulKernels& matmul;
   const MatmulKernels& matmul_bytes;  // for 8-bit activations
@@ -18,7 +19,8 @@ struct Tables {
 
 Tables tables_of(Isa isa) {
   switch (isa) {
-// HEARTH_WITH_X: the build has X's loops (HEARTH_ISAS, and not every compiler knows AMX).
+// HEARTH_WITH_X is defined if the build has the loops of ISA X, which depends on HEARTH_ISAS and, for AMX, on
+// the compiler.
 #if defined(HEARTH_WITH_AMX)
     case Isa::kAmx:
       return {kMatmulKernelsAmx, kMatmulBytesAmx, kVectorKernelsAvx512, kDownKernelsAvx512, kDownSumsAvx512};

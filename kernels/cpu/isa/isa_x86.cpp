@@ -1,5 +1,5 @@
-// Detects x86-64's instruction sets by cpuid, and by xgetbv whether the operating system saves the wide
-// registers. Called at start, from any thread.
+// Detects x86-64's instruction sets: cpuid reports what the processor has, and xgetbv whether the operating
+// system saves the wide registers. Called at start, from any thread.
 #include <cpuid.h>
 
 #include <cstdint>

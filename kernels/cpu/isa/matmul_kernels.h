@@ -1,20 +1,21 @@
 // Matrix products of every tensor type on one CPU thread: the table of inner loops per ISA.
 //
-// CpuBackend cuts a product into row ranges and gives each to a thread of its pool; the functions here
-// compute a range. Quantized weights are multiplied in the form they have in the model file, with activations
-// quantized to 16-bit integers; F32, F16 and BF16 weights with float activations.
+// CpuBackend divides a product into row ranges among the threads of its pool; a function here computes one
+// range. Quantized weights are read as they are in the model file, and multiplied by activations that are
+// quantized to 16-bit (or 8-bit) integers. F32, F16 and BF16 weights are multiplied by float activations.
 //
-// Arithmetic with quantized activations, which have one scale per span of 32 columns, x ~= scale_x * q_x. For
-// row r and token t, over the spans s in order, and in each span over its weight groups g in order (one group
-// of 32 columns, or two of 16):
+// Quantized activations have one scale per span of 32 columns: x ~= scale_x * q_x. For row r and token t, the
+// sum acc runs over the spans s in order. In each span, it runs over the span's weight groups g in order (one
+// group of 32 columns, or two of 16):
 //   term = float(sum of q_w * q_x over g) * scale_w[g]                 the integer sum is exact
 //   term = term + min_w[g] * float(sum of q_x over g)                   for types with mins; an exact sum
 //   dot = term, or the first group's term + the second's
 //   acc = acc + dot * scale_x[s]
 // Each operation is rounded to float32 once. Hence a result depends only on its own row and token, never on
 // the row range, the tile shape or n_tokens, and every ISA gives the same bits. Float weights use 16 sums of
-// fused multiply-adds, column c in sum c % 16, added up in halves (simd/matmul_float.h): the same for any
-// range and n_tokens, and on every vector ISA; scalar code has an order of its own. Tests check this.
+// fused multiply-adds; column c belongs to sum c % 16, and the sums are added up in halves
+// (simd/matmul_float.h). The result is the same for any range, any n_tokens and any vector ISA. Scalar code
+// adds float products in another order. Tests check this.
 #pragma once
 
 #include <array>
@@ -29,18 +30,19 @@ namespace hearth {
 /// Whether weights of this type are multiplied with quantized activations (false for F32, F16, BF16).
 bool uses_quantized_activations(DType type);
 
-/// Bits of a quantized activation: k15 plus a sign, or k8 including the sign. k8 halves the arithmetic, for a
-/// larger error.
+/// Bits of a quantized activation: 15 bits and a sign (k15), or 8 bits that include the sign (k8). k8 halves
+/// the arithmetic, but has a larger error.
 enum class ActivationBits : uint8_t { k8 = 8, k15 = 15 };
 
 /// Bytes of one activation row of n_cols columns quantized by MatmulKernels::quantize; a multiple of 64.
 /// The size is the same for every weight type and ISA (kernels/cpu/isa/activation_row.h).
 size_t activation_row_bytes(int64_t n_cols, ActivationBits bits = ActivationBits::k15);
 
-/// One matmul, restricted to the weight rows [row_begin, row_end), or to those rows of a list.
+/// One matmul, restricted to the weight rows [row_begin, row_end), or to entries [row_begin, row_end) of a
+/// list of rows.
 struct MatmulArgs {
   const Matrix* weight = nullptr;
-  const int32_t* rows = nullptr;  // null, or row numbers; then row_begin and row_end are indices in this list
+  const int32_t* rows = nullptr;  // row numbers, indexed by [row_begin, row_end); or null
   int64_t row_begin = 0;
   int64_t row_end = 0;
   const float* x = nullptr;              // [n_tokens, n_cols], contiguous; read for float weights only
@@ -48,7 +50,7 @@ struct MatmulArgs {
                                          // read for quantized weights only
   int n_tokens = 0;
   const float* bias = nullptr;  // [n_rows] or null, indexed by the weight's row number
-  float* out = nullptr;  // row r of token t is out[t * out_stride + r]; with a list, index i is used for r
+  float* out = nullptr;         // out[t * out_stride + r] for token t and row r, or entry r of the list
   int64_t out_stride = 0;
   bool accumulate = false;  // out += instead of out =
   /// For one token: l1_is_large() (topology.h). Chooses the order in which rows are read, and changes no bit.
@@ -58,14 +60,15 @@ struct MatmulArgs {
 /// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 60 KB, with
 /// tiles 75 KB).
 struct MatmulKernels {
-  /// Quantizes x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): per 32 columns
-  /// scale = max|x| / L, q = round to nearest even of x * (L / max|x|), in [-L, L]; L is 32512 for 15 bits
-  /// and 127 for 8. Columns with a NaN or an infinity among them give NaN products. For multiply() of the
-  /// same table only: each ISA orders the quants to suit itself. REQUIRES: n_cols a multiple of 32.
+  /// Quantizes x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): for each span of 32
+  /// columns, scale = max|x| / L, and q = x * (L / max|x|), rounded to nearest even, in [-L, L]. L is 32512
+  /// for 15 bits and 127 for 8. A span with a NaN or an infinity gives NaN products. Only multiply() of the
+  /// same table can read the result, because each ISA has its own order of quants. REQUIRES: n_cols is a
+  /// multiple of 32.
   void (*quantize)(const float* x, int64_t n_cols, std::byte* out);
 
   /// Indexed by DType. out[t, r] (+)= dot(weight row r, token t) (+ bias[r]); with a list, out[t, i] (+)=
-  /// dot(weight row rows[i], token t) (+ bias[rows[i]]), the same bits as without one.
+  /// dot(weight row rows[i], token t) (+ bias[rows[i]]), with the same bits as without a list.
   std::array<void (*)(const MatmulArgs& args), kDTypeCount> multiply;
 };
 

@@ -2,7 +2,8 @@
 //
 // CpuBackend chooses a table once. Every function works on one row or one run of elements on the calling
 // thread and has no state, so any thread may call it. An element's arithmetic does not depend on its index in
-// the run: 16 lanes on every ISA, the same polynomial, sums in one fixed tree. Pointers need no alignment.
+// the run: every ISA has 16 lanes, the same polynomials, and one fixed order of sums. Pointers need no
+// alignment.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +14,18 @@
 namespace hearth {
 
 /// A tile of queries and one slice of a sequence's keys, for one key/value head. The kernel fills largest,
-/// sum and weighted: softmax's numerator and denominator over this slice alone, relative to its own largest
-/// score. VectorKernels::merge joins slices.
+/// sum and weighted: the largest score of this slice, and the denominator and numerator of a softmax over
+/// this slice alone, relative to that score. VectorKernels::merge joins slices.
 struct AttentionTile {
   const float* q = nullptr;         // [n_rows, head_dim], already times scale
-  const int32_t* limits = nullptr;  // [n_rows] row r sees positions below limits[r]; none descends
+  const int32_t* limits = nullptr;  // [n_rows] row r sees positions below limits[r]; never decreasing
   int n_rows = 0;
   int head_dim = 0;
-  int begin = 0;  // the slice's positions are [begin, end); begin a multiple of kKeyTile
+  int begin = 0;  // the slice's positions are [begin, end); begin is a multiple of kKeyTile
   int end = 0;
-  // This head's part of the KV cache, as KvHead of the type that the kernel is for: the keys of KV block b
-  // are at k + b * block_stride numbers, [head_dim, block_tokens]; its values at v + b * block_stride,
-  // [block_tokens, head_dim].
+  // This head's part of the KV cache, in the form of KvHead with the kernel's KvType. The keys of KV block b,
+  // [head_dim, block_tokens], begin at number b * block_stride of k. Its values, [block_tokens, head_dim],
+  // begin at number b * block_stride of v.
   const void* k = nullptr;
   const void* v = nullptr;
   const uint16_t* k_scales = nullptr;
@@ -39,16 +40,17 @@ struct AttentionTile {
   float* weighted = nullptr;  // [n_rows, head_dim] out: sum of exp(score - largest) * value
 };
 
-/// A tile with windows or capped scores. It is a separate type so that its loops are compiled apart from
-/// those of plain tiles: functions that both call would not be inlined, which cost up to 4 % of decoding
-/// speed.
+/// A tile with windows or capped scores. It is a separate type so that its loops are compiled separately from
+/// those of plain tiles. If both called the same functions, these would not be inlined, which cost up to 4 %
+/// of decoding speed.
 struct PartlySeenTile : AttentionTile {
-  const int32_t* firsts = nullptr;  // [n_rows] row r sees positions from firsts[r] on; ascending; null: all
+  const int32_t* firsts = nullptr;  // [n_rows] row r sees positions from firsts[r] on, ascending; null: from
+                                    // 0
   float soft_cap = 0.0f;            // see AttentionScores
 };
 
 /// How many keys attention scores before it takes their maximum: enough to make the exponentials of the
-/// online softmax cheap, few enough that a tile's scores and its K and V stay in the first-level cache.
+/// online softmax cheap, but few enough that a tile's scores, K and V stay in the first-level cache.
 inline constexpr int kKeyTile = 64;
 
 /// Rows x + ids[j] * stride, each with a weight.
@@ -63,19 +65,19 @@ struct WeightedRows {
 struct VectorKernels {
   /// out = x / sqrt(mean(x^2) + eps) * weight, for n floats. out may be x. The squares are summed in 64 float
   /// lanes. A lane adds n/64 positive terms, so the sum's relative error is below (n/64 + 6) * 2^-24, which
-  /// is 1e-5 at n = 8192, and the root halves it: doubles are not needed.
+  /// is 1e-5 at n = 8192. The square root halves it, so doubles are not needed.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* out);
 
   /// out = (x - mean) / sqrt(variance + eps) * weight + bias, for n floats; bias may be null. out may be x.
-  /// Two passes, so there is no cancellation in the variance; the same lanes as rms_norm.
+  /// It takes two passes, so that the variance has no cancellation, and uses the lanes of rms_norm.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t n,
                      float* out);
 
   /// See Backend::gated_activation.
   void (*gated_activation)(FfnActivation act, const float* gate, const float* up, int64_t n, float* out);
 
-  /// out = e^(x - the largest of x) / their sum, for n floats. out may be x. All of out is NaN if one of x is
-  /// NaN, one is infinity or all are -infinity.
+  /// out = softmax(x) of n floats: e^(x - the largest of x), divided by the sum of these exponentials. out
+  /// may be x. All of out is NaN if one of x is NaN, one is infinity or all are -infinity.
   void (*softmax)(const float* x, int64_t n, float* out);
 
   /// out = 1 / (1 + e^-x), for n floats. out may be x. A NaN stays a NaN.
@@ -88,8 +90,8 @@ struct VectorKernels {
   /// See Backend::soft_cap.
   void (*soft_cap)(float cap, int64_t n, float* out);
 
-  /// Rotates one head's first n_rot floats. table: for kHalves cosines [n_rot/2] then sines [n_rot/2]; for
-  /// kInterleaved each cosine twice [n_rot], then each sine twice [n_rot], the first of the two negated.
+  /// Rotates one head's first n_rot floats. table: for kHalves, cosines [n_rot/2], then sines [n_rot/2]. For
+  /// kInterleaved, each cosine twice [n_rot], then each sine twice [n_rot], of which the first is negated.
   void (*rotate)(RopeKind kind, const float* table, int n_rot, float* head);
 
   /// Converts to IEEE half floats, rounded to nearest even; values that are too large become infinite.
@@ -99,12 +101,12 @@ struct VectorKernels {
   /// REQUIRES: n is a multiple of kKvGroup.
   void (*to_q8)(const float* x, int64_t n, int8_t* out, uint16_t* scales);
 
-  /// See AttentionTile. One for each KvType, in its order.
+  /// One function for each KvType, in the order of KvType. See AttentionTile.
   void (*attend[kKvTypes])(const AttentionTile& tile);
   void (*attend_partly_seen[kKvTypes])(const PartlySeenTile& tile);
 
-  /// Joins the softmax of a later slice (or of a sink) into that of all earlier ones, for one row: state is
-  /// {largest, sum}, weighted [head_dim].
+  /// For one row, joins the softmax of a later slice (or of a sink) into the softmax of all earlier slices. A
+  /// state is {largest, sum}; weighted is [head_dim].
   void (*merge)(const float* slice_state, const float* slice_weighted, int head_dim, float* state,
                 float* weighted);
 
