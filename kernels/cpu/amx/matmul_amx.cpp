@@ -1,8 +1,9 @@
-// Matmul loops for AMX (Intel's servers since Sapphire Rapids): prompts times quantized weights by tiles.
+// Matmul loops for AMX (Intel's servers since Sapphire Rapids): the products of prompts with quantized
+// weights use tiles.
 //
 // The loops are in matmul_tiles.h, because the tests run them over a stand-in for the tiles
-// (tests/support/amx_standin). This file is compiled with AVX-512 and AMX enabled, so nothing but the tables
-// may have external linkage.
+// (tests/support/amx_standin). This file is compiled with AVX-512 and AMX enabled, so only the tables may
+// have external linkage.
 #include "kernels/cpu/amx/matmul_tiles.h"
 #include "kernels/cpu/amx/tiles_amx.h"
 

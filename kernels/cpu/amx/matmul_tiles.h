@@ -1,14 +1,15 @@
-// Quantized weights times the activations of many tokens by tiles; AVX-512's table does all the rest.
+// Multiplies quantized weights by the activations of many tokens in tiles. The functions of AVX-512's table
+// do all other work.
 //
 // Each vector of a panel (simd/matmul_panel.h) holds four columns of 16 rows, which is the layout that a tile
-// needs for the second factor. The first factor is the quants of 16 tokens, read in place. The product holds,
-// for each token, a vector of 16 rows' integer sums, and matmul_kernels.h gives the float arithmetic that
-// turns them into results; it is AVX-512's. Since each weight group has scales of its own, a product covers
-// one group: 32 columns fill half of what TDPBSSD multiplies, 16 a quarter.
+// needs for the second factor. The first factor is the quants of 16 tokens, read in place. The product has a
+// vector for each token: the integer sums of 16 rows. AVX-512 code then turns the sums into results, with the
+// float arithmetic of matmul_kernels.h. Since each weight group has its own scales, a product covers one
+// group. A group of 32 columns fills half of what TDPBSSD can multiply, and a group of 16 fills a quarter.
 //
-// Templates over the tiles: the processor's (tiles_amx.h), or the tests' stand-in. Each unit that includes
-// this is compiled for AVX-512, and its tiles are in an anonymous namespace, so that all instantiations are
-// local to it.
+// These are templates over a class of tiles: the processor's (tiles_amx.h), or the tests' stand-in. Each unit
+// that includes this is compiled for AVX-512, and its tiles are in an anonymous namespace, so that all
+// instantiations are local to it.
 #pragma once
 
 #include "kernels/cpu/amx/tile_config.h"
@@ -28,8 +29,8 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
   using typename Base::Int;
   static constexpr bool kSubtractsOffset = true;  // by arrange()
 
-  /// Makes a panel's weights signed: TDPBSSD takes the sums of true weights, and no offset is subtracted from
-  /// them later.
+  /// Subtracts the offset from a panel's weights. TDPBSSD multiplies signed bytes, so no offset has to be
+  /// subtracted from its sums.
   template <int offset>
   static void arrange(Int* quants, int n) {
     if constexpr (offset != 0) {
@@ -38,8 +39,8 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
     }
   }
 
-  /// Multiplies a pair with n_tokens tokens. The last tile reaches back to tokens that are done, and adds
-  /// nothing to them.
+  /// Multiplies a pair of panels by n_tokens tokens. The last tile also covers tokens that are done already,
+  /// and adds nothing to their totals.
   /// REQUIRES: n_tokens >= kTileTokens.
   template <class G>
   static void multiply_pair(const PanelPair<TileSimd>& pair, int n_spans, const ActivationPlanes& x,
@@ -54,8 +55,7 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
   }
 
  private:
-  /// The common properties of the types of a grouping, in the form in which add_sums() reads them from a
-  /// block type.
+  /// The properties of G, with the names by which add_sums() reads them from a block type.
   template <class G>
   struct SignedBlock {
     static constexpr int kGroup = G::kGroup;
@@ -71,9 +71,8 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
     Int of[kParts<G>][planes][2][kTileTokens];  // [weight group][plane][panel][token], lane = row
   };
 
-  /// Multiplies with kTileTokens tokens, and adds to the totals of the tokens from `done` on. The next span
-  /// is multiplied before the sums of this one are read, so that the vectors' arithmetic need not wait for
-  /// the tiles'.
+  /// Multiplies by kTileTokens tokens, and adds to the totals of the tokens from `done` on. The next span is
+  /// multiplied before the sums of this span are read, so that vector code need not wait for the tiles.
   template <class G>
   static void multiply_tokens(const PanelPair<TileSimd>& pair, int n_spans, const ActivationPlanes& x,
                               int done, Float* totals) {
@@ -152,7 +151,7 @@ void multiply_like_avx512(const MatmulArgs& args) {
 }
 
 /// Multiplies in tile registers. If the last pass has fewer tokens than a tile has rows, AVX-512 code
-/// multiplies that pass.
+/// computes that pass.
 template <class Tiles, int planes, class Block, DType type>
 void multiply_by_tiles(const MatmulArgs& args) {
   const int last_pass = args.n_tokens % kPassTokens;

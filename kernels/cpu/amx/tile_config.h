@@ -1,8 +1,8 @@
-// Shapes of the tile registers, in the form that LDTILECFG reads, and their contents in the matmul loops.
+// The shapes of the tile registers, in the format of LDTILECFG, and the use of each register in the matmul
+// loops.
 //
-// The loops (matmul_tiles.h), the processor's tiles (tiles_amx.h) and the tests' stand-in include it. Most of
-// it is in an anonymous namespace, so that units compiled for AVX-512 share nothing with others; TileConfig
-// is the interface between them.
+// The loops (matmul_tiles.h), the processor's tiles (tiles_amx.h) and the tests' stand-in include it. All but
+// TileConfig is in an anonymous namespace, so that units compiled for AVX-512 share no code with other units.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ static_assert(sizeof(TileConfig) == 64);
 
 namespace {
 
-/// The number of tokens in a product of tiles, which is the number of rows of a tile.
+/// The number of tokens in a product of tiles: one per row of a tile.
 inline constexpr int kTileTokens = 16;
 
-/// Bytes of a full tile's row: 16 integers, one for each weight row of a panel.
+/// Bytes of a row of a full tile: 16 integers, one for each weight row of a panel.
 inline constexpr int kTileRowBytes = 64;
 
-/// The tile registers. Activations: a row per token. Weights: a row per four columns, as a panel has them.
-/// Sums, 32-bit integers: a row per token, a column per weight row.
+/// The tile registers. An activation tile has one row per token. A weight tile has one row per four columns,
+/// as in a panel. A tile of sums (32-bit integers) has one row per token and one column per weight row.
 enum Tile : int {
-  kActivationsTile = 0,  // the first plane (high bytes), then in the next tile the second (low bytes)
-  kWeightsTile = 2,      // the pair's first panel, then in the next tile the second
-  kSumsTile = 4,         // four tiles: plane i with panel p is tile 2 * i + p of them
+  kActivationsTile = 0,  // the first plane (high bytes); the next tile has the second plane (low bytes)
+  kWeightsTile = 2,      // the pair's first panel; the next tile has the second panel
+  kSumsTile = 4,         // four tiles: the sums of plane i and panel p are in tile kSumsTile + 2 * i + p
 };
 inline constexpr int kTiles = 8;
 

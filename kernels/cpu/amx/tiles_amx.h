@@ -1,7 +1,7 @@
 // The processor's tile registers: AMX-TILE and AMX-INT8, for the unit compiled with both.
 //
-// It uses assembly because g++ 12's intrinsics accept only a literal as the register number, and let the
-// compiler move a store to memory past the load of a tile that reads it.
+// It uses assembly because of two faults of g++ 12's intrinsics: they accept only a literal as the register
+// number, and the compiler may move a store past the load of a tile from the same memory.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // DownSumsKernels for AVX2 with FMA and F16C.
 //
-// Compiled with AVX2 enabled: nothing in this file may have external linkage but the table.
+// This file is compiled with AVX2 enabled, so only the table may have external linkage.
 #include "kernels/cpu/avx2/strips_avx2.h"
 #include "kernels/cpu/simd/down_sums.h"
 #include "kernels/cpu/simd/terms_x86.h"
@@ -21,7 +21,8 @@ struct Avx2Sums : Avx2Down {
       return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v[i]), _mm256_castps_si256(b.v[i])));
     });
   }
-  /// differing | (a ^ b), folded into the first register; the other registers do not count.
+  /// Returns differing | (a ^ b), with the bits of all registers combined in the first one. The other
+  /// registers are not used.
   static Strip or_differing(Strip differing, Strip a, Strip b) {
     for (int i = 0; i < 4; ++i) {
       differing.v[0] = _mm256_or_ps(differing.v[0], _mm256_xor_ps(a.v[i], b.v[i]));
@@ -34,8 +35,9 @@ struct Avx2Sums : Avx2Down {
   }
 };
 
-/// See down_terms.h. A register of sums has eight columns: 0..3 and 8..11 of a strip, 4..7 and 12..15, then
-/// those of its second half, because bytes are widened and paired within halves of registers.
+/// See down_terms.h. A register of sums has eight columns of a strip: 0..3 and 8..11, then 4..7 and 12..15,
+/// then likewise in the strip's second half. The order results from widening and pairing bytes within halves
+/// of registers.
 struct Avx2Terms : TermsX86<Avx2Sums> {
   struct Sums {
     __m256i high[4], low[4];

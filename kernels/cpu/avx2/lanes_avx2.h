@@ -9,8 +9,9 @@ namespace hearth {
 namespace {
 
 struct Lanes {
-  // AVX2 has 16 registers, and a Lanes takes two. Six rows of one column take 15: 12 for sums, two for a
-  // value and one for a broadcast factor. Three rows of two columns would take 17, so this is 5 and not 6.
+  // AVX2 has 16 registers, and a Lanes takes two. A tile of six rows and one column takes 15: 12 for sums,
+  // two for a value and one for a broadcast factor. A tile of three rows and two columns would take 17. So
+  // kAccumulators is 5 and not 6.
   static constexpr int kAccumulators = 5;
   static constexpr int kMaxRows = 6;
 
@@ -19,7 +20,7 @@ struct Lanes {
   static Lanes all(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
   static Lanes load(const float* x) { return {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
   static Lanes load_n(const float* x, int n) {
-    // Masked lanes are not read, but forming a pointer past the end would be undefined too.
+    // Masked lanes are not read, but even a pointer past the end would be undefined behavior.
     if (n <= 8) return {_mm256_maskload_ps(x, first(n)), _mm256_setzero_ps()};
     return {_mm256_loadu_ps(x), _mm256_maskload_ps(x + 8, first(n - 8))};
   }
@@ -113,7 +114,7 @@ struct Lanes {
  private:
   static constexpr int kToNearest = _MM_FROUND_TO_NEAREST_INT;
 
-  /// All bits set in the first n of 8 lanes. n below 0 means 0, above 8 it means 8.
+  /// All bits set in the first n of 8 lanes. n is clamped to [0, 8].
   static __m256i first(int n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }

@@ -1,14 +1,14 @@
 // Matmul loops for AVX2 with FMA and F16C: a vector holds 8 weight rows.
 //
-// The Simd class is simd_avx2.h's, the loops are those of kernels/cpu/simd; the quantization of activations
-// is here. Compiled with AVX2 enabled: nothing in this file may have external linkage but the table.
+// simd_avx2.h has the Simd class, and kernels/cpu/simd the loops. This file quantizes activations. It is
+// compiled with AVX2 enabled, so only the table may have external linkage.
 #include "kernels/cpu/avx2/simd_avx2.h"
 
 namespace hearth {
 namespace {
 
-// A span's quants are 16-bit words. Among every 16 columns the even ones come first, because vpmaddwd
-// multiplies even and odd weights separately. See quantize_activation_row().
+// A span's quants are 16-bit words. In every 16 columns, the even columns come first, because even and odd
+// weights are multiplied separately. See quantize_activation_row().
 int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   const __m256 factor = _mm256_set1_ps(inverse);
   const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values), factor));

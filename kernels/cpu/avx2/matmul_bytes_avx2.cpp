@@ -1,9 +1,10 @@
 // Matmul loops for AVX2 and activations of 8 bits: a vector holds 8 weight rows.
 //
-// vpmaddubsw multiplies bytes, unsigned weights by signed quants, and adds pairs of products up in 16 bits.
-// How many pairs 16 bits hold depends on the largest weight: eight for types of 4 bits, four for 5, two for
-// 6. Weights of 8 bits would overflow in one pair; they are multiplied as two nibbles each. Compiled with
-// AVX2 enabled: nothing in this file may have external linkage but the table.
+// vpmaddubsw multiplies unsigned bytes (weights) by signed bytes (quants), and adds pairs of products in 16
+// bits. The largest weight limits how many such pairs can be added up in 16 bits: eight for types of 4 bits,
+// four for 5 bits, and two for 6 bits. With weights of 8 bits, even one pair would overflow, so each weight
+// is multiplied as two nibbles. This file is compiled with AVX2 enabled, so only the table may have external
+// linkage.
 #include <type_traits>
 
 #include "kernels/cpu/avx2/simd_avx2.h"
@@ -16,7 +17,8 @@ struct Avx2Bytes : Avx2 {
   static constexpr bool kSubtractsOffset = false;
   template <int largest>
   static constexpr int kVectorsPerFour = largest == 255 ? 2 : 1;
-  // Sums of pairs take 8 to 10 of the 16 registers; types with short runs need 6 more for sums of dwords.
+  // Sums of pairs take 8 to 10 of the 16 registers. Types whose pairs must be widened often need 6 more for
+  // sums of dwords.
   template <int largest, int group>
   static constexpr int kTokenTile = largest == 15   ? 5
                                     : largest == 63 ? 3
@@ -27,7 +29,7 @@ struct Avx2Bytes : Avx2 {
   template <int largest>
   static constexpr int kPairs = 32767 / (2 * 127 * largest);
 
-  /// Splits bytes into the nibble vectors that dot_pair() multiplies: high nibbles, then low ones.
+  /// Splits bytes into the nibble vectors that dot_pair() multiplies: high nibbles first, then low nibbles.
   template <int>
   static void spread(Int bytes, Int* nibbles) {
     nibbles[0] = bit_and(_mm256_srli_epi16(bytes, 4), Avx2::bytes(0x0f));
@@ -83,7 +85,8 @@ struct Avx2Bytes : Avx2 {
     }
   }
 
-  /// sum[p][t] += factor * the products of every step-th vector of two panels with the quants of n tokens.
+  /// For panels p and tokens t: sum[p][t] += factor * the dot products of every step-th vector of the panel
+  /// with the token's quants.
   template <int n, int kColumns, int largest, int step>
   [[gnu::always_inline]] static void add_products(const Int* first, const Int* second, const std::byte* x,
                                                   size_t stride, int16_t factor, Int (&sum)[2][n]) {
@@ -110,8 +113,8 @@ struct Avx2Bytes : Avx2 {
     }
   }
 
-  /// sum + the products of bytes, two to a word. The empty statement keeps GCC from adding them up in another
-  /// order: see add_product().
+  /// Returns sum + the products of bytes, two products per 16-bit word. The empty asm statement keeps GCC
+  /// from reordering the additions; see add_product().
   static Int add_pairs(Int sum, Int weights, Int quants) {
     sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(weights, quants));
     asm("" : "+x"(sum));
@@ -119,10 +122,10 @@ struct Avx2Bytes : Avx2 {
   }
 };
 
-/// For one token and blocks whose weights are signed bytes. vpmaddubsw gets the absolute weights, and quants
-/// that carry the weights' signs: a pair of products, at most 2 * 128 * 127, fits 16 bits. So the loops add
-/// nothing to the weights (bit_xor() with 0x80) and subtract nothing from the products (a shift by 7 of the
-/// activations' sum).
+/// For one token and blocks whose weights are signed bytes. vpmaddubsw multiplies the absolute weights by the
+/// quants with the weights' signs. The sum of two such products, at most 2 * 128 * 127, fits 16 bits. So the
+/// offset of 128 is not needed: the functions that would add it to weights (bit_xor() with 0x80) and subtract
+/// it from sums (a shift by 7) do nothing here.
 struct Avx2SignedBytes : Avx2Bytes {
   static Int bit_xor(Int weights, Int) { return weights; }
   template <int n>
@@ -145,7 +148,7 @@ struct Avx2SignedBytes : Avx2Bytes {
     return sum;
   }
 
-  /// sum + the products of bytes, four to a dword.
+  /// Returns sum + the products of bytes, four products per dword.
   static Int add_fours(Int sum, Int weights, Int quants) {
     const Int pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(quants, weights));
     return add_product(sum, pairs, _mm256_set1_epi16(1));

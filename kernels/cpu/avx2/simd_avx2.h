@@ -1,8 +1,8 @@
 // A vector of eight weight rows in AVX2, with FMA and F16C: the Simd class of the loops in kernels/cpu/simd,
-// and how float weights are loaded.
+// and loads of float weights.
 //
-// Included by the units for AVX2, and for ISAs that multiply bytes in another way. Everything is in an
-// anonymous namespace: each unit gets its own copies, so that the linker cannot use code compiled for one
+// Included by the units for AVX2, and by those for ISAs that multiply bytes in another way. Everything is in
+// an anonymous namespace: each unit gets its own copies, so that the linker cannot use code compiled for one
 // processor on another.
 #pragma once
 
@@ -22,7 +22,7 @@ struct Avx2 {
   template <int largest, int group>
   static constexpr int kTokenTile = 4;
   static constexpr int kQuantBytes = 2;
-  // Panels of bytes are widened to words, whatever the largest weight.
+  // All panels of bytes are widened to words, whatever the type's largest weight.
   template <int largest>
   static constexpr int kVectorsPerFour = 2;
   static constexpr bool kSubtractsOffset = true;
@@ -134,8 +134,8 @@ struct Avx2 {
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(byte, mask), mask), bytes(value));
   }
 
-  // The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column
-  // `column` of a span on: four partial sums per row.
+  // The products of rows in their memory layout, n vectors of 16 columns, with a token's quants from column
+  // `column` of a span on. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -150,13 +150,14 @@ struct Avx2 {
     return sum;
   }
 
-  // The quants of columns 4k.. of a span, two to a dword: even columns, then odd ones 16 bytes on.
+  // Returns the address of a dword with the quants of columns 4k and 4k + 2 of a span. Those of columns 4k +
+  // 1 and 4k + 3 are 16 bytes later.
   static const std::byte* pairs_at(const std::byte* x, int k) { return x + k / 4 * 32 + k % 4 * 4; }
 
-  // The products of kColumns weights with a token's quants, from column `column` of a span on. Weights become
-  // words: even columns are masked, odd ones shifted down. vpmaddwd adds pairs of products in 32 bits, where
-  // nothing saturates (bounds: activation_row.h). One such chain costs less than two chains of vpmaddubsw
-  // over high and low bytes, whose 16-bit sums would have to be widened often.
+  // The products of kColumns weights with a token's quants, from column `column` of a span on. Bytes become
+  // words by masking (even columns) or shifting (odd columns). vpmaddwd adds pairs of products in 32 bits,
+  // where nothing saturates (bounds: activation_row.h). This costs less than multiplying high and low bytes
+  // separately with vpmaddubsw, whose 16-bit sums would have to be widened often.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     const std::byte* x = span + 2 * column;
@@ -177,7 +178,7 @@ struct Avx2 {
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, _mm256_set1_epi16(0x0f), span, column);
   }
-  // 16 times the products of the high nibbles, which are multiplied in place.
+  // 16 times the products of the high nibbles, which are multiplied without a shift.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, _mm256_set1_epi16(0xf0), span, column);
@@ -196,7 +197,8 @@ struct Avx2 {
     return _mm256_add_epi32(sum[0], sum[1]);
   }
 
-  // Converts bytes, minus an offset, to the words that dot_pair() multiplies: even columns, then odd ones.
+  // Subtracts an offset from bytes, and widens them to the words that dot_pair() multiplies: even columns
+  // first, then odd columns.
   template <int offset>
   static void spread(Int bytes, Int* words) {
     const Int offsets = _mm256_set1_epi16(offset);
@@ -204,7 +206,8 @@ struct Avx2 {
     words[1] = _mm256_sub_epi16(_mm256_srli_epi16(bytes, 8), offsets);
   }
 
-  // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart.
+  // For panels p and tokens t: sum[p][t] += the products of the panel's rows with the token's quants. The
+  // quants of the n tokens are `stride` bytes apart.
   template <int n, int kColumns, int largest>
   [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
                                               int column, size_t stride, Int (&sum)[2][n]) {
@@ -220,8 +223,8 @@ struct Avx2 {
     }
   }
 
-  // sum + a * b for pairs of words. The empty statement keeps GCC from reordering the additions: it would
-  // compute all products first, and spill them because they do not fit the registers.
+  // Returns sum + a * b for pairs of words. The empty asm statement keeps GCC from reordering the additions.
+  // Otherwise GCC would compute all products first, and spill them because they do not fit the registers.
   static Int add_product(Int sum, Int a, Int b) {
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
     asm("" : "+x"(sum));

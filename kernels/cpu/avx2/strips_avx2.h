@@ -17,8 +17,8 @@ struct Avx2Down {
   struct Strip {
     __m256 v[4];
   };
-  /// The values of sixteen codes, split into the low and high bytes of bfloat16s, which represent them
-  /// exactly, even after scaling or with a min added.
+  /// The values of sixteen codes as bfloat16s, split into low and high bytes. A bfloat16 represents them
+  /// exactly.
   struct Values {
     __m256i low, high;
   };
@@ -102,8 +102,8 @@ struct Avx2Down {
   static Values plain(Values v) { return v; }
   static Scaled scaled(Values v, float scale) { return {v, scale}; }
   static Raised raised(Scaled s, float min) { return {s, min}; }
-  /// Two bytes from the tables form a bfloat16, the upper half of a float. This is cheaper than widening and
-  /// converting.
+  /// Two bytes from the tables form a bfloat16, which is the upper half of a float. This is cheaper than
+  /// widening a code and converting it to a float.
   static Strip nibbles(const std::byte* p, Values v) {
     const __m256i raw = _mm256_broadcastsi128_si256(load16(p));
     const __m256i shifted = _mm256_srlv_epi32(raw, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4));

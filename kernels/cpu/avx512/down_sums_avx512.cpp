@@ -1,6 +1,6 @@
 // DownSumsKernels for AVX-512 F, BW, DQ and VL.
 //
-// Compiled with AVX-512 enabled: nothing in this file may have external linkage but the table.
+// This file is compiled with AVX-512 enabled, so only the table may have external linkage.
 #include "kernels/cpu/avx512/strips_avx512.h"
 #include "kernels/cpu/simd/down_sums.h"
 #include "kernels/cpu/simd/terms_x86.h"
@@ -33,8 +33,8 @@ struct Avx512Sums : Avx512Down {
   }
 };
 
-/// See down_terms.h. A register of sums has sixteen columns: 0..3 of each eight of a strip, and 4..7 of each,
-/// because bytes are widened and paired within quarters of registers.
+/// See down_terms.h. A register of sums has sixteen columns of a strip: the first four of each group of
+/// eight, or the last four. The order results from widening and pairing bytes within quarters of registers.
 struct Avx512Terms : TermsX86<Avx512Sums> {
   struct Sums {
     __m512i high[2], low[2];
@@ -70,7 +70,7 @@ struct Avx512Terms : TermsX86<Avx512Sums> {
   }
 
  private:
-  /// Broadcasts two numbers, eight times each, or a single one sixteen times.
+  /// Broadcasts two numbers, eight times each, or one number sixteen times.
   template <int kUnits>
   static __m512i both(const int32_t* pairs) {
     const __m512i first = _mm512_set1_epi32(pairs[0]);

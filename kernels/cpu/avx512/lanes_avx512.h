@@ -9,7 +9,7 @@ namespace hearth {
 namespace {
 
 struct Lanes {
-  // AVX-512 has 32 registers: 24 for sums, four for the values of a row.
+  // AVX-512 has 32 registers: a tile takes 24 for sums and four for the values of a row.
   static constexpr int kAccumulators = 24;
   static constexpr int kMaxRows = 6;
 

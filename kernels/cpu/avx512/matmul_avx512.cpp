@@ -1,8 +1,7 @@
 // Matmul loops for AVX-512 with VNNI (F, BW, VL, DQ): a vector holds 16 weight rows.
 //
-// Only the choice of vectors (simd_avx512.h) and the quantization of activations are here; the loops are
-// those of kernels/cpu/simd. Compiled with AVX-512 enabled: nothing in this file may have external linkage
-// but the tables.
+// This file chooses the vectors (simd_avx512.h) and quantizes activations; kernels/cpu/simd has the loops. It
+// is compiled with AVX-512 enabled, so only the tables may have external linkage.
 #include <immintrin.h>
 
 #include <type_traits>
@@ -20,10 +19,11 @@ struct HalfVectors : Avx2 {
   static Int dot_bytes(Int sum, Int weights, Int quants) { return _mm256_dpbusd_epi32(sum, weights, quants); }
 };
 
-/// One token uses half vectors for types with long strips. 16 rows of Q8_0, prefetched as far ahead as
-/// needed, do not fit an L1 cache of 32 KB. One thread of Zen 4 reads from memory, with 16 rows and with 8:
-/// Q8_0 15.0 and 23.3 GB/s, Q6_K 15.2 and 18.5, Q5_K 16.4 and 17.2, Q4_K 19.9 and 18.7. An L1 cache of 48 KB
-/// holds 16 rows of Q6_K (Zen 5: 28.3 and 22.3), but not of Q8_0 (30 and 34).
+/// For one token, types with long strips use half vectors, because 16 rows of Q8_0, prefetched as far ahead
+/// as needed, do not fit an L1 cache of 32 KB. Speeds at which one thread of Zen 4 reads from memory with 16
+/// rows and with 8 rows: Q8_0 15.0 and 23.3 GB/s, Q6_K 15.2 and 18.5, Q5_K 16.4 and 17.2, Q4_K 19.9 and 18.7.
+/// An L1 cache of 48 KB holds 16 rows of Q6_K (on Zen 5, 28.3 GB/s with 16 rows and 22.3 with 8), but not of
+/// Q8_0 (30 and 34).
 template <int planes>
 struct Avx512 {
   template <class Block>
@@ -35,8 +35,8 @@ struct Avx512 {
       BytePlanes<std::conditional_t<(kStripBytes<Block> > 256), HalfVectors, Avx512Vectors>, planes>;
 };
 
-// A span's quants are 32 high bytes, then 32 low bytes, as vpdpbusd needs; q = 256 * high + low, both signed.
-// With one plane they are 32 bytes. See quantize_activation_row().
+// A span's quants are 32 high bytes, then 32 low bytes, as vpdpbusd needs them; q = 256 * high + low, both
+// signed. With 8-bit activations, there is only one plane of 32 bytes. See quantize_activation_row().
 template <int planes>
 int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   __m128i* out = reinterpret_cast<__m128i*>(quants) + half;

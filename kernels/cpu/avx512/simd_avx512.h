@@ -1,4 +1,4 @@
-// AVX-512's vectors for the matmul loops of kernels/cpu/simd: 16 weight rows each. Products of bytes take
+// AVX-512's vectors for the matmul loops of kernels/cpu/simd: 16 weight rows each. Products of bytes use
 // VNNI.
 //
 // Included only by units compiled with AVX-512 F, BW, VL, DQ and VNNI. Everything is in an anonymous
@@ -17,9 +17,9 @@ struct Avx512Vectors {
   using Int = __m512i;
   using Float = __m512;
   static constexpr int kLanes = 16;
-  // Sums take 24 of the 32 registers: two planes have 16 integer and 8 float sums, one plane has 12 of each.
-  // The rest hold weights and activations. Groups of 16 take as many float sums again, for the first half of
-  // a span.
+  // Sums take 24 of the 32 registers: 16 for integer sums and 8 for float sums with two planes, 12 and 12
+  // with one plane. The other registers hold weights and activations. Groups of 16 need twice as many float
+  // sums, because the first half of a span has its own.
   static constexpr int token_tile(int planes, int group) {
     if (planes == 1) return group == kActivationSpan ? 6 : 4;
     return group == kActivationSpan ? 4 : 3;
@@ -48,7 +48,8 @@ struct Avx512Vectors {
   static Int shift_right_signed(Int v) {
     return _mm512_srai_epi32(v, n);
   }
-  /// sum + the products of unsigned bytes with signed ones, four to a dword. Exact: nothing saturates.
+  /// Returns sum + the products of unsigned bytes with signed bytes, four products per dword. Exact, because
+  /// nothing saturates.
   static Int dot_bytes(Int sum, Int weights, Int quants) { return _mm512_dpbusd_epi32(sum, weights, quants); }
   static Float as_float(Int v) { return _mm512_castsi512_ps(v); }  // the same bits
   static Float to_float(Int v) { return _mm512_cvtepi32_ps(v); }

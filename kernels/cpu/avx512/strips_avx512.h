@@ -17,7 +17,7 @@ struct Avx512Down {
   struct Strip {
     __m512 low, high;  // columns 0..15 and 16..31
   };
-  /// The values of sixteen codes: one register holds the whole table.
+  /// The float values of sixteen codes; one register holds the whole table.
   using Values = __m512;
   static constexpr int kSumStrips = 4;  // 8 sums, enough to hide the latency of multiply-adds
 
@@ -60,8 +60,8 @@ struct Avx512Down {
   static Values plain(Values v) { return v; }
   static Values scaled(Values v, float scale) { return _mm512_mul_ps(v, _mm512_set1_ps(scale)); }
   static Values raised(Values v, float min) { return _mm512_add_ps(v, _mm512_set1_ps(min)); }
-  /// Looks up the low nibbles of 16 bytes, then the high ones. The permutation uses only the last four bits
-  /// of an index.
+  /// Looks up the low nibbles of 16 bytes, then the high nibbles. Indices need no mask, because the
+  /// permutation uses only their lowest four bits.
   static Strip nibbles(const std::byte* p, Values v) {
     const __m512i index = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     return {_mm512_permutexvar_ps(index, v), _mm512_permutexvar_ps(_mm512_srli_epi32(index, 4), v)};

@@ -1,12 +1,13 @@
 // Matmul loops for AVX-VNNI: AVX2's vectors of 8 weight rows, with vpdpbusd for the products of quantized
 // weights.
 //
-// Weights stay bytes. Two instructions multiply four columns by activations of 15 bits, and one by
-// activations of 8 bits. AVX2 alone widens the bytes to words and takes four instructions, two of them
-// additions. Compiled with AVX-VNNI enabled: nothing in this file may have external linkage but the tables.
+// Weights stay bytes. Four columns take two instructions with activations of 15 bits, and one with
+// activations of 8 bits. AVX2 without VNNI has to widen the bytes to words and takes four instructions, two
+// of which are additions. This file is compiled with AVX-VNNI enabled, so only the tables may have external
+// linkage.
 //
-// The tests compile this file once more with AVX-512 VL and VNNI instead, whose vpdpbusd computes the same,
-// to run it on processors without AVX-VNNI.
+// To run it on processors without AVX-VNNI, the tests also compile this file for AVX-512 VL and VNNI, whose
+// vpdpbusd computes the same.
 #include "kernels/cpu/avx2/simd_avx2.h"
 #include "kernels/cpu/simd/matmul_planes.h"
 
@@ -14,12 +15,14 @@ namespace hearth {
 namespace {
 
 struct AvxVnniVectors : Avx2 {
-  // Ten of the 16 registers are integer sums, because the processor starts two products a cycle and the next
-  // product on a sum waits 4 or 5 cycles. Groups of 16 need registers for the first half of a span, too.
+  // Ten of the 16 registers are integer sums, because the processor starts two products per cycle, and a sum
+  // can take its next product only 4 or 5 cycles later. Groups of 16 also need registers for the first half
+  // of a span.
   static constexpr int token_tile(int, int group) { return group == kActivationSpan ? 5 : 4; }
   static constexpr bool kHoldsBothPlanes = false;
 
-  /// sum + the products of unsigned bytes with signed ones, four to a dword. Exact: nothing saturates.
+  /// Returns sum + the products of unsigned bytes with signed bytes, four products per dword. Exact, because
+  /// nothing saturates.
   static Int dot_bytes(Int sum, Int weights, Int quants) {
 #if defined(__AVXVNNI__)
     return _mm256_dpbusd_avx_epi32(sum, weights, quants);
@@ -30,7 +33,7 @@ struct AvxVnniVectors : Avx2 {
   }
 };
 
-// The first byte of every dword of a and then of b, 16 in all.
+// Returns the first byte of every dword of a, then those of b: 16 bytes.
 __m128i first_bytes(__m256i a, __m256i b) {
   const __m256i low = _mm256_set1_epi32(0xff);
   const __m256i words = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
@@ -39,8 +42,8 @@ __m128i first_bytes(__m256i a, __m256i b) {
   return _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
 }
 
-// A span's quants are 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one plane
-// they are 32 bytes. See quantize_activation_row().
+// A span's quants are 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With 8-bit
+// activations, there is only one plane of 32 bytes. See quantize_activation_row().
 template <int planes>
 int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   __m128i* out = reinterpret_cast<__m128i*>(quants) + half;

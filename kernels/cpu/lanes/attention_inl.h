@@ -3,11 +3,11 @@
 //   for each tile of kKeyTile keys: s = q k^T;  m' = max(m, max s);  p = exp(s - m');
 //                                   sum = sum * exp(m - m') + p;  w = w * exp(m - m') + p v
 //
-// (Milakov, Gimelshein 2018; tiled as in Dao 2022.) Both products sum over depth: a broadcast factor of the
-// row times a row of K or V. So no sum ever runs across lanes, and this is why the keys of a KV block are
-// stored side by side. A row's operations and their order depend only on its own limit, so a query gets the
-// same bits alone (decode) and among others (prefill). Included after rows_inl.h; the rules of that file
-// apply here.
+// (Milakov, Gimelshein 2018; tiled as in Dao 2022.) Both products are computed as sums of a broadcast number
+// of the row (of q or p) times a row of lanes of K or V. So no sum ever runs across lanes. For this reason,
+// the keys of a KV block are stored side by side. A row's operations and their order depend only on its own
+// limit, so a query gives the same bits whether it is computed alone (decode) or with others (prefill).
+// Included after rows_inl.h; the rules of that file apply here.
 #pragma once
 
 #include "kernels/cpu/lanes/rows_inl.h"
@@ -28,7 +28,8 @@ inline Lanes load_numbers(const int8_t* x) { return Lanes::load_int8(x); }
 inline Lanes load_numbers_n(const uint16_t* x, int n) { return Lanes::load_half_n(x, n); }
 inline Lanes load_numbers_n(const int8_t* x, int n) { return Lanes::load_int8_n(x, n); }
 
-/// Up to 16 adjacent keys: the address of their columns, their number, and the index of their first score.
+/// A run of up to 16 adjacent keys: the address of their columns, their number, and the index of the first
+/// key's score.
 template <class Number>
 struct KeyColumns {
   const Number* k;
@@ -62,8 +63,8 @@ constexpr float kMinusInfinity = -__builtin_inff();
 inline int smaller(int a, int b) { return a < b ? a : b; }
 inline int larger(int a, int b) { return a > b ? a : b; }
 
-/// Divides the keys [begin, end) among `parts`, by KV block and into runs of 16. The parts may contain keys
-/// from `end` up to `stop`, but none from `stop` on. REQUIRES: begin < end <= stop.
+/// Divides the keys [begin, end) among `parts`, by KV block and into runs of 16. Keys in [end, stop) that are
+/// in the KV block of the last key may be included. REQUIRES: begin < end <= stop.
 template <class Tile>
 inline void take_apart(const Tile& tile, int begin, int end, int stop, PartsOf<Tile>& parts) {
   using Number = typename Tile::Number;
@@ -71,8 +72,8 @@ inline void take_apart(const Tile& tile, int begin, int end, int stop, PartsOf<T
   for (int position = begin; position < end;) {
     const int block = tile.blocks[position / tile.block_tokens];
     const int offset = position % tile.block_tokens;
-    // Scores may be computed up to the KV block's end, even for keys that are not written yet: lanes are
-    // independent and masked afterward.
+    // Scores may be computed up to the end of the KV block, even for keys that are not written yet, because
+    // lanes are independent and are masked afterward.
     const int columns = smaller(tile.block_tokens - offset, stop - position);
     const Number* k = static_cast<const Number*>(tile.k) + block * tile.block_stride + offset;
     const Number* v = static_cast<const Number*>(tile.v) + block * tile.block_stride +
@@ -155,8 +156,8 @@ inline void score_part(const Tile& tile, int row, const KeyColumns<typename Tile
   Lanes::store_n(sum, tile.scores + row * kKeyTile + columns.at, columns.count);
 }
 
-/// weighted += p v for R rows, C times 16 dimensions from `dim` on, and the first `n_keys` keys.
-/// REQUIRES: dim is a multiple of 16 C.
+/// Adds p v to weighted for R rows, C * 16 dimensions from `dim` on, and the first `n_keys` keys. REQUIRES:
+/// dim is a multiple of 16 C.
 template <int R, int C, class Tile>
 inline void add_values(const Tile& tile, int row, int dim, const PartsOf<Tile>& parts, int n_keys) {
   static_assert(C == 1 || C == 2 || C == 4, "dimensions of half a group, one, or two");
@@ -207,7 +208,7 @@ inline void add_values_part(const Tile& tile, int row, int dim, int count, const
   Lanes::store_n(sum, weighted, count);
 }
 
-/// The number of columns in an inner tile of R rows: four, two or one, as the registers allow.
+/// The number of columns in an inner tile of R rows: four, two or one, depending on the number of registers.
 template <int R>
 constexpr int columns_for() {
   constexpr int kFit = Lanes::kAccumulators / R;
@@ -237,7 +238,8 @@ inline void add_values_rows(const Tile& tile, int row, const PartsOf<Tile>& part
   }
 }
 
-/// Calls body(row, integral constant R) so that the rows [begin, end) are covered R at a time, R <= MaxR.
+/// Divides the rows [begin, end) into groups of R <= MaxR rows, and calls body(first row, integral constant
+/// R) for each group.
 template <int R>
 struct RowCount {
   static constexpr int value = R;
@@ -250,8 +252,8 @@ inline void for_each_rows(int begin, int end, Body&& body) {
   }
 }
 
-/// Turns one row's scores of n_keys keys into exp(score - largest), after scaling the earlier sums to the new
-/// largest score.
+/// Turns one row's scores of n_keys keys into exp(score - largest), after it has rescaled the earlier sums to
+/// the new largest score.
 template <class Tile>
 inline void soften(const Tile& tile, int row, int n_keys) {
   float* scores = tile.scores + row * kKeyTile;
@@ -310,7 +312,8 @@ void attend(const AttentionTile& plain) {
     for_each_rows<Lanes::kMaxRows>(
         first, tile.n_rows, [&](int row, auto rows) { score_rows<decltype(rows)::value>(tile, row, parts); });
     for (int row = first; row < tile.n_rows; ++row) soften(tile, row, smaller(tile.limits[row], end) - begin);
-    // Every row stops at its limit. A weight of 0 would not do: 0 times an infinite value is NaN.
+    // Every row stops at its limit. Giving later keys the weight 0 would not do, because 0 times infinity is
+    // NaN.
     for (int row = first; row < first_whole; ++row) {
       add_values_rows<1>(tile, row, parts, tile.limits[row] - begin);
     }
@@ -320,7 +323,7 @@ void attend(const AttentionTile& plain) {
   }
 }
 
-/// Caps one row's scores of the keys [from, to) of a tile, and some around them that share their lanes.
+/// Caps one row's scores of the keys [from, to) of a tile, and of other keys in the same vectors.
 inline void cap_scores(const PartlySeenTile& tile, int row, int from, int to) {
   float* scores = tile.scores + row * kKeyTile;
   for (int i = from / 16 * 16; i < to; i += 16) {
@@ -328,9 +331,9 @@ inline void cap_scores(const PartlySeenTile& tile, int row, int from, int to) {
   }
 }
 
-/// The keys [begin, end) of one tile of keys, for rows from `first` on. Skips KV blocks, and runs of 16 keys,
-/// in which no row sees a key. Hidden keys have a score of -infinity, so their p is exactly 0, and their
-/// values are left out.
+/// Computes the keys [begin, end) of one tile of keys for rows from `first` on. Skips KV blocks and runs of
+/// 16 keys in which no row sees a key. Hidden keys get the score -infinity, so their p is exactly 0, and
+/// their values are skipped.
 template <class Tile>
 inline void attend_to_some(const Tile& tile, int begin, int end, int first, PartsOf<Tile>& parts) {
   const auto from = [&](int row) { return larger(tile.firsts == nullptr ? 0 : tile.firsts[row], begin); };
@@ -364,7 +367,7 @@ inline void attend_to_some(const Tile& tile, int begin, int end, int first, Part
   }
 }
 
-/// Like attend(), with caps. Everything else that is done for a row is the same.
+/// Like attend(), but with windows and capped scores. All other operations on a row are the same.
 template <KvType kType>
 void attend_partly_seen(const PartlySeenTile& plain) {
   const Typed<PartlySeenTile, kType> tile(plain);

@@ -1,8 +1,8 @@
 // The row operations of VectorKernels, written once over Lanes and compiled once per ISA.
 //
 // Only <isa>/vector_<isa>.cpp includes this, after one of the lanes_*.h. It must not call the standard
-// library: the linker might keep an inline function of the library that was compiled here for AVX-512, and
-// use it everywhere.
+// library, because the linker might keep a copy of an inline library function that was compiled here for
+// AVX-512, and use that copy everywhere.
 #pragma once
 
 #include "kernels/cpu/isa/vector_kernels.h"
@@ -10,7 +10,8 @@
 namespace hearth {
 namespace {
 
-/// Calls body(first element, lanes) for each run of 16 and once more for the rest, if there is one.
+/// Calls body(first element, number of lanes) for each run of 16 elements, and once for the remaining
+/// elements.
 template <class Body>
 inline void for_each_lanes(int64_t n, Body&& body) {
   int64_t i = 0;
@@ -28,10 +29,10 @@ inline void store_up_to(Lanes v, float* out, int n) {
   }
 }
 
-/// e^x. Range reduction x = n ln 2 + r with ln 2 in two parts (Cody, Waite 1980), then the polynomial of
-/// Cephes' expf (Moshier 1989) for |r| <= ln 2 / 2: within 2 units in the last place. The result is exactly 0
-/// below -87.33 (where floats lose digits), stays at e^88.37, finite, above 88.37, and is exactly 1 at 0. A
-/// NaN stays a NaN.
+/// e^x, within 2 units in the last place. Range reduction x = n ln 2 + r uses ln 2 in two parts (Cody, Waite
+/// 1980); the polynomial for |r| <= ln 2 / 2 is that of Cephes' expf (Moshier 1989). The result is exactly 0
+/// for x below -87.33 (where floats lose digits), the finite e^88.37 for x above 88.37, and exactly 1 for x =
+/// 0. A NaN stays a NaN.
 inline Lanes exponential(Lanes x) {
   const Lanes low = Lanes::all(-87.33f);
   const Lanes clamped = Lanes::min(Lanes::all(88.37f), Lanes::max(low, x));
@@ -78,7 +79,7 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
   const Lanes mean = Lanes::all(total / static_cast<float>(n));
   const float squares = row_sum(n, [&](Lanes sum, int64_t i, int count) {
     const Lanes v = Lanes::sub(load_up_to(x + i, count), mean);
-    // Lanes past the end were loaded as 0, not as the mean, and must not count.
+    // Lanes past the end were loaded as 0 and not as the mean, so they must be excluded.
     const Lanes counted = count == 16 ? v : Lanes::keep_first(v, count, Lanes::all(0.0f));
     return Lanes::fma(counted, counted, sum);
   });
@@ -92,8 +93,8 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
 }
 
 /// x Phi(x) = max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, a sum without cancellation. erfc(z) = e^-z^2 t p(t)
-/// with t = 1 / (1 + 0.3 z). p was fitted at Chebyshev points for z up to 9.6, beyond which e^-z^2 is 0: the
-/// error is within 3e-7 of |x|.
+/// with t = 1 / (1 + 0.3 z). p was fitted at Chebyshev points for z up to 9.6; beyond that, e^-z^2 is 0. The
+/// error is at most 3e-7 |x|.
 inline Lanes gelu_erf(Lanes x) {
   const Lanes zero = Lanes::all(0.0f);
   const Lanes one = Lanes::all(1.0f);
@@ -111,7 +112,7 @@ inline Lanes gelu_erf(Lanes x) {
   p = Lanes::fma(p, t, Lanes::all(0.16917633f));
   const Lanes decay = exponential(Lanes::sub(zero, Lanes::mul(z, z)));
   const Lanes half_erfc = Lanes::mul(Lanes::mul(Lanes::all(0.5f), Lanes::mul(t, p)), decay);
-  // From 20 on half_erfc is 0; infinity times 0 would be NaN, so the size is limited.
+  // half_erfc is 0 from 20 on. The size is limited, because infinity times 0 would be NaN.
   const Lanes tail = Lanes::mul(Lanes::min(Lanes::all(20.0f), size), half_erfc);
   return Lanes::sub(Lanes::max(zero, x), tail);
 }
@@ -144,7 +145,8 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
                [&](Lanes x) { return Lanes::div(x, Lanes::add(one, exponential(Lanes::sub(zero, x)))); });
       break;
     case Activation::kGelu:
-      // 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3) is x / (1 + e^-2u): no cancellation.
+      // 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3) equals x / (1 + e^-2u), which has no
+      // cancellation.
       activate(gate, up, n, out, [&](Lanes x) {
         const Lanes cubic = Lanes::fma(Lanes::mul(x, x), Lanes::all(-2.0f * 0.797884561f * 0.044715f),
                                        Lanes::all(-2.0f * 0.797884561f));
@@ -183,8 +185,8 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
   }
 }
 
-/// tanh(x) = 1 - 2 / (1 + e^2x), and where that loses digits the polynomial of Cephes' tanhf (Moshier 1989):
-/// within 4 units in the last place. A NaN stays a NaN.
+/// tanh(x) = 1 - 2 / (1 + e^2x); where that loses digits, the polynomial of Cephes' tanhf (Moshier 1989). The
+/// result is within 4 units in the last place. A NaN stays a NaN.
 inline Lanes hyperbolic_tangent(Lanes x) {
   const Lanes zero = Lanes::all(0.0f), one = Lanes::all(1.0f);
   const Lanes power = exponential(Lanes::add(x, x));
@@ -196,7 +198,7 @@ inline Lanes hyperbolic_tangent(Lanes x) {
   p = Lanes::fma(p, square, Lanes::all(1.33314422036e-1f));
   p = Lanes::fma(p, square, Lanes::all(-3.33332819422e-1f));
   const Lanes flat = Lanes::fma(Lanes::mul(p, square), x, x);
-  // `flat` is used below 0.625, `steep` from there on; the unused one is set to 0.
+  // `flat` is used for sizes below 0.625, and `steep` for all others. The one that is not used is set to 0.
   const Lanes size = Lanes::max(Lanes::sub(zero, x), x);
   return Lanes::add(Lanes::zero_below(steep, size, Lanes::all(0.625f)),
                     Lanes::zero_below(flat, Lanes::sub(zero, size), Lanes::all(-0x1.3ffffep-1f)));
@@ -287,7 +289,7 @@ void to_half(const float* x, int64_t n, uint16_t* out) {
   });
 }
 
-/// 16 floats as integers: the nearest to v / scale, ties to even, within -127 to 127.
+/// Returns v / scale as 16 integers, rounded to nearest, ties to even, and clamped to [-127, 127].
 inline void store_int8(Lanes v, Lanes scale, int8_t* out) {
   const Lanes limit = Lanes::all(127.0f);
   const Lanes within = Lanes::max(Lanes::min(Lanes::div(v, scale), limit), Lanes::all(-127.0f));
@@ -302,7 +304,7 @@ void to_q8(const float* x, int64_t n, int8_t* out, uint16_t* scales) {
     const Lanes low = Lanes::load(x + i), high = Lanes::load(x + i + 16);
     const Lanes sizes = Lanes::max(Lanes::max(low, Lanes::sub(zero, low)),  //
                                    Lanes::max(high, Lanes::sub(zero, high)));
-    // 0 times a number is 0, except for infinities and NaNs.
+    // 0 times a number is 0 unless the number is an infinity or a NaN.
     const Lanes poison = Lanes::add(Lanes::mul(low, zero), Lanes::mul(high, zero));
     const Lanes largest = Lanes::all(Lanes::largest(sizes) + Lanes::sum(poison));
     Lanes::store_half_n(Lanes::div(largest, Lanes::all(127.0f)), scales, 1);

@@ -6,28 +6,28 @@
 namespace hearth {
 namespace {
 
-// Weight bytes of the smallest and the largest piece. At 10 GB/s a core reads 16 KiB in 1.6 microseconds,
-// which repays the atomic operation of taking a piece. The first strips of a piece are not prefetched in
-// time: for one token, pieces of 512 KiB were 5 % faster than pieces of 128 KiB.
+// Weight bytes of the smallest and the largest piece. At 10 GB/s, a core reads 16 KiB in 1.6 microseconds,
+// much longer than the atomic operation that takes a piece. Large pieces are faster, because the first strips
+// of a piece are not prefetched in time: for one token, 512 KiB were 5 % faster than 128 KiB.
 constexpr int64_t kMinPieceBytes = 16 * 1024;
 constexpr int64_t kMaxPieceBytes = 512 * 1024;
-// Units of work per thread; the last pieces are one unit. With 8, a delayed thread holds up an eighth of a
-// thread's work. Cores of unequal speed need smaller units; in a product of 2 MiB, 16 take 11 % longer than
-// 8.
+// Units of work per thread. The last pieces are one unit each, so with 8, the other threads wait for at most
+// an eighth of a delayed thread's work. Cores of unequal speed need smaller units. In a product of 2 MiB, 16
+// units per thread take 11 % longer than 8.
 constexpr int64_t kUnitsPerThread = 8;
 constexpr int64_t kUnitsPerUnequalThread = 32;
 // A piece's rows are a multiple of this many, because the kernels compute this many rows at once, and half as
 // many for one token.
 constexpr int64_t kRowMultiple = 32;
 constexpr int64_t kRowMultipleOfOne = 16;
-// With one token, a thread whose equal share is at most this many bytes takes it as one piece. During a
-// piece's first microseconds the thread waits for memory that was not prefetched, a quarter of the time of a
-// share of 100 KiB.
+// With one token, if an equal share of the work is at most this many bytes, each thread takes its share as
+// one piece. In the first microseconds of every piece, a thread waits for memory that was not prefetched.
+// This wait is a quarter of the time of a share of 100 KiB.
 constexpr int64_t kMaxShareBytes = 1024 * 1024;
 // The fewest tokens of a piece: each piece unpacks its weights again, which costs as much as a few tokens do.
 constexpr int64_t kMinPieceTokens = 64;
-// How many multiply-adds a core does in the time in which it reads one byte of weights: 80 and 10 per
-// nanosecond.
+// How many multiply-adds a core does in the time in which it reads one byte of weights: it does 80
+// multiply-adds and reads 10 bytes per nanosecond.
 constexpr int64_t kProductsPerByte = 8;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -40,8 +40,8 @@ int64_t bytes_of_row(const Matrix& weight) {
   return std::max<int64_t>(1, static_cast<int64_t>(row_bytes(weight.dtype, weight.n_cols)));
 }
 
-/// The cost of a row of the job: its bytes if the job has the fewest tokens of all, and proportionally more
-/// if it has more tokens.
+/// The cost of a row of the job: its bytes if no other job has fewer tokens, and proportionally more if the
+/// job has more tokens.
 int64_t cost_of_row(const MatmulJob& job, int64_t fewest_tokens) {
   const Matrix& weight = job.product.weight;
   const int64_t bytes = bytes_of_row(weight);
@@ -79,7 +79,7 @@ Cut cut(std::span<MatmulJob> jobs, const ThreadPool& pool) {
     job.row_units = ceil_div(n_rows(job.product), job.rows_per_unit);
     n_row_units += job.row_units;
   }
-  // With small matrices, many tokens and many threads, rows alone give too few units, so tokens are split
+  // If matrices are small and there are many tokens and threads, rows give too few units, so tokens are split
   // too.
   const int64_t wanted_parts = ceil_div(n_wanted, std::max<int64_t>(1, n_row_units));
   for (MatmulJob& job : jobs) {
@@ -111,7 +111,8 @@ void MatmulJobs::run(std::span<MatmulJob> jobs) {
   }
 }
 
-/// Computes the job's units in [begin, end); the job's first unit is number 0.
+/// Computes the job's units [begin, end), counted from the job's first unit. The range may extend beyond the
+/// job.
 void MatmulJobs::multiply(const MatmulJob& job, int64_t begin, int64_t end) const {
   int64_t unit = 0;  // the part's first unit
   for (int64_t token = 0; token < job.n_tokens; token += job.part_tokens, unit += job.row_units) {

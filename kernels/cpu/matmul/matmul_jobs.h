@@ -1,9 +1,10 @@
-// Divides a list of matrix products among the threads: which rows and tokens each piece of work has.
+// Divides a list of matrix products among the threads: decides which rows and tokens belong to each piece of
+// work.
 //
-// Products of one call may have different inputs: the experts of a step are computed together, each for the
-// tokens that chose it. All products are cut into units of about equal work, and threads take pieces of
-// neighboring units, so one call is one fork and join for any number of products. Only one thread computes
-// each sum, so no result depends on the cut. Owned by CpuBackend; called by the engine thread.
+// Products of one call may have different inputs, because the experts of a step are computed together, each
+// for the tokens that chose it. All products are cut into units of about equal work, and threads take pieces
+// of neighboring units. So a call needs one fork and join for any number of products. A sum is computed by a
+// single thread, so no result depends on the cut. Owned by CpuBackend; called by the engine thread.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,8 @@ namespace hearth {
 /// A product and its input.
 struct MatmulJob {
   Product product;
-  const float* x = nullptr;  // [n_tokens, n_cols]; read for float weights only
-  const std::byte* quantized =
-      nullptr;  // [n_tokens] rows as MatmulArgs has them; read for quantized weights only
+  const float* x = nullptr;              // [n_tokens, n_cols]; read for float weights only
+  const std::byte* quantized = nullptr;  // [n_tokens] rows as in MatmulArgs; read for quantized weights only
   int n_tokens = 0;
 
   // How MatmulJobs::run() cuts the job: a unit is rows_per_unit rows for one part of the tokens.

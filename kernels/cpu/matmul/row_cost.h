@@ -17,9 +17,9 @@ namespace hearth {
 
 class RowCost {
  public:
-  /// The most rows and tokens that one measurement multiplies. It takes a millisecond or less, once for each
-  /// type, width and batch size. Weights are unpacked for at most 128 tokens at a time, so larger batches
-  /// cost the same per token.
+  /// The most rows and tokens that one measurement multiplies. A measurement takes a millisecond or less, and
+  /// is made once for each type, width and batch size. Weights are unpacked for at most 128 tokens at a time,
+  /// so larger batches cost the same per token.
   static constexpr int64_t kRows = 256;
   static constexpr int kTokens = 64;
 
@@ -32,7 +32,7 @@ class RowCost {
       if (entry.n_tokens == n_tokens && entry.n_cols == n_cols && entry.type == type) return entry.ratio;
     }
     double all = 1e30, listed = 1e30;
-    // The first round fills caches; the best of the others is the cost of an undisturbed call.
+    // The first round only fills caches. The fastest of the other rounds was not disturbed.
     for (int round = 0; round < 4; ++round) {
       const double all_seconds = seconds_of(multiply_all), listed_seconds = seconds_of(multiply_listed);
       if (round == 0) continue;

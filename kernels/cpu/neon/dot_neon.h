@@ -1,10 +1,10 @@
-// Dot products of ARMv8.2 for matmul loops: the Simd classes of the units for NEON with them, and how their
-// activations are quantized.
+// Matmul with the dot products of ARMv8.2: the Simd classes for NEON with dot products, and the quantization
+// of their activations.
 //
-// sdot multiplies four columns of four rows with four bytes of a quant's plane, q = 256 * high + low, which
-// it takes from a lane: no broadcasts. Both operands are signed. Weight bytes below 128 can be
-// read as signed ones; NeonSigned handles types with larger ones. Everything is in an anonymous namespace,
-// for the reason given in simd_neon.h.
+// sdot multiplies four columns of four rows by four bytes of one plane of the quants (q = 256 * high + low).
+// It takes these bytes from any lane, so no broadcasts are needed. Both operands are signed. Weight bytes
+// below 128 can be read as signed bytes; NeonSigned handles types with larger weights. Everything is in an
+// anonymous namespace, for the reason given in simd_neon.h.
 #pragma once
 
 #include <type_traits>
@@ -22,7 +22,7 @@ struct NeonDot : Neon {
   template <int largest>
   static constexpr int kVectorsPerFour = 1;  // panels of bytes are multiplied as they are
 
-  /// sum + the products of four columns with the bytes in dword `lane` of x.
+  /// Returns sum + the products of four columns with the bytes in dword `lane` of x.
   template <int lane>
   [[gnu::always_inline]] static Int add_four(Int sum, Int weights, int8x16_t x) {
     return {vdotq_laneq_s32(sum.low, vreinterpretq_s8_s32(weights.low), x, lane),
@@ -33,7 +33,7 @@ struct NeonDot : Neon {
   static Int of_planes(Int highs, Int lows) { return add_int(shift_left<8>(highs), lows); }
 
   // The products of kColumns weights with a token's quants, from column `column` of a span on. The sums are
-  // exact (bounds: activation_row.h), so their order is free.
+  // exact (bounds: activation_row.h), so any order gives the same result.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int highs = zero(), lows = zero();
@@ -51,8 +51,8 @@ struct NeonDot : Neon {
     return of_planes(highs, lows);
   }
 
-  // The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column
-  // `column` of a span on: four partial sums per row.
+  // The products of rows in their memory layout, n vectors of 16 columns, with a token's quants from column
+  // `column` of a span on. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -75,8 +75,8 @@ struct NeonDot : Neon {
     for (int k = 0; k < n; ++k) weights[k] = bit_and(raw[k], bytes(0x0f));
     return dot_one<4 * n, 15>(weights, span, column);
   }
-  // 16 times the products of the high nibbles. They are shifted down first, because unshifted ones of 8 or
-  // more would be read as negative bytes.
+  // 16 times the products of the high nibbles. The nibbles are shifted down first, because a byte with a high
+  // nibble of 8 or more would be read as negative.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     Int weights[n];
@@ -84,8 +84,9 @@ struct NeonDot : Neon {
     return shift_left<4>(dot_one<4 * n, 15>(weights, span, column));
   }
 
-  // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart. All high
-  // bytes come first, then all low ones, because 32 registers do not hold the sums of both at once.
+  // For panels p and tokens t: sum[p][t] += the products of the panel's rows with the token's quants. The
+  // quants of the n tokens are `stride` bytes apart. All high bytes are multiplied first, then all low bytes,
+  // because 32 registers do not hold the sums of both at once.
   template <int n, int kColumns, int largest>
   [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
                                               int column, size_t stride, Int (&sum)[2][n]) {
@@ -120,9 +121,9 @@ struct NeonDot : Neon {
   }
 };
 
-/// For blocks whose weights are signed bytes: Q8_0, IQ4_NL, IQ4_XS. The loops add 128 to these, by bit_xor()
-/// with 0x80, so that they are unsigned, and subtract 128 times the activations' sum from the products, as a
-/// shift by 7 of the sum. Here the bytes stay signed, and nothing is subtracted.
+/// For blocks whose weights are signed bytes: Q8_0, IQ4_NL, IQ4_XS. The common loops make such weights
+/// unsigned by adding 128 (bit_xor() with 0x80), and subtract 128 times the sum of the activations (a shift
+/// by 7) from the products. Here both functions do nothing, so the bytes stay signed.
 template <int planes>
 struct NeonSigned : NeonDot<planes> {
   using Int = Neon::Int;
@@ -146,8 +147,8 @@ struct Dotprod {
   using One = Many<Block>;
 };
 
-// A span's quants are 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one plane
-// they are 32 bytes. See quantize_activation_row().
+// A span's quants are 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With 8-bit
+// activations, there is only one plane of 32 bytes. See quantize_activation_row().
 template <int planes>
 int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   const HalfSpan q = quantize_16(values, inverse);

@@ -1,4 +1,4 @@
-// DownKernels for NEON. Nothing in this file may have external linkage but the table.
+// DownKernels for NEON. Only the table may have external linkage.
 #include "kernels/cpu/neon/strips_neon.h"
 #include "kernels/cpu/simd/down_table.h"
 

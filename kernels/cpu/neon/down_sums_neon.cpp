@@ -1,4 +1,4 @@
-// DownSumsKernels for NEON. Nothing in this file may have external linkage but the table.
+// DownSumsKernels for NEON. Only the table may have external linkage.
 #include "kernels/cpu/neon/strips_neon.h"
 #include "kernels/cpu/simd/down_sums.h"
 #include "kernels/cpu/simd/terms_plain.h"
@@ -19,7 +19,8 @@ struct NeonSums : NeonDown {
       return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(a.v[i]), vreinterpretq_u32_f32(b.v[i])));
     });
   }
-  /// differing | (a ^ b), folded into the first register; the other registers do not count.
+  /// Returns differing | (a ^ b), with the bits of all registers combined in the first one. The other
+  /// registers are not used.
   static Strip or_differing(Strip differing, const Strip& a, const Strip& b) {
     uint32x4_t any = vreinterpretq_u32_f32(differing.v[0]);
     for (int i = 0; i < 8; ++i) {

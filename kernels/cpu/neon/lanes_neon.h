@@ -9,8 +9,9 @@ namespace hearth {
 namespace {
 
 struct Lanes {
-  // NEON has 32 registers, and a Lanes takes four. Six rows of one column take 29: 24 for sums, four for a
-  // value and one for the factors. Three rows of two columns would take 33, so this is 5 and not 6.
+  // NEON has 32 registers, and a Lanes takes four. A tile of six rows and one column takes 29: 24 for sums,
+  // four for a value and one for the factors. A tile of three rows and two columns would take 33. So
+  // kAccumulators is 5 and not 6.
   static constexpr int kAccumulators = 5;
   static constexpr int kMaxRows = 6;
 
@@ -86,7 +87,7 @@ struct Lanes {
   static Lanes fma(Lanes a, Lanes b, Lanes c) {
     return each([&](int i) { return vfmaq_f32(c.v[i], a.v[i], b.v[i]); });
   }
-  // Uses comparisons and selects rather than fmax and fmin, which would return a NaN whichever operand it is.
+  // Uses comparisons and selects. The instructions fmax and fmin would return NaN if either operand is NaN.
   static Lanes max(Lanes a, Lanes b) {
     return each([&](int i) { return vbslq_f32(vcgtq_f32(a.v[i], b.v[i]), a.v[i], b.v[i]); });
   }
@@ -129,7 +130,7 @@ struct Lanes {
   static float square_root(float x) { return vget_lane_f32(vsqrt_f32(vdup_n_f32(x)), 0); }
 
  private:
-  /// All bits set in the first n of 4 lanes. n below 0 means 0, above 4 it means 4.
+  /// All bits set in the first n of 4 lanes. n is clamped to [0, 4].
   static uint32x4_t first(int n) {
     const int32_t places[4] = {0, 1, 2, 3};
     return vcgtq_s32(vdupq_n_s32(n), vld1q_s32(places));

@@ -1,7 +1,7 @@
-// Matmul loops for NEON with the dot products of ARMv8.2 (Cortex-A76, so a Raspberry Pi 5; Neoverse; Apple):
-// a vector holds 8 weight rows.
+// Matmul loops for NEON with the dot products of ARMv8.2, which Cortex-A76 (Raspberry Pi 5), Neoverse and
+// Apple's processors have. A vector holds 8 weight rows.
 //
-// Compiled with dot products enabled: nothing in this file may have external linkage but the tables.
+// This file is compiled with dot products enabled, so only the tables may have external linkage.
 #include "kernels/cpu/neon/dot_neon.h"
 
 namespace hearth {

@@ -1,9 +1,9 @@
 // Matmul loops for NEON with the matrix products of ARMv8.6 (FEAT_I8MM: Cortex-X2 and A710, Neoverse V1 and
 // N2, Apple M2 and later): a vector holds 8 weight rows.
 //
-// smmla multiplies eight columns of two rows with eight quants of two tokens: twice the products of an sdot,
-// for prompts. One token is multiplied as with dot products, from the same activations. Compiled with both
-// enabled: nothing in this file may have external linkage but the tables.
+// smmla multiplies eight columns of two rows by eight quants of two tokens, twice as many products as sdot.
+// It is used for several tokens; a single token uses dot products and the same quantized activations. This
+// file is compiled with both extensions enabled, so only the tables may have external linkage.
 #include "kernels/cpu/neon/dot_neon.h"
 
 namespace hearth {
@@ -15,14 +15,15 @@ struct NeonMatrix : NeonDot<planes> {
   using Int = Neon::Int;
   static constexpr bool kSubtractsOffset = true;  // arrange() does
 
-  /// The products of eight rows with two tokens: register i holds rows 2i and 2i + 1, each with the first and
-  /// the second token.
+  /// The products of eight rows with two tokens. Register i holds row 2i with the first and the second token,
+  /// then row 2i + 1 with both.
   struct Products {
     int32x4_t rows[4];
   };
 
-  /// Makes a panel's weights signed, and brings eight columns of a row together: of two vectors, each of four
-  /// columns, the first then has rows 0 to 3, the second rows 4 to 7.
+  /// Makes a panel's weights signed, and makes eight columns of a row contiguous. Before, each of two vectors
+  /// has four columns of all rows; afterward, the first has eight columns of rows 0 to 3, and the second of
+  /// rows 4 to 7.
   template <int offset>
   static void arrange(Int* quants, int n) {
     for (int i = 0; i < n; i += 2) {
@@ -32,8 +33,9 @@ struct NeonMatrix : NeonDot<planes> {
     }
   }
 
-  // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart. A last
-  // token without a partner is computed twice.
+  // For panels p and tokens t: sum[p][t] += the products of the panel's rows with the token's quants. The
+  // quants of the n tokens are `stride` bytes apart. Tokens are computed in pairs; a single last token is
+  // paired with itself.
   template <int n, int kColumns, int largest>
   [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
                                               int column, size_t stride, Int (&sum)[2][n]) {

@@ -1,9 +1,9 @@
-// Matmul loops for NEON without dot products (ARMv8.0: Cortex-A53 and A72, so a Raspberry Pi 3 or 4): a
-// vector holds 8 weight rows.
+// Matmul loops for NEON without dot products (ARMv8.0), for example for Cortex-A53 and A72 (Raspberry Pi 3
+// and 4). A vector holds 8 weight rows.
 //
-// Weights become words, one register for each column, and are multiplied by one quant, a word too: smlal
-// widens and adds four products. Quants of 8 bits are widened as they are read, so they save little. Nothing
-// in this file may have external linkage but the table.
+// Weights become 16-bit words, one register for each column, and are multiplied by one quant, which is a word
+// too. smlal widens four products and adds them to a sum. Quants of 8 bits are widened when they are read, so
+// they save little time. Only the table may have external linkage.
 #include "kernels/cpu/neon/simd_neon.h"
 
 namespace hearth {
@@ -22,8 +22,8 @@ struct NeonWords : Neon {
     return vreinterpretq_s16_u8(load16(span + 2 * column));
   }
 
-  // Converts four columns of bytes, minus an offset, to words: columns 0 and 1, then 2 and 3, eight rows to a
-  // register.
+  // Subtracts an offset from four columns of bytes, and widens them to words. words[0] has columns 0 and 1,
+  // words[1] columns 2 and 3; a register has the eight rows of one column.
   template <int offset>
   [[gnu::always_inline]] static void spread(Int bytes, Int* words) {
     const uint16x8_t offsets = vdupq_n_u16(offset);
@@ -37,8 +37,8 @@ struct NeonWords : Neon {
     words[1] = {dwords_of(vuzp2q_u16(even[0], even[1])), dwords_of(vuzp2q_u16(odd[0], odd[1]))};
   }
 
-  // sum + the products of two columns, the registers of `words`, with the quants in lanes `lane` and lane + 1
-  // of x.
+  // Returns sum + the products of two columns, one in each register of `words`, with the quants in lanes
+  // `lane` and lane + 1 of x.
   template <int lane>
   [[gnu::always_inline]] static Int add_two(Int sum, Int words, int16x8_t x) {
     const int16x8_t a = vreinterpretq_s16_s32(words.low), b = vreinterpretq_s16_s32(words.high);
@@ -50,7 +50,7 @@ struct NeonWords : Neon {
   }
 
   // The products of kColumns weights with a token's quants, from column `column` of a span on. Uses two
-  // chains, because there are no other tokens' products to overlap with.
+  // independent sums, because with a single token no other products can hide the latency.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int sum[2] = {zero(), zero()};
@@ -67,8 +67,8 @@ struct NeonWords : Neon {
     return add_int(sum[0], sum[1]);
   }
 
-  // The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column
-  // `column` of a span on: four partial sums per row.
+  // The products of rows in their memory layout, n vectors of 16 columns, with a token's quants from column
+  // `column` of a span on. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -94,7 +94,7 @@ struct NeonWords : Neon {
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, bytes(0x0f), span, column);
   }
-  // 16 times the products of the high nibbles, which are multiplied in place.
+  // 16 times the products of the high nibbles, which are multiplied without a shift.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, bytes(0xf0), span, column);
@@ -106,7 +106,8 @@ struct NeonWords : Neon {
     return dot_one<4 * n, 255>(weights, span, column);
   }
 
-  // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart.
+  // For panels p and tokens t: sum[p][t] += the products of the panel's rows with the token's quants. The
+  // quants of the n tokens are `stride` bytes apart.
   template <int n, int kColumns, int largest>
   [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
                                               int column, size_t stride, Int (&sum)[2][n]) {
@@ -129,7 +130,8 @@ struct NeonWords : Neon {
 };
 
 // Quantizes half of an activation span (32 columns) for quantize_activation_row() and returns the sum of the
-// integers. They are stored in column order, in 2 bytes each, or in 1 byte if activations have 8 bits.
+// integers. The integers are stored in column order, in 2 bytes each, or in 1 byte if activations have 8
+// bits.
 template <int quant_bytes>
 int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   const HalfSpan q = quantize_16(values, inverse);

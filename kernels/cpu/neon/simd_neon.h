@@ -1,5 +1,5 @@
-// A vector of eight weight rows in two NEON registers: the Simd class of the loops in kernels/cpu/simd,
-// without the integer products, and how float weights are loaded and activations quantized.
+// A vector of eight weight rows in two NEON registers: the Simd class of the loops in kernels/cpu/simd, but
+// without integer products. Also loads of float weights, and quantization of activations.
 //
 // Included by the units for NEON and for NEON with dot products, which multiply in different ways. Everything
 // is in an anonymous namespace: each unit gets its own copies, so that the linker cannot use code compiled
@@ -41,7 +41,7 @@ struct Neon {
   static Int bit_xor(Int a, Int b) { return {veorq_s32(a.low, b.low), veorq_s32(a.high, b.high)}; }
   static Int add_int(Int a, Int b) { return {vaddq_s32(a.low, b.low), vaddq_s32(a.high, b.high)}; }
   static Int sub(Int a, Int b) { return {vsubq_s32(a.low, b.low), vsubq_s32(a.high, b.high)}; }
-  // The instructions accept shifts by 1 to 31, so a shift by 0 must be left out.
+  // The instructions accept only shifts by 1 to 31, so a shift by 0 is skipped.
   template <int n>
   static Int shift_left(Int v) {
     if constexpr (n == 0)

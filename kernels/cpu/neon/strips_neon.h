@@ -16,8 +16,8 @@ struct NeonDown {
   struct Strip {
     float32x4_t v[8];
   };
-  /// The values of sixteen codes, split into the low and high bytes of bfloat16s, which represent them
-  /// exactly, even after scaling or with a min added.
+  /// The values of sixteen codes as bfloat16s, split into low and high bytes. A bfloat16 represents them
+  /// exactly.
   struct Values {
     uint8x16_t low, high;
   };
@@ -84,8 +84,8 @@ struct NeonDown {
   static Values plain(Values v) { return v; }
   static Scaled scaled(Values v, float scale) { return {v, scale}; }
   static Raised raised(Scaled s, float min) { return {s, min}; }
-  /// Two bytes from the tables form a bfloat16, the upper half of a float. This is cheaper than widening and
-  /// converting.
+  /// Two bytes from the tables form a bfloat16, which is the upper half of a float. This is cheaper than
+  /// widening a code and converting it to a float.
   [[gnu::always_inline]] static Strip nibbles(const std::byte* p, Values v) {
     const uint8x16_t raw = vld1q_u8(reinterpret_cast<const uint8_t*>(p));
     Strip out;

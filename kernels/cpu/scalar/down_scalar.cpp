@@ -1,5 +1,5 @@
-// DownKernels in plain C++, for processors without AVX2 and as the reference for the other ISAs. Slow,
-// because without the instruction a fused multiply-add is a function call.
+// DownKernels in plain C++, for processors without AVX2 and as the reference for the other ISAs. It is slow,
+// because a fused multiply-add is a function call if the compiler cannot use the instruction.
 #include "kernels/cpu/scalar/strips_scalar.h"
 #include "kernels/cpu/simd/down_table.h"
 

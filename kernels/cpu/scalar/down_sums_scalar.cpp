@@ -1,4 +1,4 @@
-// DownSumsKernels in plain C++: computes kernels/neuron_sums.h's definition product by product.
+// DownSumsKernels in plain C++: computes the definition in kernels/neuron_sums.h, product by product.
 #include "kernels/cpu/scalar/strips_scalar.h"
 #include "kernels/cpu/simd/down_sums.h"
 #include "kernels/cpu/simd/terms_plain.h"
@@ -11,7 +11,7 @@ struct ScalarSums : ScalarDown {
     return each([&](int) { return value; });
   }
   static Strip all_bits(uint32_t bits) { return all(__builtin_bit_cast(float, bits)); }
-  /// Unused: nothing is summed in parts here, because a fused multiply-add would be a function call.
+  /// Unused: this file does not sum in parts, because a fused multiply-add would be a function call.
   static Strip fma(float, const Strip&, const Strip&) { return zero(); }
   static Strip sub(const Strip&, const Strip&) { return zero(); }
   static Strip or_differing(const Strip& differing, const Strip&, const Strip&) { return differing; }

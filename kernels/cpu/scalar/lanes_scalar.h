@@ -1,8 +1,8 @@
 // Sixteen float lanes in plain C++, for processors without AVX2 and as the reference for the other ISAs.
 //
-// lanes_avx2.h, lanes_avx512.h and lanes_neon.h have the same interface; rows_inl.h and attention_inl.h are
-// written over it. Everything is in an anonymous namespace: each ISA's source file gets its own copies, so
-// that the linker cannot use code compiled for one processor on another.
+// lanes_avx2.h, lanes_avx512.h and lanes_neon.h have the same interface, which rows_inl.h and attention_inl.h
+// use. Everything is in an anonymous namespace: each ISA's source file gets its own copies, so that the
+// linker cannot use code compiled for one processor on another.
 #pragma once
 
 #include <cmath>
@@ -14,10 +14,11 @@
 namespace hearth {
 namespace {
 
-/// The _n forms REQUIRE 0 < n < 16. They neither read nor write lanes from n on; loads set these to 0.
+/// Functions whose names end in _n REQUIRE 0 < n < 16. They neither read nor write memory for lanes from n
+/// on; loads set these lanes to 0.
 struct Lanes {
-  // kAccumulators: the most sums (rows times columns) of an inner tile of attention with two or more columns.
-  // kMaxRows: the most rows of an inner tile.
+  // Limits of attention's inner tiles. kAccumulators: the most sums (rows times columns) of a tile with at
+  // least two columns. kMaxRows: the most rows of a tile.
   static constexpr int kAccumulators = 6;
   static constexpr int kMaxRows = 6;
 
@@ -76,8 +77,8 @@ struct Lanes {
   static Lanes div(Lanes a, Lanes b) {
     return each([&](int i) { return a.lane[i] / b.lane[i]; });
   }
-  /// a * b + c, rounded twice here and once on the other ISAs, because fma() is a slow call without the
-  /// instruction.
+  /// a * b + c. Here it is rounded twice, because fma() is a slow call without the instruction; the other
+  /// ISAs round once.
   static Lanes fma(Lanes a, Lanes b, Lanes c) {
     return each([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; });
   }
@@ -93,7 +94,7 @@ struct Lanes {
     constexpr float kShift = 0x1.8p23f;  // adding it leaves no fraction bits
     return each([&](int i) { return (a.lane[i] + kShift) - kShift; });
   }
-  /// 2^lane for whole lanes in [-126, 127]; undefined for others.
+  /// 2^lane for lanes that are whole numbers in [-126, 127]; undefined for others.
   static Lanes power_of_two(Lanes a) {
     return each([&](int i) {
       const float biased = a.lane[i] + 127.0f;
@@ -103,11 +104,11 @@ struct Lanes {
       return out;
     });
   }
-  /// v, with lanes where x < low set to 0.
+  /// Returns v, but 0 in lanes where x < low.
   static Lanes zero_below(Lanes v, Lanes x, Lanes low) {
     return each([&](int i) { return x.lane[i] < low.lane[i] ? 0.0f : v.lane[i]; });
   }
-  /// v in the lanes below n, `fill` in the others.
+  /// Returns v in lanes below n, and `fill` in the others.
   static Lanes keep_first(Lanes v, int n, Lanes fill) {
     return each([&](int i) { return i < n ? v.lane[i] : fill.lane[i]; });
   }
@@ -115,7 +116,7 @@ struct Lanes {
     return each([&](int i) { return a.lane[i ^ 1]; });
   }
 
-  /// Sum and maximum of all lanes, by folding halves onto each other: 8, 4, 2, 1 lanes apart.
+  /// The sum and the maximum of all lanes, in this order: combine lanes 8 apart, then those 4, 2 and 1 apart.
   static float sum(Lanes a) {
     for (int half = 8; half > 0; half /= 2) {
       for (int i = 0; i < half; ++i) a.lane[i] = a.lane[i] + a.lane[i + half];
@@ -133,8 +134,8 @@ struct Lanes {
 
  private:
   /// Like float_from_half(), but without branches or a call, so that the compiler can convert several at
-  /// once. The half's bits are moved to a float's positions; a factor corrects the exponents' different
-  /// biases, even for subnormal halves (Fabian Giesen 2012).
+  /// once. The bits of the half are moved to their positions in a float. A multiplication then corrects the
+  /// exponent's bias, even for subnormal halves (Fabian Giesen 2012).
   static float widen(uint16_t half) {
     const uint32_t magnitude_bits = static_cast<uint32_t>(half & 0x7fff) << 13;
     float magnitude;

@@ -1,8 +1,8 @@
 // Matmul loops in portable C++, for processors without a vector ISA and as the reference that the other ISAs
 // must match bit by bit.
 //
-// Each weight block is decoded once and used for a tile of tokens. Arithmetic and its order:
-// matmul_kernels.h.
+// Each weight block is decoded once and used for a tile of tokens. matmul_kernels.h defines the order of
+// arithmetic.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,8 +15,8 @@
 namespace hearth {
 namespace {
 
-// Tokens that share one decoding of a block: enough to make decoding cheap, few enough for their rows to stay
-// in L1.
+// How many tokens use a block once it is decoded: enough to make decoding cheap, but few enough for their
+// rows to stay in L1.
 constexpr int kTokenTile = 8;
 
 // The quants of columns [column, column + 16) of a row, in the order of the columns. Quant: int16_t for 15
@@ -48,7 +48,7 @@ int32_t quantize_half(const float* values, float inverse, std::byte* quants, int
   return sum;
 }
 
-// The weight row that gives column i of the output.
+// Returns the weight row for column i of the output.
 int64_t row_at(const MatmulArgs& args, int64_t i) { return args.rows != nullptr ? args.rows[i] : i; }
 
 void store(const MatmulArgs& args, int token, int64_t i, float value) {

@@ -65,13 +65,14 @@ struct BytePlanes : V {
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, V::bytes(0x0f), span, column);
   }
-  /// 16 times the products of the high nibbles, which are multiplied in place.
+  /// 16 times the products of the high nibbles, which are multiplied without a shift.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, V::bytes(0xf0), span, column);
   }
 
-  /// sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart.
+  /// For panels p and tokens t: sum[p][t] += the products of the panel's rows with the token's quants. The
+  /// quants of the n tokens are `stride` bytes apart.
   template <int n, int kColumns, int largest>
   [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
                                               int column, size_t stride, Int (&sum)[2][n]) {
