@@ -1,4 +1,4 @@
-// Sets the memory policy with two system calls, so that libnuma is no dependency. See the header.
+// Sets the memory policy with two system calls, which avoids a dependency on libnuma. See the header.
 #include "kernels/cpu/threads/numa.h"
 
 #include <linux/mempolicy.h>
@@ -14,7 +14,7 @@
 namespace hearth {
 namespace {
 
-constexpr int kMaxNodes = 1024;  // the largest that Linux can be built for
+constexpr int kMaxNodes = 1024;  // the largest number for which Linux can be built
 constexpr int kWordBits = sizeof(unsigned long) * CHAR_BIT;
 using NodeMask = std::array<unsigned long, kMaxNodes / kWordBits>;
 

@@ -1,8 +1,8 @@
-// Controls where a process's memory lies on a machine with several NUMA nodes, each of which has memory of
-// its own.
+// Controls on which NUMA nodes a process's memory is placed, if the machine has several nodes with memory of
+// their own.
 //
-// All threads read the weights, so their pages should be spread over all nodes: then every node's memory
-// works, and no node is a bottleneck. ModelRuntime::load calls this before it reads the file and starts
+// All threads read the weights, so their pages should be spread over all nodes. Then reads use the memory of
+// all nodes, and no node is a bottleneck. ModelRuntime::load calls this before it reads the file and starts
 // threads.
 #pragma once
 
@@ -18,13 +18,13 @@ namespace hearth {
 std::vector<int> numa_nodes_of(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
 enum class MemorySpread : uint8_t {
-  kNone,     // the system's default: memory is on the node whose thread touches it first
+  kNone,     // the system's default: a page is on the node whose thread touches it first
   kSpread,   // page by page over all nodes
   kRefused,  // the system does not allow it
 };
 
-/// From now on, pages that the calling thread touches first lie on `nodes` in turn; so do those of threads
-/// that it starts later. This includes pages of files, unless they are already in the page cache. Does
+/// From now on, pages that the calling thread touches first are placed on `nodes` in turn, and so are those
+/// of threads that it starts later. This includes pages of files that are not in the page cache yet. Does
 /// nothing with fewer than two nodes, or if the process was started with a policy of its own (numactl).
 MemorySpread spread_memory(const std::vector<int>& nodes);
 

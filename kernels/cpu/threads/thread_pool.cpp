@@ -15,35 +15,36 @@
 namespace hearth {
 namespace {
 
-// How long a thread polls before it parks. Two operations of a step are 1 to 20 microseconds apart, two steps
-// (with sampling and publishing between them) some 50. So a thread that polls this long sleeps only when the
-// server is idle. Waking a parked thread takes 5 to 50 microseconds.
+// How long a thread polls before it parks. The operations of a step are 1 to 20 microseconds apart. Steps,
+// between which tokens are sampled and published, are about 50 microseconds apart. So a thread that polls
+// this long sleeps only when the server is idle. Waking a parked thread takes 5 to 50 microseconds.
 constexpr std::chrono::microseconds kSpinTime{100};
-// After polling this long, a thread offers its processor to others between polls, because the thread that it
-// waits for may be queued behind it. An offer that nobody takes costs a third of a microsecond.
+// After polling this long, a thread yields its processor between polls, because the thread that it waits for
+// may be waiting for the same processor. A yield costs a third of a microsecond if no other thread runs.
 constexpr std::chrono::microseconds kPoliteAfter{10};
 
-// Polls between two reads of the clock: a pause takes 40 to 140 cycles, a read about as long as one pause.
+// Polls between two reads of the clock. A pause takes 40 to 140 cycles, and a read of the clock takes about
+// as long as a pause.
 constexpr int kPollsPerClock = 16;
 
 // The smallest part of a processor that is worth a thread.
 constexpr double kLeastShare = 0.25;
-// How long a thread beyond the quota works between two checks of the process's usage. The system counts
-// quotas in periods of 100 ms, which are many of these turns. Waking a pausing thread takes at most 50
-// microseconds.
+// How long a thread beyond the quota works between two checks of the process's usage. This is short compared
+// with the system's quota periods of 100 ms, and long compared with the (at most) 50 microseconds that it
+// takes to wake a pausing thread.
 constexpr std::chrono::milliseconds kTurn{5};
-// Limits a pause, because a pool that ends waits for its pausing threads.
+// The longest pause. It is limited because the pool's destructor waits for pausing threads.
 constexpr std::chrono::milliseconds kLongestRest{100};
-// How much of a processor the threads beyond the quota get at least, as long as other threads leave part of
-// the quota unused.
+// The least share of a processor for each thread beyond the quota, as long as other threads leave part of the
+// quota unused.
 constexpr double kLeastPace = 0.05;
 
 constexpr uint32_t kOpen = uint32_t{1} << 31;
 
 using SpinClock = std::chrono::steady_clock;
 
-/// Waits until `value` is no longer `old`: if `may_spin`, polls for kSpinTime, or until `awake_until` if that
-/// is later; then sleeps. `parked` counts the sleeping threads.
+/// Waits until `value` is no longer `old`. If `may_spin`, it first polls for kSpinTime or until
+/// `awake_until`, whichever is later. Then it sleeps. `parked` counts the sleeping threads.
 void wait_while_equal(const std::atomic<uint32_t>& value, uint32_t old, bool may_spin,
                       const std::atomic<SpinClock::rep>& awake_until, std::atomic<int>& parked) noexcept {
   if (may_spin) {
@@ -67,12 +68,12 @@ void wait_while_equal(const std::atomic<uint32_t>& value, uint32_t old, bool may
 }
 
 /// Keeps the process within its quota: threads for which the quota has no whole CPU pause whenever the
-/// process has used more than it may. Otherwise the system would stop some thread in the middle of a piece,
-/// and all others would wait for it until the quota's next period.
+/// process has exceeded its quota. Otherwise the system would stop a thread in the middle of a piece, and all
+/// other threads would wait for it until the quota's next period.
 class Pace {
  public:
-  /// quota: how many CPUs the process may use; threads 0 to thread - 1 take one each; 0: no limit. A thread
-  /// that has a whole CPU never pauses and reads no clock.
+  /// quota: how many CPUs the process may use, or 0 for no limit. Threads 0 to thread - 1 take one CPU each.
+  /// A thread with a whole CPU never pauses and never reads the clock.
   Pace(double quota, int thread)
       : quota_(quota), share_(quota > 0.0 ? std::clamp(quota - thread, kLeastPace, 1.0) : 1.0) {}
   /// Called between operations.
@@ -80,8 +81,8 @@ class Pace {
     if (share_ >= 1.0 || Clock::now() - looked_ < kTurn) return;
     look();
     if (debt_ <= Seconds(0)) return;
-    // The other threads keep using the quota during the rest, so a second of rest reduces the debt by only
-    // share_ seconds.
+    // While this thread rests, the other threads keep using the quota. So a second of rest reduces the debt
+    // by only share_ seconds.
     std::this_thread::sleep_for(std::min<Seconds>(debt_ / share_, kLongestRest));
     look();
   }
@@ -90,7 +91,7 @@ class Pace {
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
 
-  /// Adds to the debt what the process has used beyond its quota since the last check.
+  /// Adds the processor time that the process has used beyond its quota since the last check to the debt.
   void look() {
     const Clock::time_point now = Clock::now();
     const Seconds used = process_time();
@@ -120,8 +121,8 @@ bool bind(pthread_t thread, int cpu) {
   return pthread_setaffinity_np(thread, sizeof set, &set) == 0;
 }
 
-/// The CPUs for n_threads threads: one per fast core, one per core, or all. Empty if n_threads equals none of
-/// these numbers.
+/// Returns the CPUs for n_threads threads: one per fast core, one per core, or all CPUs, depending on which
+/// of these is n_threads CPUs; empty if none is.
 std::vector<int> places_of(int n_threads) {
   const std::vector<int> allowed = allowed_cpus();
   for (std::vector<int> places : {one_cpu_per_core(fast_cpus(allowed)), one_cpu_per_core(allowed), allowed}) {
@@ -145,7 +146,8 @@ int default_thread_count() {
 
 ThreadPool::ThreadPool(int n_threads, double quota) : quota_(quota) {
   assert(n_threads >= 1);
-  // With fewer processors than threads, a spinning thread would keep the thread it waits for from running.
+  // If there are more threads than processors, a spinning thread could keep the thread that it waits for from
+  // running.
   may_spin_ = n_threads <= static_cast<int>(allowed_cpus().size());
   const std::vector<int> places = places_of(n_threads);
   speeds_differ_ = hearth::speeds_differ(places.empty() ? allowed_cpus() : places);
@@ -188,7 +190,7 @@ bool ThreadPool::bind_threads() {
 
 void ThreadPool::share(Call call, const void* context) noexcept {
   // 1. No thread is inside: write the call, open the gate and wake parked threads. Sequential consistency
-  // ensures that a thread about to sleep either sees the new round or is seen waiting.
+  // ensures that a thread that is about to sleep either sees the new round or is woken.
   call_ = call;
   context_ = context;
   gate_.store(kOpen, std::memory_order_release);

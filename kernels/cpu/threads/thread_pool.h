@@ -1,11 +1,11 @@
-// Fork and join for the arithmetic: a fixed set of threads that together compute one operation at a time.
+// Fork and join for arithmetic: a fixed set of threads that compute one operation at a time together.
 //
-// A decode step forks some two hundred times, each for tens of microseconds, so a fork must cost less than
-// one microsecond. Threads spin for a moment between operations and then park, so that an idle server uses no
-// CPU time. Other programs may use the machine too, so work is handed out in pieces, and the caller waits
-// only for threads that hold one. If the kernel is slow to run a thread because its processor is busy, the
-// pool continues without that thread and does not wait for it. Owned by CpuBackend; only the engine thread
-// calls for_each_piece(), and it computes pieces as thread 0.
+// A decode step forks about two hundred times, for operations of tens of microseconds, so a fork must cost
+// less than one microsecond. Threads spin for a moment between operations and then park, so that an idle
+// server uses no CPU time. Other programs may use the machine too, so work is handed out in pieces, and the
+// caller waits only for threads that hold one. If the kernel is slow to run a thread because its processor is
+// busy, the pool continues without that thread and does not wait for it. Owned by CpuBackend; only the engine
+// thread calls for_each_piece(), and it computes pieces as thread 0.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ namespace hearth {
 /// gives two threads, the last of which pauses while the process has used more than its quota.
 int default_thread_count();
 
-/// How many threads a quota of `quota` CPUs can use, at least 1: a remainder of less than 0.25 CPUs gets
-/// none.
+/// Returns how many threads can use a quota of `quota` CPUs, at least 1. A fraction of less than 0.25 CPUs
+/// gets no thread.
 int threads_within(double quota);
 
 class ThreadPool {
@@ -41,25 +41,25 @@ class ThreadPool {
 
   int n_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  /// Whether threads run on cores of unequal speed, so that work should be shared out in small pieces at the
-  /// end.
+  /// Whether threads run on cores of unequal speed. If so, the last pieces of work should be small.
   bool speeds_differ() const { return speeds_differ_; }
 
-  /// The quota given to the constructor, and whether there are more threads than it has CPUs.
+  /// The quota given to the constructor, and whether the pool has more threads than the quota has CPUs.
   double quota() const { return quota_; }
   bool exceeds_quota() const;
 
   /// Binds the calling thread (the one that will call for_each_piece()) and every thread of the pool to a
-  /// processor of its own, if the pool fills the processors that the process may use, or the fast ones of
-  /// them. A smaller pool is left to the kernel, which knows what else runs; two half-size pools would bind
-  /// themselves to the same cores. Threads that the calling thread starts later inherit its processor, so
-  /// call this after starting all threads. It is no error if the system refuses. Returns whether threads were
-  /// bound.
+  /// processor of its own. Does so only if the pool has a thread for each processor that the process may use,
+  /// for each core, or for each fast core. The kernel places the threads of other pools, because it can take
+  /// other programs into account, and because two half-size pools would bind themselves to the same cores.
+  /// Threads that the calling thread starts later inherit its processor, so call this after starting all
+  /// threads. Returns whether threads were bound; it is no error if the system refuses.
   bool bind_threads();
 
-  /// Announces an operation within kAwakeSeconds, because a device is working on the CPU's input: threads
-  /// poll that long instead of parking, so that none has to be woken. Does nothing if the pool has more
-  /// threads than processors, or than its quota has CPUs. Cheap; the engine thread.
+  /// Announces that an operation will probably start within kAwakeSeconds, because a device is computing the
+  /// CPU's input. Until then, threads poll instead of parking, so that none has to be woken. Does nothing if
+  /// the pool has more threads than there are processors, or than the quota has CPUs. Cheap; called by the
+  /// engine thread.
   void expect_work() noexcept;
   /// Longer than a GPU needs for a layer of any model.
   static constexpr double kAwakeSeconds = 2e-3;
@@ -69,8 +69,8 @@ class ThreadPool {
   /// Calls body(int64_t begin, int64_t end, int thread) for consecutive pieces of at most `grain` that cover
   /// [0, n). Each piece goes to the next free thread; thread is in [0, n_threads()). Returns when all calls
   /// have returned; everything they wrote is visible then. A single piece runs on the calling thread without
-  /// a fork. body must not call the pool, and must not throw: an exception in a fork ends the program. Bodies
-  /// compute in memory that their caller has allocated. No allocation.
+  /// a fork. body must not call the pool, and must not throw, because an exception in a fork ends the
+  /// program. Allocates no memory, and neither should body.
   template <class Body>
   void for_each_piece(int64_t n, int64_t grain, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -89,10 +89,11 @@ class ThreadPool {
     share(take_pieces);
   }
 
-  /// Calls body(int64_t begin, int64_t end, int thread) for n_threads() equal parts of neighboring units
-  /// that cover [0, n). Thread t computes part t, and then any part whose thread has not begun because the
-  /// kernel is slow to run it. Otherwise like for_each_piece(). For short operations: each thread reads one
-  /// long run of memory and never restarts in the middle. But all threads wait for the slowest one.
+  /// Calls body(int64_t begin, int64_t end, int thread) for n_threads() equal parts of neighboring units that
+  /// cover [0, n). Thread t computes part t, and then any part whose thread has not begun because the kernel
+  /// is slow to run it. Otherwise like for_each_piece(). Used for short operations, because each thread reads
+  /// one long run of memory without interruption. The disadvantage is that all threads wait for the slowest
+  /// one.
   template <class Body>
   void for_each_part(int64_t n, Body&& body) {
     const int n_parts = n_threads();
@@ -141,14 +142,15 @@ class ThreadPool {
 
   /// The number of parts for which claimed_ has bits.
   static constexpr int kMaxParts = 64;
-  /// Whether the caller is the one to compute this part.
+  /// Claims a part. Returns whether the calling thread is the first to do so and must compute the part.
   bool claim(int part) {
     const uint64_t bit = uint64_t{1} << part;
     return (claimed_.load(std::memory_order_relaxed) & bit) == 0 &&
            (claimed_.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
   }
 
-  /// Calls take(thread) on the calling thread and on those that come while it runs.
+  /// Calls take(thread) on the calling thread, and on all threads of the pool that join before that call
+  /// ends.
   template <class Take>
   void share(const Take& take) {
     share([](const void* context, int thread) noexcept { (*static_cast<const Take*>(context))(thread); },
@@ -163,8 +165,9 @@ class ThreadPool {
   // Each atomic has its own cache line, because every thread polls round_ while others write the rest.
   alignas(64) std::atomic<uint32_t> round_{0};  // incremented for each operation; threads wait for it to
                                                 // change
-  // Controls access to call_ and context_. While it is 0, the caller may write them; otherwise the threads
-  // that it counts may read them. Top bit: threads may still enter. Other bits: the number of threads inside.
+  // Controls access to call_ and context_. While gate_ is 0, the caller may write them. Otherwise the threads
+  // that gate_ counts may read them. Top bit: threads may still enter. Other bits: the number of threads
+  // inside.
   alignas(64) std::atomic<uint32_t> gate_{0};
   alignas(64) std::atomic<int64_t> next_piece_{0};
   alignas(64) std::atomic<int64_t> awake_until_{0};  // steady clock time until which threads keep polling

@@ -38,13 +38,13 @@ std::string first_line(const std::filesystem::path& path) {
   return line;
 }
 
-/// How many CPUs quota / period microseconds allow; 0 if that is no limit.
+/// Returns how many CPUs a quota per period (both in microseconds) allows; 0 if there is no limit.
 double cpus_of_quota(int64_t quota_us, int64_t period_us) {
   if (quota_us <= 0 || period_us <= 0) return 0.0;
   return static_cast<double>(quota_us) / static_cast<double>(period_us);
 }
 
-/// The smaller of two limits, where 0 means none.
+/// Returns the smaller of two limits, where 0 means no limit.
 double tighter(double a, double b) {
   if (a == 0.0 || b == 0.0) return std::max(a, b);
   return std::min(a, b);
@@ -67,8 +67,9 @@ double limit_v1(const std::filesystem::path& group) {
   return cpus_of_quota(quota_us, period_us);
 }
 
-/// The tightest limit of a group and its parents, up to the mount. Inside a container the group's path may
-/// lie outside of the mount. The mount's root is then the process's group, so the root is always read.
+/// Returns the tightest limit of a group and its parents, up to the mount. Inside a container, the group's
+/// path may be outside of the mount. Then the mount's root is the process's group, so the root is always
+/// read.
 template <class Limit>
 double limit_up_to_root(const std::filesystem::path& mount, const std::string& group, Limit limit_of) {
   double limit = limit_of(mount);
@@ -96,13 +97,14 @@ std::vector<int> listed_cpus(const std::string& list) {
 
 // Intel's efficiency cores have vector units of 128 bits, performance cores of 256.
 constexpr double kEfficientCoreSpeed = 0.5;
-// Slower cores are left out by default. A core first takes a piece of half an equal share, so one that is
+// Slower cores are left out by default. A core first takes a piece of half an equal share, so a core that is
 // half as fast as the others is not the last to finish.
 constexpr double kLeastSpeed = 0.5;
-// Cores of one kind differ by a few percent in their highest clock.
+// Even cores of one kind differ by a few percent in their highest clock.
 constexpr double kLikeSpeed = 0.8;
 
-/// Reads a number above 0 for each CPU from the file `name` in the CPU's folder; empty if one is missing.
+/// Reads a number above 0 for each CPU from the file `name` in the CPU's folder. Returns an empty list if one
+/// is missing.
 std::vector<double> numbers_of(const std::vector<int>& cpus, const std::filesystem::path& sys,
                                const std::string& name) {
   std::vector<double> numbers;
@@ -215,7 +217,8 @@ std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
 
 namespace {
 
-/// The data caches of `cpus`, by level and by the list of CPUs that share the cache, which identifies it.
+/// The data caches of `cpus`, by level and by the list of CPUs that share the cache. This list identifies the
+/// cache.
 std::map<int, std::map<std::string, size_t>> cache_bytes(const std::vector<int>& cpus,
                                                          const std::filesystem::path& sys) {
   std::map<int, std::map<std::string, size_t>> caches;

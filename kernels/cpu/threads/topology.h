@@ -20,16 +20,17 @@ std::vector<int> allowed_cpus();
 /// Binds the calling thread to these CPUs if the system allows it; otherwise the thread stays where it was.
 void keep_thread_to(const std::vector<int>& cpus);
 
-/// One CPU of each physical core among `cpus`, in their order. SMT siblings share one core's arithmetic, so a
-/// second compute thread on the core only takes cache from the first. `sys` is where sysfs is mounted.
+/// Returns one CPU of each physical core among `cpus`, in the order of `cpus`. SMT siblings share one core's
+/// arithmetic, so a second compute thread on the core only takes cache from the first. `sys` is where sysfs
+/// is mounted.
 std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// The vector arithmetic speed of each of `cpus`, relative to the fastest: from cpu_capacity (Arm), else from
-/// the highest clock. Intel's efficiency cores count half of that, because their vector units are half as
-/// wide. All 1 if the system does not report it.
+/// The vector arithmetic speed of each of `cpus`, relative to the fastest. It is taken from cpu_capacity
+/// (Arm), or else from the highest clock. The clock of Intel's efficiency cores counts half, because their
+/// vector units are half as wide. All 1 if the system does not report it.
 std::vector<double> cpu_speeds(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// Those of `cpus` that are at least half as fast as the fastest, in their order.
+/// Returns those of `cpus` that are at least half as fast as the fastest, in the order of `cpus`.
 std::vector<int> fast_cpus(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
 /// Whether some of `cpus` are so much slower than others that work should be divided into smaller pieces.
@@ -40,8 +41,8 @@ bool speeds_differ(const std::vector<int>& cpus, const std::filesystem::path& sy
 std::map<int, std::vector<int>> numa_nodes(const std::vector<int>& cpus,
                                            const std::filesystem::path& sys = "/sys");
 
-/// Groups `cpus` by NUMA node, in their order: CPUs of one node are close to the same memory. Returns one
-/// group with all of them if the system does not report nodes.
+/// Groups `cpus` by NUMA node, in the order of `cpus`. The CPUs of a node are close to the same memory.
+/// Returns one group with all of them if the system does not report nodes.
 std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
                                                 const std::filesystem::path& sys = "/sys");
 
@@ -57,8 +58,7 @@ size_t first_level_cache_bytes(const std::vector<int>& cpus, const std::filesyst
 /// Intel's cores since Ice Lake have as much, Zen 4 and most others 32 KB.
 bool l1_is_large(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// The processor's name, or the board's where the system names only that; "unknown processor" if it names
-/// neither.
+/// The processor's name, or the board's name if the system reports only that, or "unknown processor".
 std::string processor_name(const std::filesystem::path& proc = "/proc");
 
 /// How many CPUs the cgroups of this process allow on average, for example 1.5; 0 if unlimited. Understands
