@@ -22,7 +22,7 @@ int64_t padded(int64_t n_cols) { return (n_cols + kStrip - 1) / kStrip * kStrip;
 
 bool is_float(DType type) { return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16; }
 
-/// How the columns of a type are coded.
+/// How columns of a type are encoded.
 struct Coding {
   int bits = 8;
   int offset = 0;  // CodedColumns::offset, for 4-bit codes
@@ -37,7 +37,7 @@ Coding coding_of(DType type) {
     coding.group = Block::kGroup;
     coding.has_mins = Block::kHasMin;
     // Blocks of 32 store their factors as halves, except MXFP4. Factors of larger blocks are products, which
-    // only a float holds exactly.
+    // are exact only as floats.
     coding.half_scales = Block::kElems == 32 && !std::is_same_v<Block, BlockMXFP4>;
   });
   switch (type) {
@@ -62,7 +62,7 @@ size_t factor_bytes(const Matrix& down, const Coding& coding) {
   return static_cast<size_t>(down.n_cols / coding.group * padded(down.n_rows)) * (coding.half_scales ? 2 : 4);
 }
 
-/// Where a matrix's codes, scales and mins are written.
+/// Where to write a matrix's codes, scales and mins.
 struct Turned {
   Coding coding;
   std::byte* codes;
@@ -99,7 +99,7 @@ void transpose_16(Bytes* a, std::byte* out, size_t out_stride) {
   for (size_t i = 0; i < 16; ++i) std::memcpy(out + i * out_stride, a + i, sizeof a[i]);
 }
 
-/// Quants of kTileColumns source rows for kTurnedNeurons neurons.
+/// Unpacked quants of kTileColumns source rows and kTurnedNeurons neurons.
 struct Tile {
   alignas(64) int8_t q[kTileColumns][kTurnedNeurons];
 };
@@ -122,7 +122,7 @@ void fill_tile(const Matrix& down, int64_t column, int64_t n_rows, int64_t begin
       for (int g = 0; g < Block::kElems / Block::kGroup; ++g) {
         const size_t place = static_cast<size_t>(((begin + j) / Block::kGroup + g) * width + column + r);
         if (to.coding.half_scales) {
-          // These blocks begin with the scale, and the min if they have one.
+          // These blocks begin with the scale, which the min follows if there is one.
           std::memcpy(to.scales + 2 * place, at, 2);
           if (to.mins != nullptr) std::memcpy(to.mins + 2 * place, at + 2, 2);
         } else {

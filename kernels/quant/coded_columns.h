@@ -1,9 +1,9 @@
-// Transposes the down projections of plain model files to one row of codes per neuron.
+// Transposes down projections of model files in the usual layout, so that each neuron has one row of codes.
 //
 // A file's ffn_down is [d_model, d_ff] with weight blocks along d_ff, so one neuron's column is spread over
-// all rows. Sparse FFNs read few neurons and need each as one stream. The weights keep their exact values:
-// codes are the blocks' integers, and a group of neurons shares the row of scales that its blocks had
-// (CodedColumns in kernels/neurons.h). Called at load; thread-safe.
+// all rows. Sparse FFNs read only some neurons, and should read each as one stream. The weights keep their
+// exact values, because codes are the integers of the blocks, and a group of neurons shares a row of the
+// blocks' scales (CodedColumns in kernels/neurons.h). Called at load; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -27,17 +27,18 @@ size_t column_scales_bytes(const Matrix& down);
 inline constexpr int64_t kTurnedNeurons = 256;
 
 /// Transposes neurons [begin, end) only. Ranges that do not overlap may be transposed at the same time.
-/// REQUIRES: begin is a multiple of kTurnedNeurons; end is one too, or is d_ff.
+/// REQUIRES: begin is a multiple of kTurnedNeurons; end is a multiple too, or is d_ff.
 void turn_neurons(const Matrix& down, int64_t begin, int64_t end, std::byte* codes, size_t stride,
                   std::byte* scales);
 
-/// A view of the codes and scales that turn_neurons() writes; may be made before they are written.
+/// Returns a view of the codes and scales that turn_neurons() writes. The view may be made before they are
+/// written.
 DownColumns turned_columns(const Matrix& down, const float* bias, const std::byte* codes, size_t stride,
                            const std::byte* scales);
 
-/// Transposes the whole matrix: writes codes (neuron j's column_codes_bytes() at codes + j * stride) and
-/// scales (column_scales_bytes()), which must outlive the returned view. `down` is [d_model, d_ff] of any
-/// type.
+/// Transposes the whole matrix `down`, [d_model, d_ff] of any type. Writes column_codes_bytes() bytes for
+/// each neuron j at codes + j * stride, and column_scales_bytes() bytes at scales. Both must outlive the
+/// returned view.
 DownColumns turn_down_projection(const Matrix& down, const float* bias, std::byte* codes, size_t stride,
                                  std::byte* scales);
 

@@ -41,8 +41,9 @@ void join_five_bits(const uint8_t* qs, const uint8_t* qh, int offset, int8_t* q)
   }
 }
 
-// The 6-bit scale and min k of Q4_K and Q5_K. The first four are in the low bits of bytes k and k + 4. Of the
-// last four, the low nibbles are in bytes 8..11 and the top 2 bits are above the first four.
+// Reads the 6-bit scale and min number k of Q4_K and Q5_K. Numbers 0 to 3 are in the low bits of bytes k and
+// k + 4. Numbers 4 to 7 have their low nibbles in bytes 8 to 11, and their top 2 bits in the top bits of
+// bytes 0 to 7.
 struct ScaleMin {
   uint8_t scale, min;
 };
@@ -75,8 +76,8 @@ float half_of_ue4m3(uint8_t bits) {
   return static_cast<float>(value) * std::bit_cast<float>(static_cast<uint32_t>(127 + power) << 23);
 }
 
-// Replaces n indices into kFloat4Values by their values, in a loop over bytes that compilers vectorize
-// without a table: from 4 on, the values are 2 apart, from 6 on 4.
+// Replaces n indices into kFloat4Values by the values. The loop computes the values instead of looking them
+// up, so that compilers vectorize it: up to index 4, values are 1 apart, then 2 apart up to index 6, then 4.
 template <int n>
 void look_up_float4(int8_t* q) {
   for (int i = 0; i < n; ++i) {
@@ -94,7 +95,7 @@ void split_digits(const uint8_t* bytes, int8_t* q) {
   unsigned power = 1;
   for (int digit = 0; digit < n; ++digit, power *= 3) {
     for (int i = 0; i < width; ++i) {
-      // Multiplying by 3 moves the next digit above the 8 bits.
+      // Multiplying by 3 moves the next digit out of the low 8 bits.
       const auto rest = static_cast<uint8_t>(bytes[i] * power);
       q[digit * width + i] = static_cast<int8_t>((rest * 3 >> 8) - 1);
     }

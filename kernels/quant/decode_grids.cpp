@@ -1,8 +1,8 @@
 // Decodes blocks of IQ1, IQ2 and IQ3, whose weights are grid points, to integers and scales. See decode.h;
 // layouts are in formats.h.
 //
-// These types have no vector loops of their own, so this code dominates the cost of multiplying them. It
-// handles 8 weights at a time, as the bytes of a 64-bit word.
+// These types have no vector loops of their own, so this code takes most of the time of multiplying them. It
+// decodes 8 weights at a time, as the bytes of a 64-bit word.
 #include <array>
 #include <bit>
 #include <cstring>
@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr uint64_t kEveryByte = 0x0101010101010101;
 
-/// The points of a grid with a weight in each byte of a word.
+/// The points of a grid as words, with one weight in each byte.
 template <class Word, size_t n, size_t n_values>
 constexpr std::array<Word, n> unpacked(const uint16_t (&points)[n], const int8_t (&values)[n_values]) {
   constexpr size_t kWeights = sizeof(Word), kBits = 16 / kWeights;
@@ -38,8 +38,8 @@ constexpr auto kIq2S = unpacked<uint64_t>(kIq2SPoints, kIq2SValues);
 constexpr auto kIq3Xxs = unpacked<uint32_t>(kIq3XxsPoints, kIq3XxsValues);
 constexpr auto kIq3S = unpacked<uint32_t>(kIq3SPoints, kIq3SValues);
 
-/// The points of IQ1 in eighths, plus 144, so that no addition or subtraction below carries into the next
-/// byte.
+/// The points of IQ1 in eighths, plus 144 in every byte, so that no addition or subtraction below carries
+/// into the next byte.
 constexpr std::array<uint64_t, std::size(kIq1SPoints)> iq1_points() {
   auto words = unpacked<uint64_t>(kIq1SPoints, {1, 2, 3});
   for (uint64_t& word : words) word = word * 8 + 128 * kEveryByte;
@@ -58,7 +58,7 @@ constexpr std::array<uint64_t, 256> spread_bits() {
 }
 constexpr auto kSpreadBits = spread_bits();
 
-/// Eight signs, seven of which are stored: the number of minus signs is even.
+/// Returns eight signs. Seven are stored; the eighth makes the number of minus signs even.
 constexpr std::array<uint64_t, 128> spread_seven_bits() {
   std::array<uint64_t, 128> words{};
   for (unsigned i = 0; i < 128; ++i)

@@ -1,5 +1,5 @@
-// Converts rows of any tensor type to float32: for embeddings, and as the reference for tests of the matmul
-// kernels.
+// Converts rows of any tensor type to float32. Used for embeddings, and as the reference in tests of the
+// matmul kernels.
 #pragma once
 
 #include <cstddef>

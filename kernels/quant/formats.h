@@ -55,7 +55,7 @@ struct BlockQ8_0 {
 struct BlockQ2_K {
   static constexpr int kElems = 256, kGroup = 16, kOffset = 0, kLargest = 3;
   static constexpr bool kHasMin = true;
-  uint8_t scales[16];  // per group: low nibble times d is the scale, high nibble times dmin is subtracted
+  uint8_t scales[16];  // per group: the scale is d * low nibble, the min is -dmin * high nibble
   uint8_t qs[64];      // 2 bits; weight 128h + 32j + i is bits 2j of qs[32h + i]
   uint16_t d, dmin;
 };
@@ -65,7 +65,7 @@ struct BlockQ3_K {
   static constexpr bool kHasMin = false;
   uint8_t hmask[32];   // bit k of hmask[i]: third bit of weight 32k + i
   uint8_t qs[64];      // low 2 bits, as in Q2_K
-  uint8_t scales[12];  // 16 values of 6 bits, less 32: low nibbles in bytes 0..7, high pairs in bytes 8..11
+  uint8_t scales[12];  // 16 values of 6 bits, minus 32: low nibbles in bytes 0..7, top 2 bits in bytes 8..11
   uint16_t d;
 };
 
@@ -107,13 +107,13 @@ struct BlockIQ4_XS {
   static constexpr bool kHasMin = false;
   uint16_t d;
   uint16_t scales_h;    // bits 2k: top 2 bits of scale k
-  uint8_t scales_l[4];  // nibble k: low 4 bits of scale k; the scale is less 32
+  uint8_t scales_l[4];  // nibble k: low 4 bits of scale k; 32 is subtracted from the scale
   uint8_t qs[128];      // group k: nibbles of qs[16k..16k+15] as in Q4_0
 };
 
 /// 4-bit floats times a power of two: the microscaling format MXFP4.
 struct BlockMXFP4 {
-  // The largest stored value is 28. With 31, Q5_0's products serve this type too.
+  // The largest stored value is 28. kLargest is 31 so that this type shares the code of Q5_0's products.
   static constexpr int kElems = 32, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false;
   uint8_t e;       // the scale is 2^(e - 128)
@@ -126,25 +126,25 @@ struct BlockMXFP4 {
 struct BlockNVFP4 {
   static constexpr int kElems = 64, kGroup = 16, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
-  // A scale per group: 4 bits of exponent, 3 of fraction, no sign.
+  // One scale per group: 4 bits of exponent, 3 bits of fraction, no sign.
   uint8_t d[4];
-  // Group k: indices into kFloat4Values, the low nibbles of qs[8k..8k+7] and then their high ones.
+  // Group k: indices into kFloat4Values, the low nibbles of qs[8k..8k+7], then their high nibbles.
   uint8_t qs[32];
 };
 
-/// Grid points (grids.h) with a sign for each weight. IQ2 has an index per 8 weights, IQ3 per 4.
+/// Grid points (grids.h) with a sign for each weight. IQ2 has one index per 8 weights, and IQ3 one per 4.
 struct BlockIQ2_XXS {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 64, kLargest = 127;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
   uint16_t d;
-  uint8_t qs[64];  // group k: 4 indices, then 32 bits: 4 times 7 signs, and 4 bits of scale on top
+  uint8_t qs[64];  // group k: 4 indices, then 32 bits: 4 times 7 signs, with 4 bits of scale above them
 };
 
 struct BlockIQ2_XS {
   static constexpr int kElems = 256, kGroup = 16, kOffset = 64, kLargest = 127;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
   uint16_t d;
-  uint16_t qs[32];    // an index of 9 bits, 7 signs on top
+  uint16_t qs[32];    // an index of 9 bits, with 7 signs above it
   uint8_t scales[8];  // a nibble per group
 };
 
@@ -182,7 +182,8 @@ struct BlockIQ1_S {
   static constexpr bool kHasMin = false, kDecodedFirst = true;
   uint16_t d;
   uint8_t qs[32];  // low 8 bits of the indices
-  // Per group: 4 times 3 more bits of index, 3 bits of scale, a bit that says "an eighth less".
+  // Per group: 4 times 3 more bits of an index, 3 bits of scale, and a bit that is set if an eighth is
+  // subtracted.
   uint16_t qh[8];
 };
 
@@ -190,7 +191,7 @@ struct BlockIQ1_M {
   static constexpr int kElems = 256, kGroup = 16, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
   uint8_t qs[32];      // low 8 bits of the indices
-  uint8_t qh[16];      // per index a nibble: 3 more bits, and one that says "an eighth less"
+  uint8_t qh[16];      // one nibble per index: 3 more bits, and a bit that is set if an eighth is subtracted
   uint16_t scales[4];  // 4 times 3 bits of scale; the top nibbles together are d
   uint16_t d() const {
     return static_cast<uint16_t>(scales[0] >> 12 | scales[1] >> 12 << 4 | scales[2] >> 12 << 8 |
@@ -198,12 +199,12 @@ struct BlockIQ1_M {
   }
 };
 
-/// Weights of -1, 0 and 1. A byte holds up to five base-3 digits, the first one most significant: their
-/// number times 256 / 243, rounded up.
+/// Weights of -1, 0 and 1. A byte holds up to five base-3 digits, the first one most significant. It is the
+/// five-digit number times 256 / 243, rounded up.
 struct BlockTQ1_0 {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
-  uint8_t qs[48];  // five digits a byte: first the digits of 32 bytes, then those of 16
+  uint8_t qs[48];  // five digits per byte: first the digits of 32 bytes, then those of 16 bytes
   uint8_t qh[4];   // four digits a byte
   uint16_t d;
 };
@@ -211,11 +212,11 @@ struct BlockTQ1_0 {
 struct BlockTQ2_0 {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
-  uint8_t qs[64];  // 2 bits, less 1, placed as in Q2_K; a value of 2 is possible too
+  uint8_t qs[64];  // 2 bits, minus 1, placed as in Q2_K; so a weight of 2 is possible too
   uint16_t d;
 };
 
-/// Whether blocks are decoded by decode_block() before vector loops multiply them.
+/// Whether decode_block() decodes blocks before vector loops multiply them.
 template <class Block>
 inline constexpr bool kDecodedFirst = requires {
   Block::kDecodedFirst;

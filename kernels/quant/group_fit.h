@@ -1,11 +1,11 @@
-// Finds a good scale for a group of weights that share one: the search inside the encoders of
-// quantize_fitted.cpp, the only file that includes this one.
+// Finds a good scale for a group of weights that share a scale. The encoders of quantize_fitted.cpp use this
+// search; no other file includes this one.
 //
-// A group of values x with error weights w becomes scale * q - offset, where q are integers of few bits.
-// Taking the scale from the group's extremes wastes codes if one value is far off. So several scales are
-// tried. For the codes that each gives, the best scale and offset are known: the weighted least-squares line
-// through the points (q, x). The codes whose line has the smallest error win; then line and codes are
-// improved in turn, a few times (Lloyd, Least squares quantization in PCM, 1982).
+// A group of values x with error weights w becomes scale * q - offset, where q are integers of few bits. A
+// scale that is computed from the group's extremes wastes codes if one value is an outlier. So several scales
+// are tried. Each gives codes, for which the best scale and offset are those of the weighted least-squares
+// line through the points (q, x). The codes whose line has the smallest error win. Then line and codes are
+// improved in turn a few times (Lloyd, Least squares quantization in PCM, 1982).
 //
 // Sums run in lanes in one fixed order, so every ISA gives the same bits. Vectors are passed by reference,
 // because their calling convention differs between ISAs.
@@ -20,25 +20,25 @@
 namespace hearth::fit {
 
 inline constexpr int kLanes = 8;
-// Vector types of GCC and Clang, which split them where an ISA's registers are smaller.
+// Vector types of GCC and Clang. The compiler splits them if an ISA's registers are smaller.
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
 typedef int32_t IntLanes __attribute__((vector_size(kLanes * sizeof(int32_t))));
 
-/// Scale candidates spread the group's range over up to two codes fewer or more than there are, in steps of a
-/// tenth. Half as many steps take a quarter less time, but add 0.1 % (Q4_K) to 2 % (Q6_K) to the error.
+/// A scale candidate spreads the group's range over the number of codes plus -2 to 2, in steps of a tenth.
+/// Half as many steps take a quarter less time, but add 0.1 % (Q4_K) to 2 % (Q6_K) to the error.
 inline constexpr int kSteps = 20;
 inline constexpr float kStep = 0.1f;
-/// Rounds of improving line and codes; a third one changes hardly any group.
+/// Rounds of improving line and codes; a third round would change hardly any group.
 inline constexpr int kRounds = 2;
 
 inline void load(const float* x, Lanes& v) { std::memcpy(&v, x, sizeof(v)); }
 
-/// The sum of the lanes, always in this order.
+/// Adds up the lanes, always in this order.
 inline float sum_of(const Lanes& v) {
   return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
 }
 
-/// v becomes the nearest integers in [0, top]; halves go up.
+/// Rounds v to the nearest integers in [0, top]; halves are rounded up.
 inline void round_to_codes(Lanes& v, float top) {
   const Lanes zero = {}, most = zero + top;
   v = v > zero ? v : zero;
@@ -48,7 +48,7 @@ inline void round_to_codes(Lanes& v, float top) {
 
 struct Line {
   float scale = 0.0f, offset = 0.0f;
-  float gain = 0.0f;  // how much smaller the weighted squared error is than that of zeros
+  float gain = 0.0f;  // the weighted squared error of all zeros minus that of this line
 };
 
 template <int n>
@@ -111,8 +111,8 @@ Line line_of_codes(const Group<n>& group, float inverse, float offset, float top
   return {sum_qx / sum_qq, 0.0f, sum_qx / sum_qq * sum_qx};
 }
 
-/// The best line found for codes from 0 to top. Unless kAnyOffset, the offset is not negative. REQUIRES:
-/// finite x, w >= 0.
+/// Returns the best line found for codes from 0 to top. Without kAnyOffset, its offset is not negative.
+/// REQUIRES: finite x, w >= 0.
 template <bool kAnyOffset, int n>
 Line fit_range(const Group<n>& group, float top) {
   const auto [least, most] = std::minmax_element(group.x, group.x + n);
@@ -153,7 +153,8 @@ Line scale_of_codes(const Group<n>& group, float inverse, float half) {
   return {sum_qx / sum_qq, 0.0f, sum_qx / sum_qq * sum_qx};
 }
 
-/// The best scale found for codes from -half to half - 1; it may be negative. REQUIRES: finite x, w >= 0.
+/// Returns the best scale found for codes from -half to half - 1; it may be negative. REQUIRES: finite x, w
+/// >= 0.
 template <int n>
 Line fit_symmetric(const Group<n>& group, float half) {
   float furthest = 0.0f;

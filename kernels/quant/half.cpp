@@ -8,7 +8,7 @@ namespace hearth {
 float float_from_half(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
   const uint32_t magnitude = static_cast<uint32_t>(half & 0x7fff) << 13;
-  // Exponent 31 means infinity or NaN: lift it to float32's 255.
+  // Exponent 31 means infinity or NaN; in float32 it is 255.
   if ((half & 0x7c00) == 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | magnitude);
   // The biases differ by 127 - 15 = 112; multiplying by 2^112 also normalizes subnormal halves, exactly.
   const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;
@@ -22,8 +22,8 @@ uint16_t half_from_float(float value) {
   if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN
   if (magnitude >= 0x477ff000) return sign | 0x7c00;  // 65520 and more round to infinity
   if (magnitude < 0x38800000) {
-    // Below 2^-14 the result is subnormal. Adding 0.5 leaves its 10 bits at the bottom, and the addition
-    // itself rounds them to even.
+    // Below 2^-14 the result is subnormal. Adding 0.5 moves its 10 bits to the lowest bits of the sum, and
+    // the addition rounds them to even.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0.5f)));
   }

@@ -1,25 +1,25 @@
 // Computes contributions of quantized down rows to integer sums group by group.
 //
 // kernels/neuron_sums.h rounds each weight's contribution separately. For quantized rows (not for coded
-// columns or floats), the value is first multiplied by the scale, once per group of columns that share it,
-// and rounded to an integer, the term:
+// columns or floats), the value is first multiplied by the scale, once for each group of columns that share
+// the scale, and rounded to an integer, the term t (t2 is that of the min):
 //
 //   t = rint(value * 2^k * scale)     t2 = rint(value * 2^k * min), 0 for types without mins
 //   column c of the group gets (t * q_c + t2) * 2^(36 - k), in units of 2^-36
 //
-// q are the group's codes as signed integers, scale and min its factors as float32 (kernels/quant/decode.h),
-// value * 2^k and its products float32, rounded once each; rint is to even. So sums of t * q are exact
-// integers in any order, and byte and 16-bit instructions add them up. k follows from the largest |q| of the
-// type such that |value * scale * q| < 4 fits. A group of which |t| or |t2| would not be below 2^30, or no
-// number, gets contribution() of each of its weights instead. That depends on the value and the group alone,
-// so a sum does not depend on which neurons are added where.
+// q_c is the code of column c as a signed integer. scale and min are the group's factors as float32
+// (kernels/quant/decode.h). value * 2^k and its products are float32, each rounded once. rint rounds ties to
+// even. So sums of t * q are exact integers in any order, and byte and 16-bit instructions can add them up. k
+// depends on the type's largest |q|, and is chosen such that |value * scale * q| < 4 fits. If |t| or |t2|
+// would be 2^30 or more, or NaN, contribution() of each weight of the group is added instead. This choice
+// depends only on the value and the group, so a sum does not depend on which device adds which neurons.
 //
-// Errors: half a unit of 2^-k * |q|, at most 2^-29 for a weight; a float sum of numbers around 1 errs by
-// 2^-25 at each addition. Headroom: |t * q + t2| < 2^30 * (2^(k - 28) + 1), times 2^(36 - k) less than 2^39:
-// 2^24 neurons fit 63 bits.
+// Errors: the error of a weight's contribution is at most half a unit of 2^-k * |q|, which is at most 2^-29.
+// For comparison, a float sum of numbers around 1 has an error of 2^-25 in each addition. Headroom: |t * q +
+// t2| < 2^30 * (2^(k - 28) + 1). Times 2^(36 - k), this is less than 2^39, so 2^24 neurons fit 63 bits.
 //
-// How it is summed: t is cut into two parts, t = 2^15 * high + low with 0 <= low < 2^15, so that 32 bits hold
-// the sums of high * q and of low * q over kMost neurons: 2^15 * 2^7 * kMost = 2^30.
+// How it is summed: t is split into two parts, t = 2^15 * high + low with 0 <= low < 2^15. So 32 bits can
+// hold the sums of high * q and of low * q over kMost neurons, which are at most 2^15 * 2^7 * kMost = 2^30.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ struct Terms {
   static constexpr int kMost = 256;         // neurons whose parts may be added up in 32 bits
   static constexpr int32_t kLowMask = (1 << kLowBits) - 1;
 
-  /// The k of a type with this largest |q|.
+  /// Returns k for a type whose largest |q| is `largest`.
   static constexpr int exponent_of(int largest) {
     int bits = 0;
     while ((largest - 1) >> bits != 0) ++bits;
@@ -56,7 +56,7 @@ struct Terms {
   }
 };
 
-/// k of a type, 2^k, and 36 - k.
+/// For one type: k, 2^k, and 36 - k.
 template <class Block>
 struct TermsOf {
   static constexpr int kOffset = Block::kOffset, kRest = Block::kLargest - Block::kOffset;

@@ -42,7 +42,8 @@ void pack_fifth_bits(const uint8_t* q, uint8_t* qh) {
   std::memcpy(qh, &bits, sizeof(bits));
 }
 
-// For types without a min: the extreme value gets the lowest code, -kOffset, so d has the opposite sign.
+// For types without a min, the value of largest magnitude gets the lowest code, -kOffset, so d has the
+// opposite sign of that value.
 template <class Block>
 uint16_t code_symmetric(const float* x, uint8_t* q) {
   const float d = extreme(x, Block::kElems) / -Block::kOffset;
@@ -55,7 +56,7 @@ uint16_t code_symmetric(const float* x, uint8_t* q) {
   return half_from_float(d);
 }
 
-// For types with a min: codes 0 to kTop cover the block's range.
+// For types with a min, codes 0 to kTop cover the block's range.
 template <int kTop, class Block>
 void code_range(const float* x, uint8_t* q, Block& block) {
   const auto [low, high] = std::minmax_element(x, x + Block::kElems);
@@ -110,7 +111,7 @@ void quantize_block(const float* x, BlockQ8_0& block) {
 }
 
 /// The scale brings the largest magnitude into the range 4 to 8 (6 is the largest code). Every weight is
-/// rounded to the nearest value, and to the smaller of two equally near.
+/// rounded to the nearest value, or to the smaller one if two are equally near.
 void quantize_block(const float* x, BlockMXFP4& block) {
   const float largest = std::fabs(extreme(x, BlockMXFP4::kElems));
   const float e = largest > 0.0f ? std::floor(std::log2(largest)) + 125.0f : 0.0f;

@@ -23,10 +23,10 @@ namespace {
 using fit::Group;
 using fit::Line;
 
-/// One block, in the form that the search needs.
+/// One block, prepared for the search.
 template <class Block>
 struct Values {
-  /// MXFP4's scale is a power of two, which the division would change.
+  /// MXFP4 is not divided, because its scale must be a power of two.
   static constexpr bool kDivided = !std::is_same_v<Block, BlockMXFP4>;
   alignas(32) float x[Block::kElems];  // divided by `largest` if kDivided
   alignas(32) float w[Block::kElems];  // weight of an error
@@ -50,7 +50,8 @@ struct Values {
     for (int i = begin; i < begin + Block::kGroup; ++i) w[i] = mean + std::fabs(x[i]);
   }
 
-  /// Only ratios matter. Columns that were never used count a little, because later text may use them.
+  /// Only the ratios of importances matter. Columns that were never used get a small importance, because
+  /// later text may use them.
   void weigh_columns(const float* importance) {
     const float most = *std::max_element(importance, importance + Block::kElems);
     if (!(most > 0.0f)) return;
@@ -82,7 +83,7 @@ struct RangeCoding {
   int scale[kRangeGroups] = {}, offset[kRangeGroups] = {};
 };
 
-/// Chooses each group's scale and offset among the integers around the wanted ones. Returns the block's
+/// Chooses each group's scale and offset among the integers next to the ideal values. Returns the block's
 /// error.
 template <class Block>
 float choose_in_range(const Values<Block>& values, const Line* wanted, RangeCoding& coding) {
@@ -107,10 +108,11 @@ float choose_in_range(const Values<Block>& values, const Line* wanted, RangeCodi
   return total;
 }
 
-/// The two best factors for the coding's integers, by least squares.
+/// Computes the two best factors for the integers of `coding`, by least squares.
 template <class Block>
 RangeCoding with_best_factors(const Values<Block>& values, RangeCoding coding) {
-  double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;  // a = scale * q and b = -offset explain x
+  double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;  // x is approximated by d * a + dmin * b, where a = scale *
+                                                  // q and b = -offset
   for (int g = 0; g < kRangeGroups; ++g) {
     const float scale = coding.d * static_cast<float>(coding.scale[g]);
     const float offset = coding.dmin * static_cast<float>(coding.offset[g]);
@@ -142,8 +144,8 @@ RangeCoding with_best_factors(const Values<Block>& values, RangeCoding coding) {
   return coding;
 }
 
-/// How often the integers are recomputed for the factors, and then the factors for the integers, as long as
-/// that helps.
+/// The most rounds of recomputing the integers and then the factors. The search ends earlier if a round does
+/// not reduce the error.
 constexpr int kTurns = 4;
 
 template <class Block>
@@ -402,7 +404,8 @@ inline void fit_row(DType type, const float* x, const float* importance, int64_t
 }
 
 #ifdef __x86_64__
-/// Like the portable version, but compiled for AVX2 with everything it calls: more than twice as fast.
+/// Like the portable version, but compiled for AVX2 with all functions that it calls, which makes it more
+/// than twice as fast.
 [[gnu::target("avx2"), gnu::flatten]] void fit_row_avx2(DType type, const float* x, const float* importance,
                                                         int64_t n, std::byte* row) {
   fit_row(type, x, importance, n, row);
