@@ -1,7 +1,8 @@
-// Decodes blocks for the down projection, for types without a Format in down_strips.h: quants become bytes in
-// loops that compilers vectorize, factors are decoded one by one.
+// Decodes blocks of the down projection, for types without a Format in down_strips.h. Loops that compilers
+// vectorize convert quants to bytes; factors are decoded one by one.
 //
-// The integers, scales and mins are those of kernels/quant/decode.h; this code is compiled for each ISA.
+// The integers, scales and mins are the same as in kernels/quant/decode.h, but this code is compiled for each
+// ISA.
 #pragma once
 
 #include "kernels/cpu/simd/down_strips.h"
@@ -9,7 +10,7 @@
 
 namespace hearth {
 
-/// A decoded block; `min` is not set for types without one.
+/// A decoded block. `min` is not set for types without mins.
 template <class Block>
 using BlockQuants = Decoded<Block>;
 
@@ -32,7 +33,7 @@ template <class S>
   for (int i = 0; i < n; ++i) q[n + i] = static_cast<int8_t>(qs[i] >> 4);
 }
 
-/// Decodes Q5_0 and Q5_1: nibbles with 32 fifth bits, less an offset.
+/// Decodes Q5_0 and Q5_1: adds the 32 fifth bits to the nibbles, and subtracts an offset.
 template <class S, class Block>
 [[gnu::always_inline]] inline void unpack_five_bits(const Block& block, int8_t* q) {
   nibbles_to_bytes<S>(block.qs, 16, q);
@@ -96,7 +97,8 @@ struct UnpackBlock<S, BlockQ3_K> {
   }
 };
 
-/// Decodes the 6-bit scales and mins of Q4_K and Q5_K; decode.cpp describes where their bits are.
+/// Decodes the 6-bit scales and mins of Q4_K and Q5_K; kernels/quant/decode.cpp describes the positions of
+/// their bits.
 template <class S, class Block>
 [[gnu::always_inline]] inline void unpack_k_factors(const Block& block, BlockQuants<Block>& out) {
   const float d = S::one_half(block.d), dmin = S::one_half(block.dmin);

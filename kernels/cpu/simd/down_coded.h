@@ -1,4 +1,5 @@
-// Multiplies CodedColumns by values: codes are summed over a group's neurons, then scaled once.
+// Multiplies CodedColumns by values. The products of codes are summed over a group's neurons, and each sum is
+// scaled once.
 #pragma once
 
 #include "kernels/cpu/isa/down_kernels.h"
@@ -10,7 +11,8 @@ namespace hearth {
 template <class S>
 inline constexpr int kCodedStrips = S::kSumStrips;
 
-/// The codes of one strip of a neuron. `values` has the offset subtracted already.
+/// Returns the codes of one strip of a neuron. `values` is code_values(), from which the offset is subtracted
+/// already.
 template <class S, int bits>
 [[gnu::always_inline]] inline typename S::Strip code_strip(const std::byte* codes, int64_t strip,
                                                            typename S::Values values) {
@@ -18,7 +20,7 @@ template <class S, int bits>
   return S::bytes(codes + strip * kStripColumns);
 }
 
-/// 32 scales or mins of a group, in the order in which codes of this many bits are loaded.
+/// Returns 32 scales or mins of a group, in the column order of a strip of codes of this many bits.
 template <class S, int bits>
 [[gnu::always_inline]] inline typename S::Strip factor_strip(const CodedColumns& coded,
                                                              const std::byte* table, int64_t group,
@@ -108,7 +110,8 @@ void add_coded_group(const DownArgs& args, int first, int n, int n_next, bool fr
       strip += kStrips;
       continue;
     }
-    // The last columns: sums end with the row; codes and factors are padded.
+    // The last columns are less than a strip. Codes and factors are padded to a whole strip, but sums are
+    // not.
     const size_t bytes =
         static_cast<size_t>(columns_left < kStripColumns ? columns_left : kStripColumns) * sizeof(float);
     float last[kStripColumns] = {};
@@ -143,7 +146,8 @@ void add_coded(const DownArgs& args) {
   }
 }
 
-/// Implements DownKernels::decode. Writes whole strips: out must have room up to the next multiple of 32.
+/// Implements DownKernels::decode. Writes whole strips, so out must have room for n rounded up to a multiple
+/// of 32.
 template <class S>
 void decode_codes(const CodedColumns& coded, int64_t neuron, int64_t column, int64_t n, float* out) {
   const std::byte* codes = coded.codes + static_cast<size_t>(neuron) * coded.stride;

@@ -1,7 +1,7 @@
 // Multiplies a panel of dequantized weights by the values of many tokens, for any vector ISA.
 //
-// A token's sums of some columns stay in registers while the neurons that it wants are added: one load and
-// one multiply-add per vector. Neurons that a token does not want cost it nothing.
+// A token's sums of some columns stay in registers while its wanted neurons are added, so a vector takes one
+// load and one multiply-add. Neurons that the token does not want cost nothing.
 #pragma once
 
 #include "kernels/cpu/isa/down_kernels.h"
@@ -9,8 +9,8 @@
 
 namespace hearth {
 
-/// Adds the wanted neurons to n_strips strips of one token. weights: [.., kPanelWidth], from the first of
-/// these strips on; values: one for each bit that is set.
+/// Adds the wanted neurons to n_strips strips of one token. weights: rows of kPanelWidth floats, from the
+/// first of these strips on. values: one for each set bit of `wanted`.
 template <class S, int n_strips>
 [[gnu::always_inline]] inline void sum_wanted(uint64_t wanted, const float* weights, const float* values,
                                               typename S::Strip* sum) {

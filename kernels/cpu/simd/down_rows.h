@@ -6,7 +6,7 @@
 
 namespace hearth {
 
-/// Rows per pass over the columns: sums are loaded and stored once for this many rows.
+/// Rows per pass over the columns. Sums are loaded and stored once per pass.
 inline constexpr int kDownRows = 4;
 
 /// Columns between two prefetches.
@@ -20,9 +20,9 @@ struct DownPass {
   int n_next;
 };
 
-/// Calls add(pass, n_rows, first) for the rows in `args`, kDownRows at a time, and for the rest; `first` is
-/// the list index of the pass's first row. Row 0 of the matrix begins at `data`, and each further row
-/// `stride` bytes after the previous one.
+/// Calls add(pass, n_rows, first) for the rows in `args`, kDownRows at a time, and then for the remaining
+/// rows. `first` is the list index of the first row in the pass. Row 0 of the matrix begins at `data`, and
+/// each further row `stride` bytes after the previous one.
 template <class Args, class Add>
 [[gnu::always_inline]] inline void for_each_pass(const Args& args, const std::byte* data, size_t stride,
                                                  Add&& add) {
@@ -41,8 +41,8 @@ template <class Args, class Add>
   }
 }
 
-/// Factors of the strips of some columns, [row][strip][half]. All halves are copied one pass of kDownChunk
-/// columns before they are converted: a wide load of bytes that narrow stores have just written would stall.
+/// Factors of the strips in kDownChunk columns, [row][strip][half]. The halves are copied kDownChunk columns
+/// before they are converted, because a wide load stalls if narrow stores have just written its bytes.
 template <class Format, int n_rows>
 struct ChunkFactors {
   static constexpr int kStrips = static_cast<int>(kDownChunk / kStripColumns);
@@ -67,7 +67,7 @@ struct ChunkFactors {
   const float* of(int r, int64_t strip) const { return floats + r * kPerRow + strip * Format::kHalves; }
 };
 
-/// The weights of one strip; its factors are converted separately.
+/// Returns the weights of one strip, and converts its factors by itself.
 template <class S, class Format>
 [[gnu::always_inline]] inline typename S::Strip one_strip(const std::byte* p) {
   float factors[2] = {};
@@ -79,7 +79,7 @@ template <class S, class Format>
   return Format::template weights<S>(p, factors);
 }
 
-/// The last n < 32 columns of rows of plain floats, loaded through padded copies.
+/// Adds the last n < 32 columns of rows of a float type, which are loaded from padded copies.
 template <class S, class Format, int n_rows>
 void add_tail(const DownPass& pass, size_t at, int n, bool fresh, float* sum) {
   constexpr size_t kElemBytes = Format::kBytes / kStripColumns;
@@ -113,7 +113,7 @@ void add_pass(const DownPass& pass, int64_t n, bool fresh, float* sum) {
     const size_t next = at + static_cast<size_t>(n_here) * Format::kBytes;
     factors.take(pass, next, strips_from(first + n_here));
     for (int64_t strip = 0; strip < n_here; ++strip, at += Format::kBytes) {
-      // Once per cache line: prefetch the same columns of the rows of the next pass.
+      // Once per cache line, prefetch the same columns of the next pass's rows.
       if (at >= asked) {
         for (int r = 0; r < pass.n_next; ++r) __builtin_prefetch(pass.next[r] + asked);
         asked += 64;
@@ -191,7 +191,8 @@ void dequantize_blocks(const Matrix& rows, int64_t row, int64_t column, int64_t 
   }
 }
 
-/// Implements DownKernels::add_rows for other types, one row at a time; prefetches the row after the next.
+/// Implements DownKernels::add_rows for other types, one row at a time. Prefetches the row after the next
+/// one.
 template <class S, class Block>
 void add_block_rows(const DownArgs& args) {
   const Matrix& rows = args.down->rows;

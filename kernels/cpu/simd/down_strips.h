@@ -1,9 +1,9 @@
 // Decodes 32 weights of the down projection at a time, for every tensor type that has its own vector loops.
 //
 // A Strip is 32 floats in registers; the class S of each ISA defines how many registers there are and how
-// bytes become floats. Columns are in order, except in strips made of nibbles: their order suits the ISA and
-// is known to S::load_nibbled and store_nibbled. These are templates over S only, for the reason given in
-// matmul_panel.h.
+// bytes become floats. Columns are in order, except in strips made of nibbles, whose order suits the ISA;
+// S::load_nibbled and S::store_nibbled convert it. Everything here is a template over S, for the reason given
+// in matmul_panel.h.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ inline constexpr int8_t kQ4Values[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2
 inline constexpr int8_t kQ3Values[16] = {-4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 inline constexpr int8_t kNibbleValues[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/// Loads floats in the column order of a strip made of nibbles, or of other strips.
+/// Loads floats in the column order of strips made of nibbles, or of other strips.
 template <class S, bool nibbles>
 [[gnu::always_inline]] inline typename S::Strip load_strip(const float* p) {
   if constexpr (nibbles) return S::load_nibbled(p);
@@ -32,9 +32,9 @@ template <class S, bool nibbles>
   S::store(strip, p);
 }
 
-/// A Format: converts the kBytes bytes of 32 columns to floats, with each operation rounded as in
-/// dequantize_row. Products of a half and an 8-bit quant are exact. A strip begins with its kHalves factors,
-/// which are halves; they are converted many at a time and passed as floats.
+/// A Format converts the kBytes bytes of 32 columns to floats, and rounds each operation as dequantize_row
+/// does. Products of a half and an 8-bit quant are exact. The bytes of a strip begin with its kHalves
+/// factors, which are halves. Many factors are converted at a time, and weights() gets them as floats.
 struct StripQ4_0 {
   static constexpr size_t kBytes = sizeof(BlockQ4_0);
   static constexpr bool kNibbles = true;

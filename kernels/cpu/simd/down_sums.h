@@ -1,8 +1,8 @@
 // Adds neurons' contributions to integer sums, for any vector ISA. See kernels/cpu/isa/down_kernels.h.
 //
-// The two parts of contributions (SumParts) are added up in scratch, in whole strips. The scratch is flushed
-// to the sums before a part could overflow. S is a class of strips (down_strips.h) with a few more operations
-// on bits; strips of parts are bit patterns, not floats.
+// The two parts of contributions (SumParts) are added up in scratch memory, in whole strips. The scratch is
+// added to the sums before a part could overflow. S is a class of strips (down_strips.h) with more operations
+// on bits. The parts in a strip are bit patterns, not floats.
 #pragma once
 
 #include "kernels/cpu/isa/down_kernels.h"
@@ -42,8 +42,8 @@ struct PartSums {
   }
 };
 
-/// Adds n_rows rows' contributions to the strip of columns that begins at `column`; weights_of(r) gives row
-/// r's weights.
+/// Adds the contributions of n_rows rows to the strip of columns that begins at `column`. weights_of(r)
+/// returns the weights of row r.
 template <class S, bool nibbles, class WeightsOf>
 [[gnu::always_inline]] inline void sum_strip(const PartSums& parts, int64_t column, const float* values,
                                              int n_rows, WeightsOf&& weights_of) {
@@ -62,7 +62,7 @@ template <class S, bool nibbles, class WeightsOf>
     high = S::add_bits(high, above);
   }
   if (S::exponents(differing)) [[unlikely]] {
-    // Repeat without the rows whose products are too large; they count as zeros here.
+    // Repeat without the rows whose products are too large. They are added exactly, and count as zeros here.
     high = high_before;
     low = low_before;
     for (int r = 0; r < n_rows; ++r) {
@@ -84,7 +84,7 @@ template <class S, bool nibbles, class WeightsOf>
   store_strip<S, nibbles>(low, parts.low + column);
 }
 
-/// Adds columns [begin, end) of one row, one by one. `dequantize` is DownKernels::dequantize.
+/// Adds columns [begin, end) of one row, weight by weight. `dequantize` is DownKernels::dequantize.
 template <auto dequantize>
 void add_row_exactly(const Matrix& rows, int32_t id, float value, int64_t begin, int64_t end, int64_t* sums) {
   float weights[kDownChunk];
@@ -95,7 +95,7 @@ void add_row_exactly(const Matrix& rows, int32_t id, float value, int64_t begin,
   }
 }
 
-/// Calls add_pass(pass, number of rows) for kDownRows rows at a time, and for the rest.
+/// Calls add_pass(pass, number of rows) for kDownRows rows at a time, and then for the remaining rows.
 template <class AddPass>
 [[gnu::always_inline]] inline void for_each_pass(const DownSumsArgs& args, const std::byte* data,
                                                  size_t stride, PartSums& parts, AddPass&& add_pass) {
@@ -164,7 +164,7 @@ void sum_rows(const DownSumsArgs& args) {
   }
 }
 
-/// One pass over whole blocks, all rows' blocks side by side.
+/// One pass over whole blocks: block b of all rows, then block b + 1.
 template <class S, class Block>
 void sum_block_pass(const DownPass& pass, int n_rows, const PartSums& parts) {
   const int64_t n_blocks = parts.n_columns / Block::kElems;
@@ -212,7 +212,7 @@ struct GroupFactors {
   }
 };
 
-/// Adds one group's n neurons; prefetches the n_next neurons of the next group.
+/// Adds the n neurons of one group. Prefetches the n_next neurons of the next group.
 template <class S, int bits>
 void sum_coded_group(const DownSumsArgs& args, const PartSums& parts, int first, int n, int n_next) {
   const CodedColumns& coded = args.down->coded;
@@ -232,7 +232,7 @@ void sum_coded_group(const DownSumsArgs& args, const PartSums& parts, int first,
     sum_strip<S, bits == 4>(parts, c, args.values + first, n,
                             [&](int i) { return weights_of(factors, i, column); });
   }
-  // The last columns: sums end with the row; codes and factors are padded.
+  // The last columns are less than a strip. Codes and factors are padded to a whole strip, but sums are not.
   const int64_t column = args.column_begin + parts.n_columns, left = args.column_end - column;
   if (left == 0) return;
   const GroupFactors<S, bits> factors(coded, ids[0] / coded.group, column);

@@ -1,10 +1,10 @@
 // Adds quantized rows to integer sums by terms (kernels/quant/neuron_terms.h), for any ISA. See
 // kernels/cpu/isa/down_kernels.h.
 //
-// T is the ISA's class of operations: T::Codes are 32 codes as signed bytes; T::Sums are the sums of 32
-// columns, high and low parts, in T's own order. Two rows are added at once: their codes, as 16-bit pairs,
-// are multiplied by a pair of parts of their terms, with one multiply-add instruction per part. S is the
-// ISA's class of strips.
+// T is the ISA's class of operations. T::Codes are 32 codes as signed bytes. T::Sums are the high and low
+// parts of the sums of 32 columns, in T's own order. Two rows are added at once: one multiply-add instruction
+// multiplies pairs of their codes, as 16-bit integers, by the pair of the high (or low) parts of their terms.
+// S is the ISA's class of strips.
 #pragma once
 
 #include <cmath>
@@ -20,8 +20,8 @@ namespace hearth {
 /// The number of columns that share a scale in every type.
 inline constexpr int kTermColumns = 16;
 
-/// Parts of two rows' terms as 16-bit integers, the first row's in the low half: `first` for columns 0..15 of
-/// a strip, `second` for the others.
+/// The same part (high or low) of the terms of two rows, as two 16-bit integers with the first row's in the
+/// low half. `first` is for columns 0..15 of a strip, `second` for columns 16..31.
 struct TermPair {
   int32_t first, second;
 };
@@ -112,7 +112,7 @@ struct RowTerms {
     }
   }
 
-  /// Adds the contributions of group i weight by weight.
+  /// Adds the contributions of group i, weight by weight.
   void add_exactly(int i, float value, int64_t* sums) const {
     Decoded<Block> decoded;
     const int block = i / Decoded<Block>::kGroups, group = i % Decoded<Block>::kGroups;
@@ -122,7 +122,7 @@ struct RowTerms {
   }
 };
 
-/// One pass of n_rows rows over the columns.
+/// Adds n_rows rows, in one pass over the columns.
 template <class S, class T, class Block, int n_rows>
 void term_pass(const DownPass& pass, const TermSums<T>& to) {
   constexpr int kPairs = (n_rows + 1) / 2, kUnits = RowTerms<S, T, Block>::kUnits;

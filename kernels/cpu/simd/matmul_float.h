@@ -1,8 +1,8 @@
 // F32, F16 and BF16 weights times float activations, for any vector ISA.
 //
-// Every (row, token) has 16 sums, column c in sum c % 16, fed with fused multiply-adds in column order and
-// added up in one fixed tree, whatever tile it is computed in and however many lanes a vector has: the same
-// bits on every vector ISA. Tiles of rows x tokens share the loads.
+// Every row and token have 16 sums. Column c is added to sum c % 16 with a fused multiply-add, in column
+// order, and the sums are added up in one fixed tree. The order does not depend on the tile or on the number
+// of lanes of a vector, so every vector ISA gives the same bits. The rows and tokens of a tile share loads.
 #pragma once
 
 #include "kernels/cpu/isa/matmul_kernels.h"
@@ -16,8 +16,8 @@ inline constexpr int kFloatChains = 16;
 /// A multiple of every ISA's kFloatTokens.
 inline constexpr int kFloatTokenTile = 24;
 
-/// Computes n_rows x n_tokens sums over all columns. Load reads the weights (Load::kBytes bytes each). `row`
-/// is the output column of the first row.
+/// Computes the products of n_rows rows and n_tokens tokens over all columns. Load reads the weights
+/// (Load::kBytes bytes each). `row` is the output column of the first row.
 template <class S, class Load, int n_rows, int n_tokens>
 void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
   using Float = typename S::Float;
@@ -58,7 +58,7 @@ void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
   }
   for (int t = 0; t < n_tokens; ++t) {
     for (int r = 0; r < n_rows; ++r) {
-      float value = S::total(sum[r][t]);  // halves are added to halves until one value is left
+      float value = S::total(sum[r][t]);  // add the second half to the first half until one value is left
       if (args.bias != nullptr) value += args.bias[row_at(args, row + r)];
       float& out = args.out[(token + t) * args.out_stride + row + r];
       out = args.accumulate ? out + value : value;
@@ -66,7 +66,7 @@ void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
   }
 }
 
-/// Multiplies one tile of rows with all tokens.
+/// Multiplies one tile of rows by all tokens.
 template <class S, class Load, int n_rows>
 void multiply_float_rows(const MatmulArgs& args, int64_t row, int token, int n_tokens) {
   int t = 0;
@@ -76,7 +76,8 @@ void multiply_float_rows(const MatmulArgs& args, int64_t row, int token, int n_t
   for (; t < n_tokens; ++t) multiply_float_tile<S, Load, n_rows, 1>(args, row, token + t);
 }
 
-/// Multiplies rows from `row` on in tiles of n_rows, as long as whole tiles fit. Returns the first row left.
+/// Multiplies rows from `row` on in tiles of n_rows, as long as whole tiles fit. Returns the first row that
+/// remains.
 template <class S, class Load, int n_rows>
 int64_t multiply_float_tiles(const MatmulArgs& args, int64_t row, int token, int n_tokens) {
   for (; row + n_rows <= args.row_end; row += n_rows) {

@@ -31,13 +31,13 @@ template <class S, class Block>
   x.int_sum += n_spans * kParts * sizeof(int32_t);
 }
 
-/// The planes of the tokens from the n-th following token on.
+/// Returns the planes of the tokens from the n-th one after x's first token on.
 [[gnu::always_inline]] inline ActivationPlanes tokens_later(const ActivationPlanes& x, int n) {
   const size_t skipped = static_cast<size_t>(n) * x.stride;
   return {x.quants + skipped, x.scale + skipped, x.sum + skipped, x.int_sum + skipped, x.stride};
 }
 
-/// The output columns of the lanes: lane r computes first + r * step. Lanes from n on have no row.
+/// The output columns of the lanes: lane r computes first + r * step. Lanes from n on have no row to compute.
 struct Lanes {
   int64_t first;
   int64_t step;

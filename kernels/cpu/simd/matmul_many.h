@@ -1,11 +1,11 @@
 // Quantized weights times the quantized activations of many tokens, for any vector ISA.
 //
-// Arithmetic limits this, not memory, so the design keeps the multipliers busy. Two panels of rows share
-// every broadcast activation. A tile of two panels and S::kTokenTile tokens keeps its sums in registers. A
-// pair of panels is unpacked into the L1 cache once for up to kPassTokens tokens, whose activations for its
-// 256 columns stay in the L2 cache while all rows of a pass use them. Between pairs a small array holds the
-// float sums of all tokens; storing and loading them changes no bit. matmul_kernels.h gives the order of
-// arithmetic.
+// Arithmetic and not memory limits the speed, so this design keeps the multipliers busy. Two panels of rows
+// share every broadcast activation. A tile of two panels and S::kTokenTile tokens keeps its sums in
+// registers. A pair of panels is unpacked into the L1 cache once for up to kPassTokens tokens. The
+// activations of these tokens for the pair's 256 columns stay in the L2 cache while all rows of a pass use
+// them. A small array holds the float sums of all tokens between pairs; storing and loading them changes no
+// bit. matmul_kernels.h gives the order of arithmetic.
 #pragma once
 
 #include "kernels/cpu/isa/activation_row.h"
@@ -16,15 +16,15 @@
 
 namespace hearth {
 
-/// Tokens for which a pair of panels is unpacked once, and rows that use these tokens' activations of 256
-/// columns (736 bytes a token) before the next columns are used. The sums take kPassRows * kPassTokens
-/// floats.
+/// A pass: the tokens for which a pair of panels is unpacked once, and the rows that use these tokens'
+/// activations of 256 columns (736 bytes per token) before the next columns follow. The sums take kPassRows *
+/// kPassTokens floats.
 inline constexpr int kPassTokens = 128;
 inline constexpr int kPassRows = 64;
 
-/// Two panels, in the form that Simd::dot_pair() multiplies. If the largest weight is `largest`, four columns
-/// take S::kVectorsPerFour<largest> vectors (1 or 2). S::kSubtractsOffset: whether the vectors hold the true
-/// weights, without Block::kOffset added.
+/// Two panels, in the form that S::dot_pair() multiplies. For types whose largest weight is `largest`, four
+/// columns take S::kVectorsPerFour<largest> vectors (1 or 2). If S::kSubtractsOffset, the vectors hold the
+/// true weights, otherwise the true weights plus Block::kOffset.
 template <class S>
 struct alignas(64) PanelPair {
   typename S::Int quants[2][kPanelColumns / 4 * S::template kVectorsPerFour<255>];
@@ -41,8 +41,8 @@ struct Grouping {
   static constexpr int kGroups = kPanelColumns / group;
 };
 
-/// Whether a pair holds the true weights plus an offset. If so, integer sums begin with minus the offset
-/// times the sum of the activations.
+/// Whether a pair holds the true weights plus an offset. If so, integer sums begin at -offset * (sum of the
+/// activations).
 template <class S, class G>
 inline constexpr bool kWeightsAreOffset = !G::kHasMin && !S::kSubtractsOffset;
 
@@ -53,7 +53,7 @@ template <class S, class G>
 struct SumsBegin {
   int32_t value[kWeightsAreOffset<S, G> ? kPassTokens * G::kGroups : 1];
 
-  /// offset_bits: the weights in a pair are the true ones plus 2^offset_bits.
+  /// offset_bits: the weights in a pair are the true weights plus 2^offset_bits.
   void set(const ActivationPlanes& x, int n_tokens, int n_groups, int offset_bits) {
     if constexpr (kWeightsAreOffset<S, G>) {
       for (int t = 0; t < n_tokens; ++t) {
@@ -75,10 +75,10 @@ template <class S, class G>
   return S::broadcast_dword(reinterpret_cast<const std::byte*>(begin));
 }
 
-/// Multiplies n_spans spans of 32 columns of a pair with n tokens. `x` points at the first token's first
-/// column. totals[t] and totals[kPassTokens + t] are the sums of the two panels. `begin`: the first token's
-/// part of SumsBegin. Inlined into the loop over tiles, because then g++ keeps all addresses in registers:
-/// called for each tile, it is 2 to 5 % slower.
+/// Multiplies n_spans spans of 32 columns of a pair by n tokens. `x` points to the first column of the first
+/// token. totals[t] and totals[kPassTokens + t] are the sums of the two panels. `begin`: the first token's
+/// part of SumsBegin. Inlined into the loop over tiles, so that g++ keeps all addresses in registers; a call
+/// for each tile was 2 to 5 % slower.
 template <class S, class G, int n>
 [[gnu::always_inline]] inline void multiply_pair_tile(const PanelPair<S>& pair, int n_spans,
                                                       const ActivationPlanes& x, const int32_t* begin,
@@ -123,7 +123,7 @@ template <class S, class G, int n>
   }
 }
 
-/// Multiplies the last n tokens; n < limit is known at run time only.
+/// Multiplies a pair by the last n tokens; n < limit is known only at run time.
 template <class S, class G, int limit>
 [[gnu::noinline]] void multiply_pair_rest(int n, const PanelPair<S>& pair, int n_spans,
                                           const ActivationPlanes& x, const int32_t* begin,
@@ -134,7 +134,7 @@ template <class S, class G, int limit>
   }
 }
 
-/// Multiplies a pair with n_tiles tiles of n tokens.
+/// Multiplies a pair by n_tiles tiles of n tokens.
 template <class S, class G, int n>
 [[gnu::noinline]] void multiply_pair_tiles(int n_tiles, const PanelPair<S>& pair, int n_spans,
                                            ActivationPlanes x, const int32_t* begin,
@@ -144,14 +144,14 @@ template <class S, class G, int n>
   }
 }
 
-/// Multiplies a pair with n_tokens tokens, in tiles.
+/// Multiplies a pair by n_tokens tokens, in tiles.
 template <class S, class G>
 void multiply_pair(const PanelPair<S>& pair, int n_spans, ActivationPlanes x, int n_tokens,
                    const int32_t* begin, typename S::Float* totals) {
   constexpr int kTile = S::template kTokenTile<G::kLargest, G::kGroup>;
   int t = 0;
-  // A tile of one or two tokens has too few sums to keep the multipliers busy, so the rest and one full tile
-  // are divided evenly over two tiles.
+  // A tile of very few tokens has too few sums to keep the multipliers busy. So such a rest and one full tile
+  // are divided evenly into two tiles.
   if (const int rest = n_tokens % kTile; n_tokens > kTile && 0 < rest && 2 * rest < kTile) {
     t = (kTile + rest) / 2;
     multiply_pair_rest<S, G, kTile>(t, pair, n_spans, x, begin, totals);

@@ -1,9 +1,9 @@
 // Products of one token: blocks are multiplied as they are read, without a panel in memory.
 //
-// Decode reads every weight once, so writing bytes to a panel and reading them back would be a fifth of the
-// instructions. Nibbles need not be moved to their position in a panel either. The products, sums and their
-// order are those of the panel, so the bits are equal too. Measured with Q4_0 on Zen 5: 40 GB/s instead of 26
-// from the cache, 24 instead of 20 from memory; other types: kernels/DECISIONS.md.
+// Decode reads every weight once, so writing bytes to a panel and reading them back would take a fifth of the
+// instructions. Nibbles need not be moved to their position in a panel either. The products, the sums and
+// their order are the same as with a panel, and so are the bits. Q4_0 on Zen 5 reads 40 GB/s instead of 26
+// from the cache, and 24 instead of 20 from memory. kernels/DECISIONS.md has other types.
 //
 // matmul_by_rows.h multiplies types with more bytes per column.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace hearth {
 
-/// Multiplies 256 columns with one token. kFused: whether this type has such a loop.
+/// Multiplies 256 columns by one token. kFused: whether this type has such a loop.
 template <class S, class Block>
 struct OneToken {
   static constexpr bool kFused = false;
@@ -40,8 +40,8 @@ template <class S>
                     S::template dot_high_nibbles_16<4>(raw, span, kActivationHalf));
 }
 
-/// The product of a true sum and its scale, from 16 times the sum. The factor is removed with the scale. Both
-/// are powers of two, so no rounding changes.
+/// Returns the product of a sum and its scale, given 16 times the sum. The scale is divided by 16 instead;
+/// both are powers of two, so no rounding changes.
 template <class S>
 [[gnu::always_inline]] inline typename S::Float scaled_16(typename S::Int sum_16, typename S::Float scale) {
   return S::mul(S::to_float(sum_16), S::mul(scale, S::floats(1.0f / 16)));
@@ -77,8 +77,9 @@ template <class S>
   return add_panel_span<S, BlockIQ4_NL>(total, quants, &scale, nullptr, x, span);
 }
 
-/// Blocks with a two-byte scale and kPacked dwords. Two neighboring blocks are an odd number of dwords: the
-/// second block's dwords are whole, the first block's are two bytes off, and each is put together from two.
+/// For blocks with a two-byte scale and kPacked dwords. Two neighboring blocks take an odd number of dwords.
+/// The dwords of the second block are aligned. Those of the first block are two bytes off, so each is
+/// combined from two dwords.
 template <class S, class Block>
 requires(sizeof(Block) % 4 == 2 && Block::kElems == kActivationSpan &&
          !kByRows<Block>) struct OneToken<S, Block> {
@@ -114,7 +115,7 @@ template <class S>
   return S::add(total, S::mul(dot, S::broadcast_float(x.scale + span * 4)));
 }
 
-/// Four blocks of 20 bytes are 20 dwords: dword 5b is d | m of block b.
+/// Four blocks of 20 bytes are 20 dwords: dword 5b holds d and m of block b.
 template <class S>
 struct OneToken<S, BlockQ4_1> {
   static constexpr bool kFused = true;
@@ -138,7 +139,8 @@ struct OneToken<S, BlockQ4_1> {
   }
 };
 
-/// Two blocks of 24 bytes are 12 dwords: dword 6b is d | m of block b, the next one its fifth bits.
+/// Two blocks of 24 bytes are 12 dwords: dword 6b holds d and m of block b, and the next dword its fifth
+/// bits.
 template <class S>
 struct OneToken<S, BlockQ5_1> {
   static constexpr bool kFused = true;
@@ -164,7 +166,7 @@ struct OneToken<S, BlockQ5_1> {
   }
 };
 
-/// 32 bytes hold a span in their low nibbles and the next span in their high ones.
+/// 32 bytes hold one span in their low nibbles, and the next span in their high nibbles.
 template <class S>
 struct OneToken<S, BlockQ4_K> {
   static constexpr bool kFused = true;

@@ -1,14 +1,14 @@
 // A panel: one weight row per lane of a vector, unpacked to bytes for 256 columns.
 //
-// With one row per lane, an integer dot product needs no horizontal sum, one multiply-add scales the groups
-// of all rows at once, and each row's float sum runs over the groups in one order, whatever the number of
-// tokens. The differences between formats end here: the multiplying loop (matmul_quantized.h) sees only
-// bytes, scales and mins.
+// With one row per lane, an integer dot product needs no horizontal sum. One multiply-add scales a group of
+// all rows at once. Each row's float sum runs over the groups in the same order for any number of tokens.
+// Formats differ only up to this point: the loop that multiplies (matmul_quantized.h) reads only bytes,
+// scales and mins.
 //
 // This and the other headers of kernels/cpu/simd are templates over a Simd class, which the unit of each ISA
-// defines in an anonymous namespace. So all their instantiations are local to that unit, and no code compiled
-// for one ISA can be linked in place of another's. For the same reason nothing here calls an ordinary inline
-// function of the project.
+// defines in an anonymous namespace. So all their instantiations are local to that unit, and the linker
+// cannot use code compiled for one ISA in place of another ISA's. For the same reason, nothing here calls an
+// ordinary inline function of the project.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@
 
 namespace hearth {
 
-/// Columns unpacked at a time: one K-quant block, or 8 blocks of 32. Keeps a panel (5 to 6 KB) in the L1
-/// cache.
+/// Columns unpacked at a time: one K-quant block, or 8 blocks of 32. A panel of this many columns (5 to 6 KB)
+/// stays in the L1 cache.
 inline constexpr int kPanelColumns = 256;
 
 template <class Simd>
 struct alignas(64) Panel {
-  // [column / 4], lane = row, byte = column % 4; unsigned: the true weight plus Block::kOffset
+  // [column / 4], lane = row, byte = column % 4. The bytes are unsigned: the true weight plus Block::kOffset
   typename Simd::Int quants[kPanelColumns / 4];
   typename Simd::Float scale[kPanelColumns / 16];  // [group], lane = row
   typename Simd::Float min[kPanelColumns / 16];
@@ -34,7 +34,7 @@ struct alignas(64) Panel {
 template <class S>
 inline constexpr int kSpanBytesOf = S::kQuantBytes* kActivationSpan;
 
-/// The weight row that gives column i of the output.
+/// Returns the weight row for column i of the output.
 template <class Args>
 [[gnu::always_inline]] inline int64_t row_at(const Args& args, int64_t i) {
   return args.rows != nullptr ? args.rows[i] : i;
@@ -46,7 +46,7 @@ template <class Weight>
   return weight.row_stride != 0 ? weight.row_stride : row_bytes;
 }
 
-/// The blocks to unpack, one per lane: lane r's starts at row[r] + offset.
+/// The blocks to unpack, one per lane. The block of lane r starts at row[r] + offset.
 struct RowBlocks {
   const std::byte* const* row;
   size_t offset;
@@ -61,14 +61,14 @@ template <class Block>
 inline constexpr bool kStripIsLong = kStripBytes<Block> >= 192;
 
 /// How many strips ahead to prefetch into the L2 cache. Hardware prefetchers do not follow so many rows, and
-/// L1 holds too little to keep a core from waiting for memory. Zen 4 with four
-/// strips ahead into L1 only, then with this as well: all rows of Q8_0 with two threads, 39 and 49 GB/s; 18 %
-/// of the rows of Q4_0 with 4096 columns, one thread, large pages, 9.4 and 14.6 GB/s.
+/// L1 is too small to keep a core from waiting for memory. Zen 4, first with only four strips ahead into L1,
+/// then with this prefetch as well: 39 and 49 GB/s for all rows of Q8_0 with two threads; 9.4 and 14.6 GB/s
+/// for 18 % of the rows of Q4_0 (4096 columns, one thread, large pages).
 inline constexpr size_t kStripsAhead = 9;
-/// How many strips ahead to prefetch into the L1 cache, if each lane reads a run of rows. Measured at one
-/// token: on Sapphire Rapids 2 to 4 are equally fast, 1 is too late for 8 lanes, and 6 and more leave the L1
-/// cache before they are used; on Zen 5 3 to 6 are equally fast and 10 is too many. For eight rows of
-/// long strips on Zen 5, 5 reads 4 to 9 % more per second than 4.
+/// How many strips ahead to prefetch into the L1 cache, if each lane reads a run of rows. Measured with one
+/// token. On Sapphire Rapids, 2 to 4 are equally fast, 1 is too late for 8 lanes, and with 6 or more, strips
+/// are evicted from the L1 cache before they are used. On Zen 5, 3 to 6 are equally fast, and 10 is too many.
+/// For eight rows of long strips on Zen 5, 5 is 4 to 9 % faster than 4.
 template <class S, class Block>
 inline constexpr size_t kStripsAheadInRuns = kStripIsLong<Block>&& S::kLanes == 8 ? 5 : 4;
 
@@ -91,8 +91,8 @@ struct Ahead {
   }
 };
 
-/// Planes of the activation rows of a group of tokens: token t's plane starts `stride` bytes after token
-/// t-1's.
+/// Planes of the activation rows of a group of tokens. Each token's planes start `stride` bytes after those
+/// of the previous token.
 struct ActivationPlanes {
   const std::byte* quants;
   const std::byte* scale;

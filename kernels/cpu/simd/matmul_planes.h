@@ -1,11 +1,12 @@
 // Dot products for ISAs with an instruction that multiplies unsigned bytes by signed ones and adds up four
 // products in a dword: AVX-512 VNNI and AVX-VNNI, AArch64's dot products.
 //
-// Quants of 15 bits are two planes of bytes, q = 256 * high + low, both signed, and take two such products;
-// those of 8 bits are one plane. The sums are exact (bounds: activation_row.h), so their order is free.
+// Quants of 15 bits are two planes of bytes, q = 256 * high + low, both signed, and take two such products.
+// Quants of 8 bits are one plane. The sums are exact (bounds: activation_row.h), so any order gives the same
+// result.
 //
-// V is the ISA's vector class, with dot_bytes(sum, weights, quants), token_tile(planes, group), and
-// kHoldsBothPlanes: whether a tile's sums of both planes fit the registers.
+// V is the ISA's vector class. It has dot_bytes(sum, weights, quants), token_tile(planes, group), and
+// kHoldsBothPlanes, which is true if a tile's sums of both planes fit the registers.
 #pragma once
 
 #include "kernels/cpu/simd/matmul_panel.h"
@@ -96,7 +97,7 @@ struct BytePlanes : V {
   }
 
  private:
-  /// The quants of columns column + 4k and the three after it, of plane p, in every lane.
+  /// Broadcasts the quants of plane p for the four columns from column + 4k on.
   [[gnu::always_inline]] static Int four(const std::byte* span, int p, int column, int k) {
     return V::broadcast_dword(span + p * kActivationSpan + column + k * 4);
   }
@@ -128,8 +129,8 @@ struct BytePlanes : V {
     }
   }
 
-  /// Adds both planes at once. Uses two chains per sum, because with a single chain the processor would wait
-  /// for the last product.
+  /// Adds both planes at once. Uses two independent sums for each result, because with one sum the processor
+  /// would wait for the previous product.
   template <int n, int kColumns>
   [[gnu::always_inline]] static void add_planes(const Int* first, const Int* second, const std::byte* plane,
                                                 size_t stride, Int (&high)[2][n], Int (&low)[2][n]) {

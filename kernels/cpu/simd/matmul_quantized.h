@@ -1,8 +1,9 @@
 // Quantized weights times quantized activations, for any vector ISA: one token here, many in matmul_many.h.
 //
-// One token reads every weight once, so memory limits it. A panel (one row per lane, 256 columns) is unpacked
-// into the L1 cache and multiplied, or multiplied as it is read where that is faster (matmul_one_token.h),
-// and later strips are prefetched meanwhile. matmul_kernels.h gives the order of arithmetic.
+// With one token, every weight is read once, so memory limits the speed. A panel (one row per lane, 256
+// columns) is unpacked into the L1 cache and multiplied. Where it is faster, weights are multiplied as they
+// are read instead (matmul_one_token.h). Meanwhile, later strips are prefetched. matmul_kernels.h gives the
+// order of arithmetic.
 #pragma once
 
 #include "kernels/cpu/isa/activation_row.h"
@@ -14,10 +15,10 @@
 
 namespace hearth {
 
-/// Adds the products of n_spans spans of 32 columns of a panel to `total`. Prefetches go row by row between
-/// the products, because a burst of them would fill the core's miss buffers and then leave the memory idle.
-/// Without prefetching, decode loses a third of its speed: the hardware prefetcher cannot follow so many
-/// short streams.
+/// Adds the products of n_spans spans of 32 columns of a panel to `total`. Rows are prefetched one by one
+/// between the products. A burst of prefetches would fill the core's miss buffers, and memory would be idle
+/// afterward. Without prefetching, decode loses a third of its speed: the hardware prefetcher cannot follow
+/// so many short streams.
 template <class S, class Block>
 [[gnu::always_inline]] inline typename S::Float multiply_panel(const Panel<S>& panel, int n_spans,
                                                                const ActivationPlanes& x,
@@ -39,7 +40,7 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes) {
   const Matrix& weight = *args.weight;
   const size_t row_bytes = static_cast<size_t>(weight.n_cols / Block::kElems) * sizeof(Block);
   const size_t stride = row_stride(weight, row_bytes);
-  // The addresses of these rows, and of the next ones, which are only prefetched. Lanes without a row read
+  // The addresses of these rows, then of the next rows, which are only prefetched. Lanes without a row read
   // the last row's bytes; their results are never stored.
   const std::byte* at[2 * S::kLanes];
   for (int r = 0; r < S::kLanes; ++r) {
@@ -74,11 +75,11 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes) {
   store_totals<S>(args, lanes, 0, 1, &total);
 }
 
-/// The number of consecutive rows that each lane reads, all lanes at once, or 0 if that does not pay. A lane
-/// then reads one long run of bytes, which the hardware's prefetchers follow across rows. This is 6 to 12 %
-/// faster than neighboring rows on neighboring lanes for long rows of types with few bytes per column (Q4_0
-/// and Q4_K, 2048 and 5632 columns, Zen 4). Types with long strips gain if L1 is large (Zen 5: Q8_0 9 %, Q6_K
-/// 25 %) and lose if it is not (Zen 4: Q8_0 20 %). Short rows lose (576 columns of Q4_1: 21 %).
+/// Returns how many consecutive rows each lane reads, or 0 if neighboring lanes should read neighboring rows.
+/// With consecutive rows, a lane reads one long run of bytes, which the hardware's prefetchers follow across
+/// rows. For long rows of types with few bytes per column, this is 6 to 12 % faster (Q4_0 and Q4_K, 2048 and
+/// 5632 columns, Zen 4). Types with long strips become faster if L1 is large (Zen 5: Q8_0 9 %, Q6_K 25 %),
+/// but slower if it is not (Zen 4: Q8_0 20 %). Short rows become slower (576 columns of Q4_1: 21 %).
 template <class S, class Block>
 int64_t rows_per_lane(const MatmulArgs& args, size_t row_bytes) {
   constexpr size_t kLeastBytes = 8 * 1024, kLeastRowBytes = 1024, kPage = 4096;
@@ -87,7 +88,7 @@ int64_t rows_per_lane(const MatmulArgs& args, size_t row_bytes) {
   const size_t stride = row_stride(*args.weight, row_bytes);
   const int64_t n = (args.row_end - args.row_begin) / S::kLanes;
   if (static_cast<size_t>(n) * stride < kLeastBytes) return 0;
-  // If the lanes were whole pages apart, they would share a few sets of the cache.
+  // If the lanes were a multiple of a page apart, they would compete for a few sets of the cache.
   return static_cast<size_t>(n) * stride % kPage == 0 ? n - 1 : n;
 }
 
@@ -105,8 +106,8 @@ void multiply_one(const MatmulArgs& args) {
   }
 }
 
-/// The Simd classes for one token and for many must read the same activations. For one token,
-/// Simds may use another class if L1 is large: OneInLargeL1.
+/// The Simd classes for one token and for many must read the same activations. If L1 is large, Simds may name
+/// another class for one token, OneInLargeL1.
 template <class Simds, class Block>
 void multiply_quantized(const MatmulArgs& args) {
   if (args.n_tokens == 1) {

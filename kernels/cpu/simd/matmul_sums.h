@@ -14,7 +14,8 @@ template <class S, int offset>
   return S::sub(sum, S::template shift_left<kShift>(S::broadcast_dword(int_sum)));
 }
 
-/// Adds a span to `total`: `sums` are the integer sums of its groups, `scale` and `min` the groups' own.
+/// Adds a span to `total`. `sums`, `scale` and `min` are the integer sums, scales and mins of the span's
+/// groups.
 template <class S, class Block>
 [[gnu::always_inline]] inline typename S::Float add_sums(typename S::Float total, const typename S::Int* sums,
                                                          const typename S::Float* scale,
@@ -35,7 +36,7 @@ template <class S, class Block>
   return S::add(total, S::mul(dot, S::broadcast_float(x.scale + span * 4)));
 }
 
-/// Adds a span of a panel: `quants` are its eight vectors.
+/// Adds a span of a panel to `total`. `quants` are the span's eight vectors.
 template <class S, class Block>
 [[gnu::always_inline]] inline typename S::Float add_panel_span(typename S::Float total,
                                                                const typename S::Int* quants,

@@ -16,7 +16,7 @@ struct OneForAll {
   using One = S;
 };
 
-/// Simds: for each block type, the Simd class for many tokens, Many, and the one for a single token, One. F:
+/// Simds names the Simd classes for each block type: Many for many tokens, and One for a single token. F is
 /// the class for float weights.
 template <class Simds, class F>
 constexpr MatmulKernels matmul_table(void (*quantize)(const float*, int64_t, std::byte*)) {

@@ -1,7 +1,7 @@
 // Unpacks blocks of each quantized type, one row per lane, into a panel. Layouts: kernels/quant/formats.h.
 //
 // Simd::load_rows(rows, offset, out) is the core: it reads 16 bytes of every row and transposes them, so that
-// out[j] holds bytes 4j..4j+3 of all rows. Everything after it works on all rows at once. No read leaves a
+// out[j] holds bytes 4j..4j+3 of all rows. All code after it works on all rows at once. No read goes beyond a
 // row's block.
 #pragma once
 
@@ -15,9 +15,9 @@ namespace hearth {
 template <class Simd, class Block>
 struct Unpack;
 
-/// Unpacks kBlocks neighboring blocks at once; 0 where that gains nothing. A block of 18, 20 or 24 bytes is
-/// no multiple of 16 bytes, but a run of blocks is. Reading the run as one string of dwords takes a third
-/// fewer loads, and unpacking is limited by loads.
+/// Unpacks kBlocks neighboring blocks at once; kBlocks is 0 if that is not faster. The size of a block of 18,
+/// 20 or 24 bytes is not a multiple of 16, but that of a run of blocks is. To read the run as one array of
+/// dwords takes a third fewer loads, and loads limit the speed of unpacking.
 template <class Simd, class Block>
 struct UnpackRun {
   static constexpr int kBlocks = 0;
@@ -42,7 +42,7 @@ template <class S, int from, int to>
   return S::bit_and(v, S::bytes(mask));
 }
 
-/// Byte k of every lane as a float; the byte is unsigned here and signed in the second function.
+/// Returns byte k of every lane as a float. The first function reads unsigned bytes, the second signed bytes.
 template <class S, int k>
 [[gnu::always_inline]] inline typename S::Float byte_to_float(typename S::Int v) {
   return S::to_float(S::bit_and(S::template shift_right<8 * k>(v), S::dwords(0xff)));
@@ -86,7 +86,7 @@ struct Unpack<S, BlockQ4_1> {
   }
 };
 
-/// Adds a block's fifth bits, a dword of 32 bits per row, to its nibbles.
+/// Adds a block's fifth bits, one dword per row, to its nibbles.
 template <class S>
 [[gnu::always_inline]] inline void add_fifth_bits(typename S::Int bits, typename S::Int* quants) {
   for (int i = 0; i < 8; ++i) quants[i] = S::bit_or(quants[i], S::spread_bits(bits, i, 0x10));
@@ -129,13 +129,13 @@ struct Unpack<S, BlockQ8_0> {
   }
 };
 
-/// The values of IQ4 indices, with the offset that panels have.
+/// The values of IQ4 indices, plus the offset of weights in panels.
 template <class S>
 [[gnu::always_inline]] inline typename S::Int iq4_table() {
   return S::bit_xor(S::table(kIq4Values), S::bytes(BlockIQ4_NL::kOffset));
 }
 
-/// The weights of 32 indices: raw holds 16 bytes of nibbles per row.
+/// Looks up the weights of 32 indices. raw holds 16 bytes of nibbles per row.
 template <class S>
 [[gnu::always_inline]] inline void look_up_iq4(const typename S::Int* raw, typename S::Int* quants) {
   const typename S::Int table = iq4_table<S>();
@@ -158,7 +158,8 @@ struct Unpack<S, BlockIQ4_NL> {
   }
 };
 
-/// The scale of group k: six bits, less 32, times d. `header` is the block's first 16 bytes.
+/// Returns the scale of group k: d times a number of six bits minus 32. `header` is the block's first 16
+/// bytes.
 template <class S, int k>
 [[gnu::always_inline]] inline typename S::Float iq4_xs_scale(const typename S::Int* header,
                                                              typename S::Float d) {
@@ -182,7 +183,7 @@ struct Unpack<S, BlockIQ4_XS> {
   }
 };
 
-/// The stored values of indices into kFloat4Values, with the offset that panels have.
+/// The values of indices into kFloat4Values, plus the offset of weights in panels.
 inline constexpr int8_t kFloat4Stored[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
 static_assert([] {
   for (int i = 0; i < 16; ++i) {
@@ -191,7 +192,7 @@ static_assert([] {
   return true;
 }());
 
-/// The weights of 32 indices: packed holds 16 bytes of nibbles per row.
+/// Looks up the weights of 32 indices. packed holds 16 bytes of nibbles per row.
 template <class S>
 [[gnu::always_inline]] inline void look_up_float4(const typename S::Int* packed, typename S::Int* quants) {
   const typename S::Int table = S::table(kFloat4Stored);
@@ -199,8 +200,8 @@ template <class S>
   for (int i = 0; i < 8; ++i) quants[i] = S::look_up(table, quants[i]);
 }
 
-/// 2^(e - 128) for e from 0 to 255, as the product of two powers of about half that size, because a normal
-/// number's exponent does not reach the smallest ones.
+/// Returns 2^(e - 128) for e from 0 to 255, as the product of two powers with about half the exponent,
+/// because the smallest results are not normal floats.
 template <class S>
 [[gnu::always_inline]] inline typename S::Float power_of_two(typename S::Int e) {
   const typename S::Int half = S::template shift_right<1>(e), bias = S::dwords(127 - 64);
@@ -220,8 +221,8 @@ struct Unpack<S, BlockMXFP4> {
   }
 };
 
-/// Types without a loop of their own: plain code decodes each row's block, which is then transposed. It is
-/// not inlined, because all products of a type share it.
+/// For types without a loop of their own, plain code decodes a block of each row, and the results are
+/// transposed. This function is not inlined, because all products of a type share it.
 template <class S, class Block>
 requires kDecodedFirst<Block>
 struct Unpack<S, Block> {
@@ -236,7 +237,7 @@ struct Unpack<S, Block> {
     }
     static_assert(offsetof(Decoded<Block>, q) == 0 && offsetof(Decoded<Block>, scale) == Block::kElems);
     for (int i = 0; i < Block::kElems / 4; i += 4) S::load_rows({block, 0}, 4 * i, quants + i);
-    // Adds the offset: only the top bit of what is kept changes.
+    // Add the offset, which changes only the top bit of the bits in `kept`.
     const typename S::Int offset = S::bytes(Block::kOffset), kept = S::bytes(Block::kLargest);
     for (int i = 0; i < Block::kElems / 4; ++i) quants[i] = S::bit_and(S::bit_xor(quants[i], offset), kept);
     for (int g = 0; g < Decoded<Block>::kGroups; g += 4) {

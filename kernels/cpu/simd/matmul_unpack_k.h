@@ -73,7 +73,7 @@ template <class S>
 [[gnu::always_inline]] inline void unpack_q6_scales(const RowBlocks& rows, typename S::Float* scale) {
   typename S::Int scales[4];
   S::load_rows(rows, 192, scales);
-  const typename S::Float d = S::high_half(S::load_dword(rows, 206));  // the block ends after d, at byte 210
+  const typename S::Float d = S::high_half(S::load_dword(rows, 206));  // the block ends at byte 210, after d
   unroll<16>([&]<int k>() __attribute__((always_inline)) {
     scale[k] = S::mul(d, signed_byte_to_float<S, k % 4>(scales[k / 4]));
   });
@@ -105,7 +105,7 @@ struct Unpack<S, BlockQ6_K> {
   }
 };
 
-/// Span j of half a block of Q2_K or Q3_K: the bit pairs at 2j in its 32 bytes.
+/// Unpacks span j of half a block of Q2_K or Q3_K: bits 2j and 2j + 1 of its 32 bytes.
 template <class S, int j>
 [[gnu::always_inline]] inline void two_bits(const typename S::Int* raw, typename S::Int* quants) {
   for (int i = 0; i < 8; ++i) quants[i] = move_bits<S, 2 * j, 0>(raw[i], 3);
@@ -158,8 +158,8 @@ template <class S, int span>
   for (int i = 0; i < 8; ++i) quants[i] = S::bit_or(quants[i], move_bits<S, span, 2>(third[i], 4));
 }
 
-/// The 16 scales of Q3_K. The block's last 14 bytes are the 12 bytes of scales and d. The load begins two
-/// bytes earlier, so the scales are not aligned to dwords.
+/// Unpacks the 16 scales of Q3_K. A block ends with 12 bytes of scales and d, 14 bytes in all. The load of 16
+/// bytes begins two bytes earlier, so the scales are not aligned to dwords.
 template <class S>
 [[gnu::always_inline]] inline void unpack_q3_scales(const RowBlocks& rows, typename S::Float* scale) {
   using Int = typename S::Int;

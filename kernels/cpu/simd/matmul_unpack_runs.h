@@ -12,7 +12,7 @@ template <class S, int n>
   for (int i = 0; i < n; ++i) S::load_rows(rows, 16 * i, out + 4 * i);
 }
 
-/// Four blocks of 20 bytes: dword 5b is d | m of block b, followed by four dwords of quants.
+/// Four blocks of 20 bytes: dword 5b holds d and m of block b; four dwords of quants follow.
 template <class S>
 struct UnpackRun<S, BlockQ4_1> {
   static constexpr int kBlocks = 4;
@@ -28,8 +28,8 @@ struct UnpackRun<S, BlockQ4_1> {
   }
 };
 
-/// Two blocks of 24 bytes: dword 6b is d | m of block b, followed by one dword of fifth bits and four of
-/// quants.
+/// Two blocks of 24 bytes: dword 6b holds d and m of block b; one dword of fifth bits and four dwords of
+/// quants follow.
 template <class S>
 struct UnpackRun<S, BlockQ5_1> {
   static constexpr int kBlocks = 2;
@@ -46,7 +46,7 @@ struct UnpackRun<S, BlockQ5_1> {
   }
 };
 
-/// The n dwords that begin two bytes after v[0].
+/// Returns the n dwords that begin two bytes after the start of v[0].
 template <class S, int n>
 [[gnu::always_inline]] inline void dwords_two_bytes_on(const typename S::Int* v, typename S::Int* out) {
   for (int i = 0; i < n; ++i) {
@@ -55,8 +55,8 @@ template <class S, int n>
 }
 
 /// Eight blocks, each with d and 16 bytes of nibbles, which `finish` turns into weights. In each pair of
-/// blocks (9 dwords), the second block's quants are whole dwords; the first block's are two bytes off and are
-/// put together from two dwords.
+/// blocks (9 dwords), the quants of the second block are aligned dwords. Those of the first block are two
+/// bytes off, so each is combined from two dwords.
 template <class S, class Finish>
 [[gnu::always_inline]] inline void unpack_nibble_run(const RowBlocks& rows, typename S::Int* quants,
                                                      typename S::Float* scale, Finish finish) {
@@ -93,9 +93,9 @@ struct UnpackRun<S, BlockIQ4_NL> {
   }
 };
 
-/// Eight blocks of 17 bytes are 34 dwords. Block b's indices begin (b + 1) % 4 bytes into a dword; its
-/// exponent is the byte before them. Calls use.template operator()<b>(four dwords of indices, scale) for each
-/// block.
+/// Eight blocks of 17 bytes are 34 dwords. The indices of block b begin at byte (b + 1) % 4 of a dword, and
+/// its exponent is the byte before them. Calls use.template operator()<b>(four dwords of indices, scale) for
+/// each block.
 template <class S, class Use>
 [[gnu::always_inline]] inline void for_each_mxfp4(const RowBlocks& rows, Use&& use) {
   using Int = typename S::Int;

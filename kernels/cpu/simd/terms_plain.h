@@ -1,4 +1,4 @@
-// The class T of down_terms.h in plain C++, for ISAs without instructions for it.
+// The class T of down_terms.h in plain C++, for ISAs without suitable instructions.
 #pragma once
 
 #include "kernels/cpu/simd/down_terms.h"

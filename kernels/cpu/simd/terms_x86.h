@@ -19,7 +19,7 @@ template <class S>
 struct TermsX86 {
   using Codes = __m256i;
 
-  /// Types whose codes and factors are taken directly from the block, without unpacking to memory.
+  /// Types whose codes and factors are read directly from the block, and not unpacked to memory first.
   template <class Block>
   static constexpr bool kDirect = std::is_same_v<Block, BlockQ4_0> || std::is_same_v<Block, BlockQ4_1> ||
                                   std::is_same_v<Block, BlockQ8_0> || std::is_same_v<Block, BlockIQ4_NL> ||
@@ -53,14 +53,14 @@ struct TermsX86 {
     return _mm256_and_si256(strip % 2 == 0 ? raw : _mm256_srli_epi16(raw, 4), _mm256_set1_epi8(15));
   }
 
-  /// The terms of 256 columns of a type with kDirect.
+  /// Computes the terms of 256 columns, for types with kDirect.
   template <class Block>
   static uint32_t terms_of_256(const std::byte* blocks, float value, int32_t* terms, int32_t* mins) {
     const __m256 all = _mm256_set1_ps(value);
     if constexpr (std::is_same_v<Block, BlockQ4_K>) {
-      // Scales and mins have six bits each: numbers 0..3 are in the low bits of the first eight bytes; the
-      // others have their low nibbles in the last four bytes and their top bits above the first ones
-      // (kernels/quant/decode.cpp).
+      // Scales and mins have six bits each. Numbers 0..3 are in the low bits of the first eight bytes.
+      // Numbers 4..7 have their low nibbles in the last four bytes, and their top bits in the top bits of the
+      // first eight bytes (kernels/quant/decode.cpp).
       uint32_t words[3];
       __builtin_memcpy(words, blocks + offsetof(Block, scales), sizeof words);
       constexpr uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTwo = 0x03030303;
