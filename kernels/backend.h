@@ -49,7 +49,7 @@ struct Product {
 /// way.
 struct HeadProducts {
   Matrix weight;           // head 0's weights, [n_rows, n_cols]
-  int64_t rows_apart = 0;  // rows from a head's first row to the next head's; >= n_rows
+  int64_t rows_apart = 0;  // rows from one head's first row to that of the next; >= n_rows
   int n_heads = 0;
   const float* x = nullptr;
   int64_t x_stride = 0, x_head_stride = 0;

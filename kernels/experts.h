@@ -90,8 +90,8 @@ struct DeviceExperts {
   int n_slots = 0;
 };
 
-/// The outputs of a shared expert that is weighted by a gate: an expert of every token, with the weight
-/// sigmoid(logit). Device memory.
+/// The outputs of a shared expert that is weighted by a gate: every token uses this expert, with the weight
+/// sigmoid(logit). Pointers are device memory.
 struct GatedSharedExpert {
   const float* logits = nullptr;  // [n_tokens]; null: the layer has none
   const float* rows = nullptr;    // [n_tokens, d_model]

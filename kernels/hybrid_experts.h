@@ -25,7 +25,7 @@
 
 namespace hearth {
 
-/// A layer's experts in both memories. A view.
+/// A view of a layer's experts in host memory and in device memory.
 struct HybridExpertLayer {
   int layer = 0;                          // its number in the model
   std::span<const Expert> host;           // [n_experts] all experts, in host memory, without down columns

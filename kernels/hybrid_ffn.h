@@ -34,7 +34,7 @@ class RowPrefetcher;
 struct HybridLayer {
   int layer = 0;                  // its number in the model
   int place = 0;                  // its index among the hybrid layers
-  FfnNeurons device;              // indexed by device row; gates by neuron number if all_gates
+  FfnNeurons device;              // indexed by device row, but gates by neuron number if all_gates
   FfnNeurons host;                // indexed by neuron number; the rows below first_on_host were freed
   int64_t first_on_host = 0;      // all neurons below it are hot
   uint64_t* resident = nullptr;   // device memory, [words]: bits of the neurons that have a device row
@@ -62,7 +62,8 @@ struct HybridCall {
   NeuronSetId wanted;  // of the device's backend, filled by select_neurons()
   /// The neurons to report to the prefetcher for a later hybrid layer; nullopt if there is no prediction.
   std::optional<Proposal> proposal = {};
-  /// [n_tokens, n_neurons] by neuron number. Not null if and only if the layer has all_gates.
+  /// [n_tokens, n_neurons] products with the gate rows, by neuron number, if the layer has all_gates; else
+  /// null.
   const float* gates = nullptr;
   float* out = nullptr;  // [n_tokens, d_model]
   /// If set, the device and the CPU each drop those of their neurons whose contribution, |value| *

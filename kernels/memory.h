@@ -12,7 +12,7 @@
 
 namespace hearth {
 
-/// Move-only ownership of device memory, 64-byte aligned, zeroed.
+/// Owns device memory, which is 64-byte aligned and zeroed at first. Movable, not copyable.
 class Buffer {
  public:
   using Release = void (*)(void* data, size_t bytes);

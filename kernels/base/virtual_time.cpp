@@ -84,7 +84,7 @@ void VirtualTime::wait_until(double time) {
 
 void VirtualTime::block(const void* channel) {
   std::unique_lock lock(mutex_);
-  if (own_part.of != this) {  // a new thread joins in the waiting state, and the others continue
+  if (own_part.of != this) {  // a new thread joins and waits; the running thread continues
     Thread& me = *threads_.emplace_back(std::make_unique<Thread>());
     me.waits_for = channel;
     own_part = {this, &me};

@@ -60,7 +60,8 @@ class Attention {
     int heads_per_item;  // how many of them are computed together
     int items_per_tile;
   };
-  /// A tile's tokens with some query heads of one key/value head: rows in token order, heads within a token.
+  /// The tokens of a tile, with some query heads of one key/value head. Rows are ordered by token, then by
+  /// head.
   struct Item {
     TokenTile tile;
     int kv_head;
@@ -75,7 +76,7 @@ class Attention {
     std::vector<float> largest, sum, slice_largest, slice_sum;
     std::vector<int32_t> firsts, limits;
   };
-  /// Row r of an item sees positions [firsts[r] (null: 0), limits[r]).
+  /// Row r of an item sees positions firsts[r] (0 if firsts is null) to limits[r] - 1.
   struct Seen {
     const int32_t* firsts;
     const int32_t* limits;

@@ -100,8 +100,8 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                     float* out, NeuronCounts& counts);
 
-  /// Makes ffn_neurons() and down_neurons() sum over neurons as integers too, so that a result does not
-  /// depend on which layers a device computes. Before reserve().
+  /// Makes ffn_neurons() and down_neurons() sum over neurons as integers too, so that results do not depend
+  /// on which layers a device computes. Must be called before reserve().
   void sum_as_integers() { integer_sums_ = true; }
 
   /// See HostExperts.

@@ -403,7 +403,7 @@ const NeuronSet& SparseFfn::keep_from(const float* values, const float* sizes, i
   return passed_;
 }
 
-/// Fills active_, starts_, products_, ranges_of_ and any_, and counts.
+/// Fills active_, starts_, products_, ranges_of_ and any_, and adds to counts.
 void SparseFfn::find_active(const ManyCall& call, NeuronCounts& counts) {
   const int64_t n_neurons = call.set->n_neurons();
   const size_t n_words = call.set->words(), n_tokens = static_cast<size_t>(call.n_tokens);

@@ -192,7 +192,7 @@ struct BlockIQ1_M {
   static constexpr bool kHasMin = false, kDecodedFirst = true;
   uint8_t qs[32];      // low 8 bits of the indices
   uint8_t qh[16];      // one nibble per index: 3 more bits, and a bit that is set if an eighth is subtracted
-  uint16_t scales[4];  // 4 times 3 bits of scale; the top nibbles together are d
+  uint16_t scales[4];  // each has four scales of 3 bits; the four top nibbles together are d
   uint16_t d() const {
     return static_cast<uint16_t>(scales[0] >> 12 | scales[1] >> 12 << 4 | scales[2] >> 12 << 8 |
                                  (scales[3] & 0xf000));

@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-/// Bits of CPUID leaf 7 and the palette in leaf 0x1d: Intel SDM volume 2A, CPUID.
+/// Bits of CPUID leaf 7, and the palette of leaf 0x1d (Intel SDM volume 2A, CPUID).
 bool processor_has_tiles() {
   constexpr unsigned kTileAndInt8 = (1u << 24) | (1u << 25);
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;

@@ -168,7 +168,7 @@ int quantize_half(const float* values, float inverse, std::byte* quants, int hal
   const __m256 factor = _mm256_set1_ps(inverse);
   const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values), factor));
   const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values + 8), factor));
-  // Packing works within 128-bit halves and gives b0..3 after a0..3, so the words are reordered first.
+  // Packing works within 128-bit halves and puts b0..3 after a0..3; the permutation restores the order.
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(quants) + half,
                    _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));

@@ -83,7 +83,7 @@ struct Avx2 {
                                    load16(rows.row[4 + i] + at), 1);
   }
 
-  // The first dword of every row; reads 16 bytes of each.
+  // Returns the first dword of every row; reads 16 bytes of each row.
   [[gnu::always_inline]] static Int first_dwords(const RowBlocks& rows) {
     Int four[4];
     for (int i = 0; i < 4; ++i) four[i] = load_16(rows, i, 0);
@@ -91,7 +91,7 @@ struct Avx2 {
                                  _mm256_unpacklo_epi32(four[2], four[3]));
   }
 
-  // Sums the four dwords of each row; each part holds those of rows i and 4+i side by side.
+  // Sums the four dwords of each row. part[i] holds the dwords of rows i and 4+i side by side.
   [[gnu::always_inline]] static Int add_up(const Int* part) {
     const Int a = add_int(_mm256_unpacklo_epi32(part[0], part[1]), _mm256_unpackhi_epi32(part[0], part[1]));
     const Int b = add_int(_mm256_unpacklo_epi32(part[2], part[3]), _mm256_unpackhi_epi32(part[2], part[3]));
@@ -172,8 +172,8 @@ struct Avx2 {
     return _mm256_add_epi32(sum[0], sum[1]);
   }
 
-  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column
-  // `column` of a span on.
+  // Multiplies the low nibbles of n vectors (four columns each) by a token's quants from column `column` of a
+  // span on.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, _mm256_set1_epi16(0x0f), span, column);

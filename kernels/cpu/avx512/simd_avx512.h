@@ -82,7 +82,7 @@ struct Avx512Vectors {
     return _mm512_inserti32x4(v, load16(rows.row[12 + i] + at), 3);
   }
 
-  // The first dword of every row; reads 16 bytes of each.
+  // Returns the first dword of every row; reads 16 bytes of each row.
   [[gnu::always_inline]] static Int first_dwords(const RowBlocks& rows) {
     Int four[4];
     for (int i = 0; i < 4; ++i) four[i] = load_16(rows, i, 0);
@@ -90,7 +90,7 @@ struct Avx512Vectors {
                                  _mm512_unpacklo_epi32(four[2], four[3]));
   }
 
-  // Sums the four dwords of each row; each part holds those of rows i, 4+i, 8+i and 12+i side by side.
+  // Sums the four dwords of each row. part[i] holds the dwords of rows i, 4+i, 8+i and 12+i side by side.
   [[gnu::always_inline]] static Int add_up(const Int* part) {
     const Int a = add_int(_mm512_unpacklo_epi32(part[0], part[1]), _mm512_unpackhi_epi32(part[0], part[1]));
     const Int b = add_int(_mm512_unpacklo_epi32(part[2], part[3]), _mm512_unpackhi_epi32(part[2], part[3]));

@@ -37,7 +37,7 @@ struct AvxVnniVectors : Avx2 {
 __m128i first_bytes(__m256i a, __m256i b) {
   const __m256i low = _mm256_set1_epi32(0xff);
   const __m256i words = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
-  // Packing works within 128-bit halves and gives b0..3 after a0..3, so the words are reordered first.
+  // Packing works within 128-bit halves and puts b0..3 after a0..3; the permutation restores the order.
   const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
   return _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
 }
@@ -53,7 +53,7 @@ int quantize_half(const float* values, float inverse, std::byte* quants, int hal
   __m128i first = first_bytes(a, b);
   if constexpr (planes == 2) {
     _mm_storeu_si128(out + kActivationSpan / kActivationHalf, first);
-    const __m256i rounding = _mm256_set1_epi32(128);  // the low byte is signed, so the high one is rounded
+    const __m256i rounding = _mm256_set1_epi32(128);  // the low byte is signed, so the high byte is rounded
     first = first_bytes(_mm256_srai_epi32(_mm256_add_epi32(a, rounding), 8),
                         _mm256_srai_epi32(_mm256_add_epi32(b, rounding), 8));
   }

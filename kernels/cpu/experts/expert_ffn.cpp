@@ -146,7 +146,7 @@ int32_t ExpertFfn::first_row_of(const Call& call, int64_t token) const {
 }
 
 /// Fills chosen_. An expert that only one token chose reads that token's row of x without a copy, and its
-/// quantized x at the row of the token's first expert.
+/// quantized x from the row of the token's first expert.
 void ExpertFfn::list_chosen(const Call& call) {
   chosen_.clear();
   for (const bool few : {true, false}) {

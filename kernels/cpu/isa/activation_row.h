@@ -13,10 +13,9 @@
 // Why 32 columns per scale: most weight types have groups of this size, and at 15 bits an outlier does not
 // noticeably hurt its group. In K-quants with groups of 16, two weight groups share one activation scale.
 //
-// Bounds: |q| <= 32512 = 127 * 256, so high and low both fit int8, and a sum of 32 quants is at most 2^20 +
-// 2^14. A weight byte is at most 255, offset included. So 32 products add up to at most 32 * 255 * 32512 <
-// 2^28, offset * sum is at most 2^27, and 256 * (sum of high products) is at most 2^28. All of these fit
-// int32.
+// Bounds: |q| <= 32512 = 127 * 256, so high and low both fit int8, and a sum of 32 quants is below 2^20. A
+// weight byte is at most 255, offset included. So 32 products add up to at most 32 * 255 * 32512 < 2^28,
+// offset * sum is at most 2^27, and 256 * (sum of high products) is at most 2^28. All of these fit int32.
 //
 // Everything here has internal linkage on purpose. Files compiled for different ISAs include this header, and
 // the linker could keep the AVX-512 copy of an ordinary inline function for code that runs on any machine.
@@ -113,10 +112,11 @@ inline constexpr float kZeroSpan[kActivationSpan] = {};
   row.sum[i] = static_cast<float>(first_half + second_half);
 }
 
-/// Quantizes x [n_cols] into the row at `out`, as MatmulKernels::quantize describes. The ISA supplies:
-/// largest_bits(x), the largest bit pattern of 32 values without their signs; and quantize_half(values,
-/// inverse, quants, half), which quantizes 16 values to half 0 or 1 of the span whose quants begin at
-/// `quants`, in the ISA's order, and returns their sum. quant_bytes: 2 for 15-bit quants, 1 for 8-bit ones.
+/// Quantizes x [n_cols] into the row at `out`, as MatmulKernels::quantize describes. The ISA supplies two
+/// functions. largest_bits(x) returns the largest bit pattern of 32 values without their signs.
+/// quantize_half(values, inverse, quants, half) quantizes 16 values to half 0 or 1 of the span whose quants
+/// begin at `quants`, in the ISA's order, and returns the sum of these quants. quant_bytes: 2 for 15-bit
+/// quants, 1 for 8-bit ones.
 template <int quant_bytes, int32_t (*largest_bits)(const float* x),
           int32_t (*quantize_half)(const float* values, float inverse, std::byte* quants, int half)>
 void quantize_activation_row(const float* x, int64_t n_cols, std::byte* out) {

@@ -53,7 +53,8 @@ struct MatmulArgs {
   float* out = nullptr;         // out[t * out_stride + r] for token t and row r, or entry r of the list
   int64_t out_stride = 0;
   bool accumulate = false;  // out += instead of out =
-  /// For one token: l1_is_large() (topology.h). Chooses the order in which rows are read, and changes no bit.
+  /// The result of l1_is_large() (topology.h), used for one token. It affects the order in which rows are
+  /// read, but no bit of a result.
   bool large_l1 = false;
 };
 

@@ -301,11 +301,11 @@ void attend(const AttentionTile& plain) {
   }
   for (int64_t i = 0; i < static_cast<int64_t>(tile.n_rows) * tile.head_dim; ++i) tile.weighted[i] = 0.0f;
   PartsOf<Typed<AttentionTile, kType>> parts;
-  int first = 0;  // rows before `first` see nothing of this tile of keys, nor of later ones
+  int first = 0;  // rows before `first` see no key of this tile or of later tiles
   for (int begin = tile.begin; begin < tile.end; begin += kKeyTile) {
     const int end = smaller(begin + kKeyTile, tile.end);
     while (first < tile.n_rows && tile.limits[first] <= begin) ++first;
-    int first_whole = first;  // rows from first_whole on see all of it
+    int first_whole = first;  // rows from first_whole on see the whole tile
     while (first_whole < tile.n_rows && tile.limits[first_whole] < end) ++first_whole;
 
     take_apart(tile, begin, end, begin + kKeyTile, parts);
@@ -377,7 +377,7 @@ void attend_partly_seen(const PartlySeenTile& plain) {
   }
   for (int64_t i = 0; i < static_cast<int64_t>(tile.n_rows) * tile.head_dim; ++i) tile.weighted[i] = 0.0f;
   PartsOf<Typed<PartlySeenTile, kType>> parts;
-  int first = 0;  // rows before `first` see nothing of this tile of keys, nor of later ones
+  int first = 0;  // rows before `first` see no key of this tile or of later tiles
   for (int begin = tile.begin; begin < tile.end; begin += kKeyTile) {
     while (first < tile.n_rows && tile.limits[first] <= begin) ++first;
     attend_to_some(tile, begin, smaller(begin + kKeyTile, tile.end), first, parts);

@@ -121,7 +121,7 @@ void MatmulJobs::multiply(const MatmulJob& job, int64_t begin, int64_t end) cons
   }
 }
 
-/// Computes the units [begin, end) of the part of the tokens that begins with `first`.
+/// Computes the units [begin, end) of the token part that begins at token `first`.
 void MatmulJobs::multiply_rows(const MatmulJob& job, int64_t first, int64_t begin, int64_t end) const {
   const Product& p = job.product;
   MatmulArgs args;

@@ -67,8 +67,8 @@ struct NeonDot : Neon {
     return sum;
   }
 
-  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column
-  // `column` of a span on.
+  // Multiplies the low nibbles of n vectors (four columns each) by a token's quants from column `column` of a
+  // span on.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     Int weights[n];
@@ -157,7 +157,7 @@ int quantize_half(const float* values, float inverse, std::byte* quants, int hal
   if constexpr (planes == 1) {
     vst1q_s8(to, low);
   } else {
-    const int16x8_t rounding = vdupq_n_s16(128);  // the low byte is signed, so the high one is rounded
+    const int16x8_t rounding = vdupq_n_s16(128);  // the low byte is signed, so the high byte is rounded
     vst1q_s8(to, vcombine_s8(vshrn_n_s16(vaddq_s16(q.first, rounding), 8),
                              vshrn_n_s16(vaddq_s16(q.second, rounding), 8)));
     vst1q_s8(to + kActivationSpan, low);

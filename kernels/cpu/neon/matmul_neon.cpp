@@ -88,8 +88,8 @@ struct NeonWords : Neon {
     return vmlal_high_s16(vmlal_s16(sum, vget_low_s16(a), vget_low_s16(b)), a, b);
   }
 
-  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column
-  // `column` of a span on.
+  // Multiplies the low nibbles of n vectors (four columns each) by a token's quants from column `column` of a
+  // span on.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, bytes(0x0f), span, column);

@@ -122,7 +122,7 @@ struct Neon {
   }
   static Int first_dwords(const RowBlocks& rows) { return load_dword(rows, 0); }
 
-  // Sums the four dwords of each row; part i holds those of rows i and 4 + i.
+  // Sums the four dwords of each row. part[i] holds the dwords of rows i and 4 + i.
   static Int add_up(const Int* part) {
     return {vpaddq_s32(vpaddq_s32(part[0].low, part[1].low), vpaddq_s32(part[2].low, part[3].low)),
             vpaddq_s32(vpaddq_s32(part[0].high, part[1].high), vpaddq_s32(part[2].high, part[3].high))};

@@ -1,8 +1,8 @@
-// Thirty-two weights of the down projection at a time, for NEON: a strip of 32 floats is eight registers.
+// Decodes 32 weights of the down projection at a time, for NEON: a strip of 32 floats is eight registers.
 //
-// The class S for the templates in kernels/cpu/simd/down_*.h. Everything is in an anonymous namespace: each
-// source file of the ISA gets its own copies, so that the linker cannot use code compiled for one processor
-// on another.
+// Defines the class S of the templates in kernels/cpu/simd/down_*.h. Everything is in an anonymous namespace:
+// each source file of the ISA gets its own copies, so that the linker cannot use code compiled for one
+// processor on another.
 #pragma once
 
 #include <arm_neon.h>

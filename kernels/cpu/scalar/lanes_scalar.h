@@ -82,7 +82,7 @@ struct Lanes {
   static Lanes fma(Lanes a, Lanes b, Lanes c) {
     return each([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; });
   }
-  /// The larger operand; the second one if either is NaN, as on x86.
+  /// Returns the larger operand, or the second operand if either is NaN, as on x86.
   static Lanes max(Lanes a, Lanes b) {
     return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
   }

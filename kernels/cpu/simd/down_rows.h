@@ -9,7 +9,7 @@ namespace hearth {
 /// Rows per pass over the columns. Sums are loaded and stored once per pass.
 inline constexpr int kDownRows = 4;
 
-/// Columns between two prefetches.
+/// Columns that a pass handles at a time: their factors are converted together.
 inline constexpr int64_t kDownChunk = 256;
 
 /// The addresses of the rows of one pass, and of the n_next rows of the next pass.

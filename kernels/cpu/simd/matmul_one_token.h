@@ -30,8 +30,8 @@ struct OneToken<S, Block> : ByRows<S, Block> {
   static constexpr bool kFused = true;
 };
 
-/// 16 times the products of a block of 32 nibbles: raw[k] holds columns 4k..4k+3 in the low nibbles and
-/// columns 16 + 4k.. in the high ones.
+/// Returns 16 times the products of a block of 32 nibbles. raw[k] holds columns 4k to 4k + 3 in its low
+/// nibbles, and columns 16 + 4k to 19 + 4k in its high nibbles.
 template <class S>
 [[gnu::always_inline]] inline typename S::Int dot_nibbles_16(const typename S::Int* raw,
                                                              const std::byte* span) {

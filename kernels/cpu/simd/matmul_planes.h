@@ -45,7 +45,7 @@ struct BytePlanes : V {
   }
 
   /// The products of rows in their memory layout, n vectors of 16 columns, with a token's quants from column
-  /// `column` of a span on: four partial sums per row.
+  /// `column` of a span on. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = V::zero();
@@ -60,8 +60,8 @@ struct BytePlanes : V {
     return sum;
   }
 
-  /// The products of the low nibbles of n vectors, four columns each, with a token's quants from column
-  /// `column` of a span on.
+  /// Multiplies the low nibbles of n vectors (four columns each) by a token's quants from column `column` of
+  /// a span on.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, V::bytes(0x0f), span, column);

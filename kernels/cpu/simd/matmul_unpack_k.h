@@ -5,8 +5,8 @@
 
 namespace hearth {
 
-/// Reads the 8 scales and 8 mins of Q4_K and Q5_K from the first 16 bytes of the block: d | dmin and three
-/// dwords of 6-bit values.
+/// Reads the 8 scales and 8 mins of Q4_K and Q5_K from the first 16 bytes of the block, which hold d, dmin
+/// and three dwords of 6-bit values.
 template <class S>
 [[gnu::always_inline]] inline void unpack_k_scales(const typename S::Int* header, typename S::Float* scale,
                                                    typename S::Float* min) {

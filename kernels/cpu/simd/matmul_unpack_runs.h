@@ -101,7 +101,8 @@ template <class S, class Use>
   using Int = typename S::Int;
   Int raw[34];
   unroll<8>([&]<int b>() __attribute__((always_inline)) {
-    // load_rows() reads four dwords at a time; the last two are read with the two before them.
+    // load_rows() reads four dwords at a time, so the last two of the 34 are read together with the two
+    // before.
     constexpr int kByte = b * sizeof(BlockMXFP4), kFrom = (kByte + 15) / 16;
     constexpr int kTo = b == 7 ? 8 : (kByte + 32) / 16;
     for (int i = kFrom; i < kTo; ++i) S::load_rows(rows, 16 * i, raw + 4 * i);

@@ -81,7 +81,7 @@ double limit_up_to_root(const std::filesystem::path& mount, const std::string& g
   return limit;
 }
 
-/// The numbers in "0-3,8,10-11"; reading stops at anything else.
+/// Parses the numbers of a list such as "0-3,8,10-11"; stops at anything else.
 std::vector<int> listed_cpus(const std::string& list) {
   std::vector<int> cpus;
   std::istringstream in(list);

@@ -14,7 +14,7 @@
 namespace hearth {
 
 /// The CPU numbers that the calling thread may run on, ascending (sched_getaffinity, which respects a
-/// container's cpuset). Never empty: {0} if the kernel does not say.
+/// container's cpuset). Never empty: {0} if the kernel does not report them.
 std::vector<int> allowed_cpus();
 
 /// Binds the calling thread to these CPUs if the system allows it; otherwise the thread stays where it was.
