@@ -499,6 +499,7 @@ void ModelRuntime::bind_thread() { state_->devices->of_output().bind_thread(); }
 
 StepOutput ModelRuntime::forward(const Batch& batch) {
   const ActivityCounter::StepScope counted(state_->observation.counter(), batch);
+  const ExpertRecorder::StepScope recorded(state_->observation.recorder(), batch);
   const LiveActivity::StepScope shown(state_->observation.live(), batch);
   if (state_->prefetcher) state_->prefetcher->begin_step();
   const StepOutput output = state_->pass->run(batch);

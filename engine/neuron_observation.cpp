@@ -50,6 +50,23 @@ ActivityCounts NeuronObservation::take_activity() {
   return std::exchange(kept_, {});
 }
 
+void NeuronObservation::record_experts(int max_tokens) {
+  std::unique_ptr<ExpertRecorder> recorder;
+  if (max_tokens > 0) {
+    recorder =
+        std::make_unique<ExpertRecorder>(ExpertRecorder::Shape{.layers = traced_layers(spec_, weights_),
+                                                               .n_used = spec_.mixture.n_used,
+                                                               .n_slots = n_slots_,
+                                                               .max_tokens = max_tokens});
+  }
+  if (run_.ffn != nullptr) run_.ffn->observers().record_experts(recorder.get());
+  recorder_ = std::move(recorder);
+}
+
+ExpertTraceWriter NeuronObservation::trace_writer(const ModelIdentity& model, uint64_t max_tokens) const {
+  return {model, spec_.mixture.n_used, traced_layers(spec_, weights_), max_tokens};
+}
+
 std::vector<float> NeuronObservation::down_sizes() const {
   if (spec_.has_experts()) return {};
   return hearth::down_sizes(weights_, spec_.d_model, spec_.d_ff, n_threads_);
@@ -124,6 +141,7 @@ void NeuronObservation::reserve_found(int max_tokens) {
 std::string NeuronObservation::attach(Run run) {
   run_ = std::move(run);
   n_found_tokens_ = 0;
+  run_.ffn->observers().record_experts(recorder_.get());
   if (live_) attach_live();
   if (!std::exchange(interrupted_, false) || !why_not_counted().empty()) return {};
   try {

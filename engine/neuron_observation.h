@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/activity/activity_counter.h"
+#include "engine/activity/expert_recorder.h"
 #include "engine/activity/live_activity.h"
 #include "engine/forward/ffn_pass.h"
 #include "engine/model/model_spec.h"
@@ -62,6 +63,16 @@ class NeuronObservation {
   /// Returns the counts since the last call, indexed by the neurons' numbers in the file; empty if nothing
   /// was counted. REQUIRES: count_activity() was called. Any thread.
   ActivityCounts take_activity();
+  /// Starts recording the experts that tokens choose, up to max_tokens between two calls of take_experts(),
+  /// or stops it and discards what was not taken (0). Call it before the engine thread runs, or on that
+  /// thread. REQUIRES: the model is a mixture.
+  void record_experts(int max_tokens);
+  /// Adds what was recorded since the last call to `trace`; see ExpertRecorder::take(). REQUIRES: experts are
+  /// recorded. Any thread.
+  bool take_experts(ExpertTraceWriter& trace) { return recorder_->take(trace); }
+  /// A writer of the model's trace, empty yet. REQUIRES: the model is a mixture.
+  ExpertTraceWriter trace_writer(const ModelIdentity& model, uint64_t max_tokens) const;
+
   /// Returns the Euclidean norms of the down columns, [n_layers, d_ff], indexed by the neurons' numbers in
   /// the file; empty for mixtures. Reads all down projections, a third of the FFN's bytes. Any thread.
   std::vector<float> down_sizes() const;
@@ -98,6 +109,8 @@ class NeuronObservation {
   void detach();
   /// Null: counting is off.
   ActivityCounter* counter() const { return counter_.get(); }
+  /// Null: experts are not recorded.
+  ExpertRecorder* recorder() const { return recorder_.get(); }
   /// Null: show_live() was not called.
   LiveActivity* live() const { return live_.get(); }
 
@@ -114,9 +127,10 @@ class NeuronObservation {
   const int n_slots_, max_tokens_, n_threads_;
   Run run_;
   CountOptions options_;
-  bool interrupted_ = false;            // detach() has stopped a count
-  int n_found_tokens_ = 0;              // most tokens of a step whose neurons the device can report
-  std::unique_ptr<LiveActivity> live_;  // null: show_live() was not called
+  bool interrupted_ = false;                  // detach() has stopped a count
+  int n_found_tokens_ = 0;                    // most tokens of a step whose neurons the device can report
+  std::unique_ptr<ExpertRecorder> recorder_;  // null: experts are not recorded
+  std::unique_ptr<LiveActivity> live_;        // null: show_live() was not called
 
   Mutex mutex_;  // guards kept_, and the pointer counter_ for threads other than the engine's
   std::unique_ptr<ActivityCounter> counter_;

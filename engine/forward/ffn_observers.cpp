@@ -37,6 +37,7 @@ void FfnObservers::end_step(ComputeDevice* device) {
 
 void FfnObservers::report_choice(int layer, const ExpertChoice& choice) {
   if (live_ != nullptr && live_->shows_experts() && live_->samples_step()) live_->add(layer, choice);
+  if (recorder_ != nullptr && recorder_->records_step()) recorder_->add(layer, choice);
   if (counter_ == nullptr || !counter_->counts_experts() || counter_->found() == nullptr) return;
   counter_->add(layer, choice);
 }

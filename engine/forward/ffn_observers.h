@@ -1,5 +1,5 @@
-// The observers of a forward pass's neurons, and how they are notified: the activity counter, the live view,
-// the observer of values and the observer of every neuron.
+// The observers of a forward pass's neurons, and how they are notified: the activity counter, the recorder of
+// experts, the live view, the observer of values and the observer of every neuron.
 //
 // FfnPass owns it, and the parts of FfnPass report to it layer by layer. NeuronObservation attaches the
 // observers. Engine thread. Nothing is allocated in a step.
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/activity/activity_counter.h"
+#include "engine/activity/expert_recorder.h"
 #include "engine/activity/live_activity.h"
 #include "engine/model/model_spec.h"
 #include "kernels/compute_device.h"
@@ -51,6 +52,9 @@ class FfnObservers {
   /// this object, or count_activity(null) must be called before. REQUIRES: the device, if any, has reserved
   /// memory for the active neurons of steps of up to the counter's max_tokens (ComputeDevice::reserve_found).
   void count_activity(ActivityCounter* counter) { counter_ = counter; }
+  /// Records the experts that tokens choose from now on; null stops recording. The recorder must outlive this
+  /// object, or record_experts(null) must be called before.
+  void record_experts(ExpertRecorder* recorder) { recorder_ = recorder; }
   /// Shows sampled steps from now on, under the same conditions as count_activity(); null shows none.
   /// REQUIRES: the device, if any, has reserved memory for the active neurons of steps of up to
   /// Shape::max_tokens.
@@ -100,6 +104,7 @@ class FfnObservers {
 
   const ModelSpec& spec_;
   ActivityCounter* counter_ = nullptr;
+  ExpertRecorder* recorder_ = nullptr;
   LiveActivity* live_ = nullptr;
   NeuronObserver* neuron_observer_ = nullptr;
   ValueObserver value_observer_;

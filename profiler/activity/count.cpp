@@ -52,6 +52,9 @@ class Counting {
   CountResult run() {
     load_known();
     model_.observation().count_activity();
+    if (settings_.trace != nullptr) {
+      model_.observation().record_experts(model_.facts().context_tokens);  // a text's part fits the context
+    }
     try {
       count_all();
     } catch (...) {
@@ -59,6 +62,7 @@ class Counting {
       throw;
     }
     save();
+    if (settings_.trace != nullptr) model_.observation().record_experts(0);
     return std::move(result_);
   }
 
@@ -81,11 +85,11 @@ class Counting {
       std::optional<std::string> text = texts_.next();
       if (!text) return;
       CountedText counted{.hash = sha256(*text), .prompt = {}, .generated = {}};
-      if (result_.activity.texts.contains(counted.hash)) {
-        ++result_.n_known;
-        continue;
-      }
+      const bool known = result_.activity.texts.contains(counted.hash);
+      if (known) ++result_.n_known;
+      if (known && settings_.trace == nullptr) continue;
       if (!count(*text, counted)) break;
+      if (known) continue;
       result_.activity.texts.insert(counted.hash);
       n_counted_ += uint64_t{counted.prompt.n_tokens} + counted.generated.n_tokens;
       waiting_.push_back(std::move(counted));
@@ -94,15 +98,23 @@ class Counting {
     result_.stopped = stopping();
   }
 
-  bool reached() const { return settings_.n_tokens > 0 && n_counted_ >= settings_.n_tokens; }
+  bool reached() const {
+    if (settings_.trace != nullptr && settings_.trace->full()) return true;
+    return settings_.n_tokens > 0 && n_limited() >= settings_.n_tokens;
+  }
+  /// The tokens that settings_.n_tokens limits.
+  uint64_t n_limited() const {
+    return settings_.trace != nullptr ? settings_.trace->trace().n_tokens() : n_counted_;
+  }
   bool stopping() const { return hooks_.stop && hooks_.stop(); }
 
   void tell() const {
     if (!hooks_.progress) return;
     double fraction = texts_.done();
-    if (settings_.n_tokens > n_before_) {
+    const uint64_t n_before = settings_.trace != nullptr ? 0 : n_before_;
+    if (settings_.n_tokens > n_before) {
       const double of_tokens =
-          static_cast<double>(n_counted_ - n_before_) / static_cast<double>(settings_.n_tokens - n_before_);
+          static_cast<double>(n_limited() - n_before) / static_cast<double>(settings_.n_tokens - n_before);
       fraction = std::max(fraction, of_tokens);
     }
     hooks_.progress(std::min(fraction, 1.0), n_counted_);
@@ -151,6 +163,8 @@ class Counting {
       tell();
     }
     counted.generated.add(model_.observation().take_activity());
+    if (settings_.trace != nullptr && !model_.observation().take_experts(*settings_.trace))
+      result_.trace_has_gaps = true;
     return true;
   }
 

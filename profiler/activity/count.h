@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "engine/activity/activity_file.h"
+#include "engine/activity/expert_trace.h"
 #include "engine/model_runtime.h"
 #include "profiler/activity/text_feed.h"
 
@@ -23,10 +24,14 @@ struct CountSettings {
   std::filesystem::path file;  // the activity file; if empty, counts are only returned
   int n_generate = 48;         // tokens that the model generates after each text
   /// Counting ends when the file holds this many tokens, prompts and generated text together. The last text
-  /// is counted to its end, even beyond this number. 0: count all texts.
+  /// is counted to its end, even beyond this number. If `trace` is set, the trace's tokens are counted
+  /// instead of the file's. 0: count all texts.
   uint64_t n_tokens = 0;
   /// Counts are written to the file at least this often, and at the end of the run.
   std::chrono::seconds save_every{30};
+  /// Receives the experts that all texts' tokens choose, including texts that were counted before. Counting
+  /// ends when it is full. Null: nothing is recorded. REQUIRES: if it is not null, the model is a mixture.
+  ExpertTraceWriter* trace = nullptr;
 };
 
 struct CountHooks {
@@ -42,9 +47,10 @@ struct CountResult {
   Activity activity;                                     // contents of the file now
   uint64_t n_prompt_tokens = 0, n_generated_tokens = 0;  // in this run
   int n_texts = 0;                                       // texts counted by this run
-  int n_known = 0;                                       // texts skipped because they were counted before
+  int n_known = 0;                                       // texts that were counted before
   bool stopped = false;
-  std::string note;  // a problem with the existing file, or empty
+  bool trace_has_gaps = false;  // steps are missing; see ExpertRecorder::take()
+  std::string note;             // a problem with the existing file, or empty
 };
 
 /// Returns one sentence about why this model's neurons cannot be counted in sparsity mode `mode`: its

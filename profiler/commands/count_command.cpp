@@ -40,11 +40,13 @@ struct CountCommand {
   uint64_t n_tokens = 0;
   int n_generate = 48;
   std::string imported;  // a folder of PowerInfer's activation counts to import, or empty
-  std::string out, csv;
+  std::string out, csv, trace;
 };
 
 // Longer contexts do not change which neurons are active, but their keys and values take memory.
 constexpr int kContext = 1024;
+// Memory for a trace's experts: some 350,000 tokens of Qwen3-30B-A3B.
+constexpr uint64_t kMaxTraceBytes = 256 << 20;
 
 fs::path output_file(const CountCommand& command, const ModelIdentity& model) {
   if (!command.out.empty()) return command.out;
@@ -82,6 +84,47 @@ void write_csv(const CountCommand& command, const CountResult& result) {
   }
   const std::string csv = activity_csv(table);
   write_whole_file(command.csv, csv);
+}
+
+/// Refuses --trace for a model without experts, and a file that could not be written after counting.
+void check_trace(const CountCommand& command, const ModelSpec& spec) {
+  const std::string label = file_error::file_label(command.trace);
+  std::error_code error;
+  if (!spec.has_experts()) {
+    throw std::runtime_error(file_error::file_label(command.model.model) +
+                             ": it is no mixture of experts, so there are no experts to trace; leave --trace "
+                             "out.");
+  }
+  if (fs::is_directory(command.trace, error)) {
+    throw std::runtime_error(label + ": it is a folder; give --trace a file in it.");
+  }
+  if (!fs::is_directory(folder_of(command.trace), error)) {
+    throw std::runtime_error(label + ": its folder does not exist; make it first.");
+  }
+}
+
+/// An empty trace of the model, for as many tokens as a trace may have.
+ExpertTraceWriter trace_of(const ModelRuntime& model) {
+  const ModelIdentity identity = identify(model.facts().file, model.facts().spec);
+  const MixtureSpec& mixture = model.facts().spec.mixture;
+  const uint64_t token_bytes = uint64_t{sizeof(uint16_t)} * static_cast<uint64_t>(identity.n_layers) *
+                               static_cast<uint64_t>(mixture.n_used);
+  return model.observation().trace_writer(identity, std::max<uint64_t>(1, kMaxTraceBytes / token_bytes));
+}
+
+std::string trace_text(const ExpertTraceWriter& trace, const std::string& path, bool has_gaps) {
+  using file_error::with_commas;
+  std::string text =
+      fmt::format("{:<14}{}: {} tokens of {} sequences\n", "traced", path,
+                  with_commas(trace.trace().n_tokens()), with_commas(trace.trace().n_sequences()));
+  if (trace.full()) {
+    text += fmt::format("{:<14}the trace is full, so later tokens are left out\n", "");
+  }
+  if (has_gaps) {
+    text += fmt::format("{:<14}without prompts whose experts the GPU computed alone (--device cpu has all)\n",
+                        "");
+  }
+  return text;
 }
 
 CountResult count_with_progress(ModelRuntime& model, TextFeed& texts, const CountSettings& settings,
@@ -201,17 +244,22 @@ int run_count(const CountCommand& command) {
     settings.file = output_file(command, model);
     if (!command.out.empty()) check_named_file(settings.file, model);
     context = std::min(context, spec.context_train);
+    if (!command.trace.empty()) check_trace(command, spec);
   }
 
   // 2. Count.
   const auto model = load_model(command.model, context, std::min(context, 128));
+  std::optional<ExpertTraceWriter> trace;
+  if (!command.trace.empty()) settings.trace = &trace.emplace(trace_of(*model));
   const SignalWatch watch;
   const CountResult result = count_with_progress(*model, texts, settings, watch);
   if (!result.note.empty()) std::fprintf(stderr, "%s\n", result.note.c_str());
+  if (trace) trace->write(command.trace);
 
   // 3. Report.
   if (!command.csv.empty()) write_csv(command, result);
-  print_result(count_text(result, settings.file));
+  print_result(count_text(result, settings.file) +
+               (trace ? trace_text(*trace, command.trace, result.trace_has_gaps) : ""));
   return result.stopped ? watch.exit_code() : 0;
 }
 
@@ -250,6 +298,12 @@ std::function<int()> add_count_command(CLI::App& app) {
                    "The activity file, which is created or extended; not given: one in the cache folder, "
                    "which hearthd finds too")
       ->type_name("FILE");
+  CLI::Option* trace =
+      count
+          ->add_option("--trace", command->trace,
+                       "Also write a trace of the experts that each token chose, for replay; it includes "
+                       "texts that were counted before, and --tokens limits its tokens")
+          ->type_name("FILE");
   CLI::Option* merge =
       count
           ->add_option("--merge", command->merged,
@@ -258,7 +312,8 @@ std::function<int()> add_count_command(CLI::App& app) {
           ->type_name("FILE")
           ->excludes(text)
           ->excludes(no_prompts)
-          ->excludes(tokens);
+          ->excludes(tokens)
+          ->excludes(trace);
   count
       ->add_option("--import", command->imported,
                    "Count nothing; make the activity file from PowerInfer's counts, a folder of "
@@ -267,6 +322,7 @@ std::function<int()> add_count_command(CLI::App& app) {
       ->excludes(text)
       ->excludes(no_prompts)
       ->excludes(tokens)
+      ->excludes(trace)
       ->excludes(merge);
   count->add_option("--csv", command->csv, "Also write how often each neuron was active, as CSV")
       ->type_name("FILE");

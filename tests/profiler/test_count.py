@@ -208,6 +208,11 @@ def test_a_huge_text_is_read_as_far_as_asked(home, tmp_path):
     assert 1000 <= read(tmp_path / "a")["prompts"]["tokens"] < 3000
 
 
+def test_only_mixtures_are_traced(home, text, tmp_path):
+    done = count(home, "--model", RELU, "--text", text, "--no-prompts", "--trace", tmp_path / "t")
+    assert done.returncode == 2 and "no experts to trace" in done.stderr
+
+
 def test_models_without_sparse_neurons_are_reported(home, text):
     said = refused(count(home, "--model", SILU, "--text", text))
     assert str(SILU) in said and "silu, has no zeros" in said
@@ -459,8 +464,12 @@ def test_a_mixtures_experts_are_counted_planned_and_shown(home, text, tmp_path):
 
     assert run("synth", "--shape", "tiny-moe", "--out", model).returncode == 0
     counted, table, page = tmp_path / "moe.activity", tmp_path / "moe.csv", tmp_path / "moe.html"
-    done = run("count", "--model", model, "--out", counted, "--csv", table, "--tokens", 2500)
+    trace = tmp_path / "moe.trace"
+    done = run("count", "--model", model, "--out", counted, "--csv", table, "--tokens", 2500,
+               "--trace", trace)
     assert done.returncode == 0, done.stderr
+    assert re.search(r"traced +\S+moe.trace: 2,[5-9]\d\d tokens of \d+ sequences", done.stdout), done.stdout
+    assert trace.read_bytes()[:8] == b"HTRC\1\0\0\0"
     for word in ("used again, %", "hottest 1/4, %", "reuse", "caught", "of each layer's 16", "read, a layer"):
         assert word in done.stdout, done.stdout
     # As planted, and a bit more, because texts repeat tokens.
@@ -485,6 +494,7 @@ def test_a_mixtures_experts_are_counted_planned_and_shown(home, text, tmp_path):
      "whose routers already decide what a token computes"),
     (["perplexity", "--file", "TEXT", "--window", "32", "--activity", "OUT"], "take hearth-profiler count"),
     (["count", "--import", "FOLDER"], "leave --import out"),
+    (["count", "--trace", "FOLDER"], "give --trace a file in it"),
 ])
 def test_impossible_requests_for_mixtures_are_reported(home, text, tmp_path, command, words):
     model = tmp_path / "moe.gguf"

@@ -187,6 +187,54 @@ TEST_CASE("count: a mixture's experts, the same for any chunks and threads") {
                                                    ContainsSubstring("4.0 experts by 1 token"));
 }
 
+TEST_CASE("count: a trace has the experts that are counted, also of texts that were counted before") {
+  const TempFolder folder;
+  SynthOptions options;
+  options.shape = *find_shape("tiny-moe");
+  options.n_threads = 2;
+  write_synth_file(folder / "m.gguf", SynthKind::kPlain, options, make_synth_model(options, {}), false,
+                   [](uint64_t) {});
+  LoadOptions load;
+  load.path = folder / "m.gguf";
+  load.n_threads = 1;
+  load.n_slots = 1;
+  load.context_tokens = 256;
+  const auto model = ModelRuntime::load(load);
+  const ModelIdentity identity = identify(model->facts().file, model->facts().spec);
+  const auto traced = [&](uint64_t max_tokens, CountResult& result, uint64_t n_tokens = 0) {
+    ExpertTraceWriter writer = model->observation().trace_writer(identity, max_tokens);
+    CountSettings settings = settings_of(folder / "a");
+    settings.trace = &writer;
+    settings.n_tokens = n_tokens;
+    result = count(*model, kPrompts, settings);
+    return writer;
+  };
+  CountResult result;
+  const ExpertTraceWriter writer = traced(10000, result);
+  const ExpertTrace& trace = writer.trace();
+  CHECK_FALSE(writer.full());
+  CHECK(trace.n_sequences() == 4);
+  CHECK(trace.runs.size() == 8);  // each has a prompt and generated tokens
+  CHECK(trace.n_tokens() == result.activity.n_tokens());
+  CHECK(trace.layers.front().expert_bytes == 3 * 256 * 128 * 18 / 32);
+  const ActivityCounts total = result.activity.total();
+  std::vector<uint32_t> chosen(total.active.size());
+  for (uint64_t token = 0; token < trace.n_tokens(); ++token) {
+    for (size_t layer = 0; layer < trace.layers.size(); ++layer) {
+      for (const uint16_t expert : trace.chosen(token, layer))
+        ++chosen[total.index(trace.layers[layer].number, expert)];
+    }
+  }
+  CHECK(chosen == total.active);
+
+  CountResult again;
+  CHECK(traced(10000, again).trace().experts == trace.experts);
+  CHECK(again.n_known == 4);
+  CHECK(again.activity.counts == result.activity.counts);
+  CHECK(traced(10, again).trace().n_tokens() == 10);
+  CHECK(traced(10000, again, 1).trace().n_sequences() == 1);
+}
+
 TEST_CASE("count: models without zeros are reported") {
   const fs::path path = fs::path(hearth::testing::source_dir()) / "tests/data/arch/llama.gguf";
   const ModelFile file = ModelFile::open(path);
