@@ -1,4 +1,5 @@
-// Options of the synth subcommand, and the order of its work: check, make, write.
+// Options of the synth subcommand, and the order of its work: check, make, write. With --trace, it plants a
+// trace of experts instead of a model.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -13,13 +14,17 @@
 #include <vector>
 
 #include "config/command_options.h"
+#include "engine/model/ffn_activation.h"
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
+#include "kernels/base/whole_file.h"
 #include "kernels/cpu/threads/thread_pool.h"
 #include "kernels/quant/quantize.h"
 #include "profiler/commands/commands.h"
 #include "profiler/options/command_line.h"
 #include "profiler/options/terminal.h"
+#include "profiler/plan/planned_model.h"
+#include "profiler/synthesis/planted_trace.h"
 #include "profiler/synthesis/shapes.h"
 #include "profiler/synthesis/synth_file.h"
 #include "profiler/synthesis/synth_model.h"
@@ -32,11 +37,12 @@ namespace fs = std::filesystem;
 constexpr double kActiveInExperts = 0.1;  // as found in experts with ReLU-like activations
 
 struct SynthCommand {
-  std::string shape, quant = "q4_0", out;
+  std::string shape, quant = "q4_0", out, trace;
   std::optional<double> active, skew, reuse;  // values the user gave; otherwise defaults
   uint64_t seed = 1;
-  int n_vocab = 0, n_layers = 0;  // 0 for the shape's own
-  Options options;                // only `threads` is used
+  int n_vocab = 0, n_layers = 0;          // 0 for the shape's own
+  int n_tokens = 4096, topic_tokens = 0;  // of the trace
+  Options options;                        // only `threads` is used
   bool pwri = false, both = false, force = false;
 };
 
@@ -195,7 +201,56 @@ void make_and_write(const SynthCommand& command, const SynthOptions& options,
   }
 }
 
+/// The identity of the model for which a trace is planted. The model has no weights.
+ModelIdentity planted_identity(const ModelSpec& spec) {
+  return {.name = spec.name,
+          .activation = ffn_activation_name(spec.activation),
+          .n_layers = spec.n_layers,
+          .d_model = spec.d_model,
+          .d_ff = spec.d_ff,
+          .n_experts = spec.mixture.n_experts,
+          .content = sha256(std::string_view("planted"))};
+}
+
+int run_synth_trace(const SynthCommand& command) {
+  ModelShape shape = *find_shape(command.shape);
+  if (!shape.has_experts()) {
+    throw std::invalid_argument("--trace plants the choice of experts, and " + std::string(shape.name) +
+                                " has none; choose another shape.");
+  }
+  const fs::path path = command.trace;
+  std::error_code error;
+  if (!command.force && fs::exists(path, error)) {
+    refuse(path, "it exists already; choose another name, or replace it with --force");
+  }
+  if (command.n_layers > 0) shape.n_layers = command.n_layers;
+  const PlannedModel model = model_of_shape(shape, dtype_of(command.quant), {});
+  ChoiceLaw law;
+  law.skew = command.skew.value_or(law.skew);
+  law.reuse = command.reuse.value_or(law.reuse);
+  law.topic_tokens = command.topic_tokens;
+  law.seed = command.seed;
+  ExpertTrace trace{.model = planted_identity(model.spec),
+                    .n_used = model.spec.mixture.n_used,
+                    .layers = traced_layers(model.spec, model.weights),
+                    .runs = {},
+                    .experts = {}};
+  {
+    ProgressLine line("Planting");
+    plant_trace(model.spec, law, command.n_tokens, trace, [&](double fraction) { line.update(fraction); });
+  }
+  write_whole_file(path, expert_trace_bytes(trace));
+  std::printf("%s: %s tokens, %s bytes\n", file_error::file_label(path.string()).c_str(),
+              file_error::with_commas(trace.n_tokens()).c_str(),
+              file_error::with_commas(fs::file_size(path)).c_str());
+  return 0;
+}
+
 int run_synth(const SynthCommand& command) {
+  if (!command.trace.empty()) return run_synth_trace(command);
+  if (command.out.empty()) {
+    throw std::invalid_argument("synth needs the file to write: --out FILE for a model, or --trace FILE.");
+  }
   check_options(command);
   const SynthOptions options = options_of(command);
   const SynthSizes sizes = synth_sizes(options);
@@ -215,6 +270,30 @@ int run_synth(const SynthCommand& command) {
   return 0;
 }
 
+/// Adds --trace and its options after the others, because some of these are only for models.
+void add_trace_options(CLI::App& synth, SynthCommand& command) {
+  CLI::Option* trace =
+      synth
+          .add_option("--trace", command.trace,
+                      "Write only a trace of the experts that tokens choose in a mixture of this shape, for "
+                      "replay")
+          ->type_name("FILE");
+  for (const char* of_model : {"--out", "--active", "--vocab", "--pwri", "--both"})
+    trace->excludes(synth.get_option(of_model));
+  synth.add_option("--tokens,-n", command.n_tokens, "Tokens of the trace")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20))
+      ->needs(trace);
+  synth
+      .add_option("--topic-tokens", command.topic_tokens,
+                  "Tokens after which the trace's topic changes, and with it the hot experts; 0: never")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 20))
+      ->needs(trace);
+}
+
 }  // namespace
 
 std::function<int()> add_synth_command(CLI::App& app) {
@@ -226,7 +305,8 @@ std::function<int()> add_synth_command(CLI::App& app) {
       ->required()
       ->type_name("NAME")
       ->check(known_shape);
-  synth->add_option("--out,-o", command->out, "File to write")->required()->type_name("FILE");
+  synth->add_option("--out,-o", command->out, "File for the model; needed unless --trace is given")
+      ->type_name("FILE");
   synth
       ->add_option("--active", command->active,
                    "Mean share of neurons that fire, 0.005 to 0.95 (default: 0.18, in experts 0.1)")
@@ -252,7 +332,7 @@ std::function<int()> add_synth_command(CLI::App& app) {
   synth->add_option("--layers", command->n_layers, "Layers (default: the shape's)")
       ->type_name("N")
       ->check(CLI::Range(2, 1024));
-  synth->add_option("--seed", command->seed, "Seed of the weights")
+  synth->add_option("--seed", command->seed, "Seed of the weights, or of the trace")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
@@ -263,6 +343,7 @@ std::function<int()> add_synth_command(CLI::App& app) {
                  "Write FILE, and the same model in PowerInfer's format with the name .powerinfer.gguf")
       ->excludes(pwri);
   synth->add_flag("--force", command->force, "Replace existing files");
+  add_trace_options(*synth, *command);
   return [command] { return run_synth(*command); };
 }
 

@@ -16,7 +16,10 @@ namespace hearth {
 namespace {
 
 // Streams of random numbers.
-constexpr uint64_t kChoiceOfExperts = 1, kChoiceOfTokens = 2;
+constexpr uint64_t kChoiceOfExperts = 1, kChoiceOfTokens = 2, kChoiceOfTopics = 3;
+
+/// The length of a topic's part beside a varying part of length 1.
+constexpr float kTopicLength = 1.0f;
 
 /// Returns the weights of previous tokens in a token's varying part, by distance. Distance 0 is the token
 /// itself.
@@ -35,31 +38,47 @@ std::vector<double> counted_chances(const ActivityCounts& counts, int layer) {
   return chances;
 }
 
+void normalize(ActivitySpace::Direction& direction) {
+  float squares = 0;
+  for (const float value : direction) squares += value * value;
+  for (float& value : direction) value /= std::sqrt(squares);
+}
+
 }  // namespace
 
+ChoiceLaw::ChoiceLaw() : skew(SynthOptions().expert_skew), reuse(SynthOptions().expert_reuse) {}
+
 PlantedChoice::PlantedChoice(const ModelSpec& spec, const ActivityCounts* counts)
-    : n_used_(spec.mixture.n_used) {
+    : PlantedChoice(spec, ChoiceLaw(), counts) {}
+
+PlantedChoice::PlantedChoice(const ModelSpec& spec, const ChoiceLaw& law)
+    : PlantedChoice(spec, law, nullptr) {}
+
+PlantedChoice::PlantedChoice(const ModelSpec& spec, const ChoiceLaw& law, const ActivityCounts* counts)
+    : law_(law), n_used_(spec.mixture.n_used) {
   if (!spec.has_experts()) return;
   const bool counted = counts != nullptr && !counts->empty();
-  const SynthOptions planted;
   const int n = spec.mixture.n_experts;
-  const std::vector<double> chances =
-      firing_probabilities(n, static_cast<double>(n_used_) / n, planted.expert_skew);
+  const std::vector<double> chances = firing_probabilities(n, static_cast<double>(n_used_) / n, law.skew);
   for (int i = 0; i < spec.n_layers; ++i) {
     if (!spec.layer(i).experts) continue;
     layers_.push_back(plant_directions(counted ? counted_chances(*counts, i) : chances,
-                                       mix_keys(kChoiceOfExperts, static_cast<uint64_t>(i))));
+                                       mix_keys(key(kChoiceOfExperts), static_cast<uint64_t>(i))));
   }
-  const double reuse = counted ? mean_kept_share(*counts) : planted.expert_reuse;
+  const double reuse = counted ? mean_kept_share(*counts) : law.reuse;
   const double correlation = correlation_for_reuse(layers_.front(), n_used_, reuse);
   recent_ = recent_shares({.n_rot = spec.rope.n_rot, .base = spec.rope.base}, correlation);
 }
 
+uint64_t PlantedChoice::key(uint64_t stream) const {
+  return law_.seed == 0 ? stream : mix_keys(law_.seed, stream);
+}
+
 const PlantedChoice::Direction& PlantedChoice::own(int32_t sequence, int32_t position) {
-  const uint64_t key = static_cast<uint64_t>(sequence) << 32 | static_cast<uint32_t>(position);
-  const auto [found, is_new] = own_.try_emplace(key);
+  const uint64_t place = static_cast<uint64_t>(sequence) << 32 | static_cast<uint32_t>(position);
+  const auto [found, is_new] = own_.try_emplace(place);
   if (is_new) {
-    NormalStream random(mix_keys(kChoiceOfTokens, key));
+    NormalStream random(mix_keys(key(kChoiceOfTokens), place));
     found->second = ActivitySpace::random_direction(random);
   }
   return found->second;
@@ -73,10 +92,16 @@ PlantedChoice::Direction PlantedChoice::varying_part(int32_t sequence, int32_t p
     for (size_t k = 0; k < sum.size(); ++k)
       sum[k] += static_cast<float>(recent_[static_cast<size_t>(i)]) * of[k];
   }
-  float squares = 0;
-  for (const float value : sum) squares += value * value;
-  for (float& value : sum) value /= std::sqrt(squares);
+  normalize(sum);
+  if (law_.topic_tokens > 0) add_topic(position, sum);
   return sum;
+}
+
+void PlantedChoice::add_topic(int32_t position, Direction& to) const {
+  NormalStream random(mix_keys(key(kChoiceOfTopics), static_cast<uint64_t>(position / law_.topic_tokens)));
+  const Direction topic = ActivitySpace::random_direction(random);
+  for (size_t k = 0; k < to.size(); ++k) to[k] += kTopicLength * topic[k];
+  normalize(to);
 }
 
 void PlantedChoice::begin_step(std::span<const int32_t> sequences, std::span<const int32_t> positions) {

@@ -3,7 +3,8 @@
 // its own directions. A given token always gets the same result.
 //
 // A simulated device computes no logits, so a simulation derives them from these choices (PlantedActivity).
-// Plans use the number of experts that the tokens of a prompt's step choose. One thread.
+// Plans use the number of experts that the tokens of a prompt's step choose. Planted traces store all
+// choices. One thread.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,23 @@
 
 namespace hearth {
 
+/// The law of a planted choice.
+struct ChoiceLaw {
+  ChoiceLaw();   // that of synthetic models
+  double skew;   // exponent of the power law of how often experts are chosen
+  double reuse;  // share of a token's experts that the previous token chose too
+  /// The number of tokens after which the topic changes; 0: there are no topics. All tokens of a topic have a
+  /// common part in the direction by which routers distinguish them, so it has its own hot experts.
+  int topic_tokens = 0;
+  uint64_t seed = 0;
+};
+
 class PlantedChoice {
  public:
   /// counts: counts of the model's experts; null or empty if nothing was counted. If the model has no
   /// experts, next_layer() must not be called.
   explicit PlantedChoice(const ModelSpec& spec, const ActivityCounts* counts = nullptr);
+  PlantedChoice(const ModelSpec& spec, const ChoiceLaw& law);
 
   /// Begins a step with these tokens; token i has position positions[i] in sequence sequences[i].
   void begin_step(std::span<const int32_t> sequences, std::span<const int32_t> positions);
@@ -39,11 +52,17 @@ class PlantedChoice {
  private:
   using Direction = ActivitySpace::Direction;
 
+  PlantedChoice(const ModelSpec& spec, const ChoiceLaw& law, const ActivityCounts* counts);
+
+  uint64_t key(uint64_t stream) const;
   const Direction& own(int32_t sequence, int32_t position);
+  /// Adds the part that all tokens of the position's topic have in common.
+  void add_topic(int32_t position, Direction& to) const;
   /// Returns the direction by which routers distinguish tokens: the token's own direction, mixed with those
   /// of previous tokens.
   Direction varying_part(int32_t sequence, int32_t position);
 
+  const ChoiceLaw law_;
   int n_used_;
   std::vector<std::vector<PlantedDirection>> layers_;  // [layers with experts][n_experts]
   std::vector<double> recent_;  // by distance: weight of that token in this token's varying part
