@@ -1,0 +1,130 @@
+// Chooses which experts of a mixture a GPU holds while tokens are generated.
+//
+// The engine places experts when it loads a model and does not exchange them yet.
+//
+// This is bookkeeping only, without device, clock or thread. A layer has hot experts, which stay on the
+// device, and rows of a cache for others. A row is free, arriving or resident; end_token() gives a row to
+// another expert, which then arrives until arrived() is called. Experts that the device does not have are
+// computed by the CPU: nothing ever waits for a copy. Equal calls give equal answers.
+//
+// Copies take RAM's bandwidth from the CPU, so a useless copy costs as much as a miss. Therefore an expert is
+// copied only
+//   - if a recent token used it too (Rules::window), which leaves out experts that one token used by chance;
+//   - if it is expected to have Rules::margin more uses than the one it replaces, in the next kHorizon
+//     tokens;
+//   - if this exchange is among the best of all layers, as many as the caller allows.
+//
+// The expected uses of an expert are a weighted sum of its recent use and its long use, which are decayed
+// counts per token with a short and a long half-life. How well each of them predicts depends on the model and
+// the text. Recent use predicts well if tokens repeat the previous token's experts, and does not predict at
+// all if use is even, because the largest counts are chance then. So the weights are learned. For kHorizon
+// tokens, the cache watches some of the possible exchanges, whether they were made or not. The weights are
+// those that would have predicted the outcomes best (least squares). Watched exchanges are the most promising
+// ones, so the weights also correct for their luck.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace hearth {
+
+/// An expert that takes a row of a layer's cache.
+struct ExpertExchange {
+  int layer = 0;
+  int32_t expert = 0, row = 0;
+  int32_t evicted = -1;  // the expert that the row held; -1: it was free
+  bool operator==(const ExpertExchange&) const = default;
+};
+
+class ExpertCache {
+ public:
+  struct Rules {
+    int window = 64;      // tokens within which an expert has to be used twice
+    double margin = 0.5;  // uses; a copy costs up to one use, and less while the CPU is idle
+    /// Half-lives of recent and long use, in tokens. Replays of planted traces were best with these.
+    double recent = 16, lasting = 256;
+  };
+  /// The number of tokens within which an exchange has to pay.
+  static constexpr int kHorizon = 64;
+
+  struct Layer {
+    int n_experts = 0;
+    std::vector<int32_t> hot;     // always on the device, in no row of the cache
+    int n_rows = 0;               // of the cache
+    std::vector<int32_t> cached;  // resident in the first rows; at most n_rows
+    std::vector<double> use;      // [n_experts] known uses per token; empty: unknown
+  };
+  ExpertCache(std::span<const Layer> layers, const Rules& rules);
+
+  /// Whether the device has the expert: it is hot or resident.
+  bool has(int layer, int32_t expert) const {
+    return layers_[static_cast<size_t>(layer)].experts[static_cast<size_t>(expert)].state == State::kOnDevice;
+  }
+
+  /// Records the experts that a token used in a layer.
+  void use(int layer, std::span<const int32_t> experts);
+
+  /// Ends a token. Sets `out` to the exchanges that begin now, at most n, the most useful first; ties to the
+  /// lower layer and expert. From now on the device does not have the evicted experts, and the others arrive.
+  void end_token(int n, std::vector<ExpertExchange>& out);
+
+  /// Reports that a row's expert is on the device. REQUIRES: it was arriving.
+  void arrived(int layer, int32_t row);
+
+  /// The learned weights of recent and of long use.
+  std::array<double, 2> weights() const { return weights_; }
+
+ private:
+  static constexpr size_t kUses = 2;  // recent and long use
+  using Uses = std::array<double, kUses>;
+
+  enum class State : uint8_t { kInHost, kArriving, kOnDevice };
+  struct Expert {
+    Uses counts = {};       // decayed, in units of units_
+    int64_t last = kNever;  // token of the last use
+    bool again = false;     // the use before the last one is within the window
+    State state = State::kInHost;
+  };
+  /// An exchange whose outcome is watched.
+  struct Watch {
+    int32_t in, out;
+    int gain;  // uses of `in` less those of `out` so far
+    int64_t end;
+    Uses predicted;  // uses of `in` less those of `out`, if each use continues as before
+  };
+  struct LayerState {
+    std::vector<Expert> experts;
+    std::vector<int32_t> rows;    // [n_rows] the expert in each, or -1
+    std::vector<int32_t> wanted;  // missing experts that this token used, not for the first time
+    std::vector<Watch> watches;
+  };
+  struct Offer {
+    double gain;
+    ExpertExchange exchange;
+  };
+  static constexpr int64_t kNever = INT64_MIN / 2;
+
+  double expected(const Expert& expert) const;
+  Uses predicted(const Expert& expert) const;
+  void add_offers(int layer);
+  void watch(const Offer& offer);
+  void learn(const Watch& watch);
+  void solve();
+  void make(const ExpertExchange& exchange);
+  void fade();
+
+  const Rules rules_;
+  const Uses growth_, per_token_;  // of units_; rate per decayed count of 1
+  Uses units_ = {1, 1};            // a use by the current token; grows instead of all counts' shrinking
+  Uses weights_;
+  std::array<double, 3> squares_;  // of predicted uses: recent, recent times long, long
+  Uses products_;                  // of predicted uses and outcomes
+  int64_t token_ = 0;
+  std::vector<LayerState> layers_;
+  std::vector<Offer> offers_;
+  std::vector<int32_t> places_;
+};
+
+}  // namespace hearth
