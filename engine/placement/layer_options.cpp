@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "engine/neurons/expert_slabs.h"
 #include "engine/placement/host_costs.h"
@@ -324,33 +325,48 @@ TokenWork LayerOptions::mixture_work(const LayerOption& option) const {
     return work;
   }
   const Held of_experts = held(option);
-  const cuda::KernelClass matrices = cuda::product_class(layer_.attention_type);
+  const double own = caught(option);
+  const MixtureSeconds seconds = mixture_seconds(of_experts, own);
   work.bytes.device_whole = layer_.attention_read + layer_.kv_read + layer_.shared_read;
-  work.bytes.device_neurons = caught(option) * layer_.experts_read;
+  work.bytes.device_neurons = own * layer_.experts_read;
   work.bytes.cold_neurons = layer_.experts_read - work.bytes.device_neurons;
-  work.kernels = cost_.kernels(mixture_kernels(layer_, of_experts));
-  work.device_whole = cost_.gpu_read(layer_.attention_read, matrices) + attend();
-  double device_s = cost_.gpu_read(layer_.shared_read, matrices);
-  if (!mixes) {
-    work.device_whole += device_s;
-    return work;
-  }
-  if (layer_.shared_read > 0) device_s += cost_.kernels(ffn_kernels());
-  if (of_experts != Held::kNone) {
-    device_s += cost_.gpu_read(work.bytes.device_neurons, cuda::product_class(layer_.ffn_type)) +
-                cost_.kernels(expert_kernels(layer_.ffn_type));
-  }
+  work.kernels = seconds.kernels;
+  work.device_whole = seconds.whole;
+  if (!mixes) return work;
   if (of_experts == Held::kAll) {
-    work.device_neurons = device_s;
+    work.device_neurons = seconds.device;
     return work;
   }
-  const double begin = host.experts_s(), host_s = cost_.cpu_read(work.bytes.cold_neurons);
-  (host_s >= device_s - begin ? work.cold_neurons : work.device_neurons) = std::max(host_s, device_s - begin);
-  // The CPU returns one sum. But if the device adds up, the CPU returns a row for each missing expert.
-  const double rows_back = of_experts == Held::kNone ? 1 : facts_.n_used * (1 - caught(option));
-  work.hand_overs =
-      begin + cost_.round_trip(4.0 * (facts_.d_model + facts_.n_experts), 4.0 * rows_back * facts_.d_model);
+  const double device_s = seconds.device - seconds.begin;
+  (seconds.host >= device_s ? work.cold_neurons : work.device_neurons) = std::max(seconds.host, device_s);
+  work.hand_overs = seconds.hand_over;
   return work;
+}
+
+MixtureSeconds LayerOptions::mixture_seconds(Held of_experts, double own) const {
+  MixtureSeconds seconds;
+  const cuda::KernelClass matrices = cuda::product_class(layer_.attention_type);
+  const double own_read = own * layer_.experts_read;
+  seconds.kernels = cost_.kernels(mixture_kernels(layer_, of_experts));
+  seconds.whole = cost_.gpu_read(layer_.attention_read, matrices) + attend();
+  seconds.device = cost_.gpu_read(layer_.shared_read, matrices);
+  if (layer_.experts_read == 0) {
+    seconds.whole += std::exchange(seconds.device, 0);
+    return seconds;
+  }
+  if (layer_.shared_read > 0) seconds.device += cost_.kernels(ffn_kernels());
+  if (of_experts != Held::kNone) {
+    seconds.device += cost_.gpu_read(own_read, cuda::product_class(layer_.ffn_type)) +
+                      cost_.kernels(expert_kernels(layer_.ffn_type));
+  }
+  if (of_experts == Held::kAll) return seconds;
+  seconds.begin = HostCosts().experts_s();
+  seconds.host = cost_.cpu_read(layer_.experts_read - own_read);
+  // The CPU returns one sum. But if the device adds up, the CPU returns a row for each missing expert.
+  const double rows_back = of_experts == Held::kNone ? 1 : facts_.n_used * (1 - own);
+  seconds.hand_over = seconds.begin + cost_.round_trip(4.0 * (facts_.d_model + facts_.n_experts),
+                                                       4.0 * rows_back * facts_.d_model);
+  return seconds;
 }
 
 TokenWork LayerOptions::prompt_work(const LayerOption& option, bool streams) const {

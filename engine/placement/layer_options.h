@@ -234,6 +234,17 @@ constexpr KernelCounts mixture_kernels(const LayerFacts& layer, Held held = Held
   return n;
 }
 
+/// Seconds that the parts of a decoded token take in a layer of a mixture, if the device has the layer.
+struct MixtureSeconds {
+  double whole = 0;    // attention and router; in a layer without experts, also the FFN
+  double kernels = 0;  // the start of kernels that no work of the CPU hides
+  double device = 0;   // the shared expert, and the token's experts on the device
+  // 0 if the device holds all experts, because nothing is handed over then:
+  double host = 0;       // the missing experts, on the CPU
+  double begin = 0;      // the CPU's preparation, during which the device already computes
+  double hand_over = 0;  // to the CPU and back, and `begin`
+};
+
 /// The options of one layer.
 class LayerOptions {
  public:
@@ -245,6 +256,9 @@ class LayerOptions {
   /// The work for one prompt token. streams: there are buffers through which the device can get missing
   /// experts. REQUIRES: the model is a mixture.
   TokenWork prompt_work(const LayerOption& option, bool streams) const;
+  /// Seconds of one decoded token if the device holds experts as `held` says, among them the share `own` of
+  /// those that the token chose. REQUIRES: the model is a mixture, and the machine has a GPU.
+  MixtureSeconds mixture_seconds(Held held, double own) const;
   int64_t vram(const LayerOption& option) const;
   int64_t ram(const LayerOption& option) const;
 
