@@ -28,9 +28,10 @@ namespace {
 
 /// The subcommands in the order in which --help lists them.
 constexpr std::function<int()> (*kCommands[])(CLI::App&) = {
-    add_bench_command,   add_perplexity_command, add_calibrate_command, add_plan_command,
-    add_probe_command,   add_report_command,     add_count_command,     add_synth_command,
-    add_convert_command, add_quantize_command,   add_train_command,     add_join_command,
+    add_bench_command,  add_perplexity_command, add_calibrate_command, add_plan_command,
+    add_probe_command,  add_report_command,     add_count_command,     add_synth_command,
+    add_replay_command, add_convert_command,    add_quantize_command,  add_train_command,
+    add_join_command,
 };
 
 std::string no_subcommand(const CLI::App& app, const std::string& name) {

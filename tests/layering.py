@@ -31,7 +31,7 @@ ROOMS = {
     "engine": ["model", "text", "tokenizer", "constraint", "kv", "step", "neurons", "activity", "forward",
                "residency", "placement", "sampling", "speculation", "serving", "generation", "."],
     "profiler": ["convert", "import", "quantize", "activity", "machine",
-                 "placement", "synthesis", "plan", "bench",
+                 "placement", "synthesis", "plan", "replay", "bench",
                  "calibration", "predictors", "report", "simulation", ".", "options", "commands", "main"],
     "server": ["json", "process", "http", "jinja", "chat", "api", "page", "endpoints", "metrics", "gate",
                "store", "models", "."],

@@ -1,6 +1,7 @@
 // Chooses which experts of a mixture a GPU holds while tokens are generated.
 //
-// The engine places experts when it loads a model and does not exchange them yet.
+// hearth-profiler replay calls it (profiler/replay/cache_policy.h). The engine places experts when it loads a
+// model and does not exchange them.
 //
 // This is bookkeeping only, without device, clock or thread. A layer has hot experts, which stay on the
 // device, and rows of a cache for others. A row is free, arriving or resident; end_token() gives a row to

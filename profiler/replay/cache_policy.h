@@ -1,0 +1,67 @@
+// The policies by which a replay decides which experts a GPU holds.
+//
+// A policy is told what tokens used, and is asked for the next expert to copy whenever the link is free. One
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/activity/expert_trace.h"
+
+namespace hearth {
+
+enum class ReplayPolicy : uint8_t {
+  kNone,     // the CPU computes all experts
+  kStatic,   // the most used experts of the training data, never exchanged: what the engine does
+  kLru,      // every missed expert is copied, and replaces the one that was not used for the longest time
+  kLfu,      // a missed expert replaces the least used one if it was used more often
+  kDecay,    // like kLfu, but older uses count less
+  kLearned,  // engine/residency/expert_cache.h
+  kOptimum,  // Belady's, which knows the future (optimum.h)
+};
+/// "none", "static", "lru", "lfu", "decay", "learned", "optimum".
+std::string_view policy_name(ReplayPolicy policy);
+
+/// How often a trace's experts were used before the replay.
+struct KnownUse {
+  /// [layers][n_experts] uses per token, in the order of ExpertTrace::layers.
+  std::vector<std::vector<double>> per_token;
+};
+
+/// The experts of each layer of a trace that a budget of bytes holds: those with the most uses per byte, ties
+/// to the lower layer and expert.
+std::vector<std::vector<int32_t>> hottest_experts(const ExpertTrace& trace, const KnownUse& known,
+                                                  double budget_bytes);
+
+class CachePolicy {
+ public:
+  struct Copy {
+    size_t layer = 0;
+    int32_t expert = 0, row = 0;
+    uint64_t bytes = 0;
+  };
+
+  virtual ~CachePolicy() = default;
+  /// The number of these experts of a layer that the GPU has.
+  virtual int n_resident(size_t layer, std::span<const uint16_t> experts) const = 0;
+  /// Records that a token used these experts of a layer.
+  virtual void use(size_t layer, std::span<const uint16_t> experts) = 0;
+  /// Ends a token that took so many seconds.
+  virtual void end_token(double seconds) = 0;
+  /// Makes room for the next copy and returns it, or nullopt if there is none. Called when the link is free.
+  virtual std::optional<Copy> next_copy() = 0;
+  /// Reports that a copy has ended.
+  virtual void arrived(const Copy& copy) = 0;
+};
+
+/// Makes a policy. All of them begin with hottest_experts(), except kNone. link_bytes_per_s: the rate of
+/// copies. The trace must outlive the policy. REQUIRES: policy is not kOptimum.
+std::unique_ptr<CachePolicy> make_policy(ReplayPolicy policy, const ExpertTrace& trace, const KnownUse& known,
+                                         double budget_bytes, double link_bytes_per_s);
+
+}  // namespace hearth

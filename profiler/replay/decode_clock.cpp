@@ -1,0 +1,112 @@
+// See the header.
+#include "profiler/replay/decode_clock.h"
+
+#include <algorithm>
+#include <cassert>
+#include <stdexcept>
+
+namespace hearth {
+namespace {
+
+// The link cannot take all of RAM's bandwidth from the CPU.
+constexpr double kLeastCpuShare = 0.1;
+
+/// The facts of the question's model, with experts of the sizes that the trace has.
+ModelFacts traced_facts(const PlanQuestion& question, const PlanBasis& basis, const ModelActivity& activity,
+                        const ExpertTrace& trace) {
+  ModelFacts facts = model_facts(basis.inputs(), activity, false, question.assumptions);
+  for (const TracedLayer& traced : trace.layers) {
+    if (const std::string why = why_not_experts(basis.inputs(), traced.number); !why.empty())
+      throw std::runtime_error(question.model.name + ": its experts stay in RAM: " + why + ".");
+    LayerFacts& layer = facts.layers[static_cast<size_t>(traced.number)];
+    layer.expert = static_cast<double>(traced.expert_bytes);
+    layer.experts_read = layer.expert * trace.n_used;
+  }
+  return facts;
+}
+
+}  // namespace
+
+DecodeCosts decode_costs(const PlanQuestion& question, const ExpertTrace& trace) {
+  const PlanBasis basis(question.model, Sparsity::kDense, question.load);
+  const ModelActivity activity = even_expert_activity(question.model.spec);
+  const ModelFacts facts = traced_facts(question, basis, activity, trace);
+  const CostModel cost(question.machine);
+  DecodeCosts costs;
+  costs.other_s = cost.gpu_read(facts.output_read, cuda::product_class(facts.output_type)) + cost.step();
+  costs.other_bytes = static_cast<double>(facts.vram_fixed + facts.vram_experts);
+  auto traced = trace.layers.begin();
+  for (int i = 0; i < question.model.spec.n_layers; ++i) {
+    const LayerOptions layer(facts, i, cost, false);
+    const LayerFacts& bytes = facts.layers[static_cast<size_t>(i)];
+    costs.other_bytes += static_cast<double>(bytes.vram_shared + bytes.vram_expert_tables);
+    if (traced == trace.layers.end() || traced->number != i) {
+      costs.other_s += layer.work({.on_device = true}).seconds();
+      continue;
+    }
+    ++traced;
+    std::array<DecodeCosts::Layer, 3>& by_held = costs.layers.emplace_back();
+    for (const Held held : {Held::kNone, Held::kSome, Held::kAll}) {
+      for (int n = 0; n <= trace.n_used; ++n) {
+        const double own = static_cast<double>(n) / trace.n_used;
+        by_held[static_cast<size_t>(held)].push_back(layer.mixture_seconds(held, own));
+      }
+    }
+  }
+  costs.link_bytes_per_s = question.machine.gpu->to_device_pinned_bytes_per_s;
+  costs.cpu_share =
+      std::max(kLeastCpuShare, 1 - costs.link_bytes_per_s / question.machine.ram_read_bytes_per_s());
+  return costs;
+}
+
+/// Begins the next copy if the link is free.
+void DecodeClock::begin_copies() {
+  if (copy_) return;
+  copy_ = policy_.next_copy();
+  if (copy_) copy_end_ = now_ + static_cast<double>(copy_->bytes) / costs_.link_bytes_per_s;
+}
+
+/// Moves the time on, with the copies that end until then.
+void DecodeClock::advance(double until) {
+  assert(until >= now_);
+  begin_copies();
+  while (copy_ && copy_end_ <= until) {
+    now_ = copy_end_;
+    copied_bytes_ += copy_->bytes;
+    ++n_copied_;
+    policy_.arrived(*copy_);
+    copy_.reset();
+    begin_copies();
+  }
+  now_ = until;
+}
+
+/// Moves the time on from `begin` until the CPU has done work of so many seconds; returns that time.
+double DecodeClock::cpu_end(double begin, double work) {
+  advance(begin);
+  while (copy_) {
+    const double beside = (copy_end_ - now_) * costs_.cpu_share;  // done while the copy is under way
+    if (beside >= work) return now_ + work / costs_.cpu_share;
+    work -= beside;
+    advance(copy_end_);
+  }
+  return now_ + work;
+}
+
+void DecodeClock::run_layer(size_t layer, int n_resident) {
+  const MixtureSeconds& costs = costs_.layer(layer, held_)[static_cast<size_t>(n_resident)];
+  const double begin = now_ + costs.whole + costs.kernels;
+  if (held_ == Held::kAll) return advance(begin + costs.device);
+  const double handed_over = begin + costs.hand_over;
+  const double cpu = cpu_end(handed_over, costs.host);
+  advance(std::max(cpu, handed_over - costs.begin + costs.device));
+}
+
+double DecodeClock::end_token() {
+  advance(now_ + costs_.other_s);
+  const double seconds = now_ - token_begin_;
+  token_begin_ = now_;
+  return seconds;
+}
+
+}  // namespace hearth

@@ -1,0 +1,109 @@
+// See the header.
+#include "profiler/replay/optimum.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <utility>
+
+namespace hearth {
+namespace {
+
+constexpr uint64_t kNoUse = std::numeric_limits<uint64_t>::max();
+
+/// Sweeps over the moments of the trace, one for each layer of each token.
+class Sweep {
+ public:
+  Sweep(const ExpertTrace& trace, uint64_t first_token, uint64_t capacity)
+      : trace_(trace),
+        first_token_(first_token),
+        n_moments_((trace.n_tokens() - first_token) * trace.layers.size()),
+        capacity_(capacity),
+        kept_(trace.layers.size() * static_cast<size_t>(trace.model.n_experts)) {}
+
+  OptimalHits run() {
+    find_next_uses();
+    OptimalHits found;
+    found.hits.resize(n_moments_);
+    for (uint64_t moment = 0; moment < n_moments_; ++moment) {
+      for (const uint16_t expert : chosen(moment)) {
+        Kept& kept = kept_[item(moment, expert)];
+        if (kept.until != moment) continue;
+        ++found.hits[moment];
+        found.n_brought += kept.was_brought ? 1 : 0;
+        kept_until_now(kept);
+      }
+      size_t i = 0;
+      for (const uint16_t expert : chosen(moment)) {
+        const bool was_hit = std::exchange(kept_[item(moment, expert)].was_hit, false);
+        keep(item(moment, expert), next_use_[moment * n_used() + i++], !was_hit);
+      }
+    }
+    return found;
+  }
+
+ private:
+  struct Kept {
+    uint64_t until = kNoUse;   // moment of the use that it is kept for; kNoUse: it is not in the cache
+    bool was_brought = false;  // it was not in the cache before
+    bool was_hit = false;      // the use at this moment found it in the cache
+  };
+
+  size_t n_used() const { return static_cast<size_t>(trace_.n_used); }
+  std::span<const uint16_t> chosen(uint64_t moment) const {
+    return trace_.chosen(first_token_ + moment / trace_.layers.size(), moment % trace_.layers.size());
+  }
+  size_t item(uint64_t moment, uint16_t expert) const {
+    return moment % trace_.layers.size() * static_cast<size_t>(trace_.model.n_experts) + expert;
+  }
+
+  /// Sets next_use_, and begins with the experts that are used first in the cache.
+  void find_next_uses() {
+    std::vector<uint64_t> next(kept_.size(), kNoUse);
+    next_use_.resize(n_moments_ * n_used());
+    for (uint64_t moment = n_moments_; moment-- > 0;) {
+      size_t i = 0;
+      for (const uint16_t expert : chosen(moment))
+        next_use_[moment * n_used() + i++] = std::exchange(next[item(moment, expert)], moment);
+    }
+    for (size_t i = 0; i < next.size(); ++i) keep(i, next[i], false);
+  }
+
+  void kept_until_now(Kept& kept) {
+    kept = {.until = kNoUse, .was_brought = false, .was_hit = true};
+    --n_kept_;
+  }
+
+  /// Keeps an item for its use at `until`, and drops the one that is kept longest if there are too many.
+  void keep(size_t item, uint64_t until, bool brought) {
+    if (until == kNoUse) return;
+    kept_[item].until = until;
+    kept_[item].was_brought = brought;
+    ends_.emplace(until, item);
+    if (++n_kept_ <= capacity_) return;
+    // Entries whose item is no longer kept for that use are left over.
+    while (kept_[ends_.top().second].until != ends_.top().first) ends_.pop();
+    kept_[ends_.top().second].until = kNoUse;
+    ends_.pop();
+    --n_kept_;
+  }
+
+  const ExpertTrace& trace_;
+  const uint64_t first_token_, n_moments_, capacity_;
+  std::vector<uint64_t> next_use_;  // [moments, n_used] moment of the expert's next use
+  std::vector<Kept> kept_;          // [layers * n_experts]
+  uint64_t n_kept_ = 0;
+  std::priority_queue<std::pair<uint64_t, size_t>> ends_;  // of what is kept, the last one first
+};
+
+}  // namespace
+
+OptimalHits optimal_hits(const ExpertTrace& trace, uint64_t first_token, double budget_bytes) {
+  const auto [least, most] = std::ranges::minmax(trace.layers, {}, &TracedLayer::expert_bytes);
+  const double bytes = static_cast<double>(std::max<uint64_t>(1, least.expert_bytes));
+  OptimalHits found = Sweep(trace, first_token, static_cast<uint64_t>(budget_bytes / bytes)).run();
+  found.exact = least.expert_bytes == most.expert_bytes;
+  return found;
+}
+
+}  // namespace hearth
