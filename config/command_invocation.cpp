@@ -1,5 +1,5 @@
-// Reads the command's own flags and arguments. Passes shared options to read_invocation(), which also reads
-// them from the environment and the file.
+// Reads a command's own flags and arguments. Options that the command shares with the server are passed to
+// read_invocation(), which also reads them from the environment and the configuration file.
 #include "config/command_invocation.h"
 
 #include <CLI/CLI.hpp>
@@ -23,8 +23,8 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   const std::optional<std::string> meant = closest_name(word, names);
   std::string all;
   for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  // A word with these characters is a model's name or file, and not a command of another program such as
-  // "serve" or "help".
+  // A word with one of these characters is taken for a model's name or file, which the advice repeats. Any
+  // other word, such as "serve" or "help", may be a command that other programs have.
   const bool names_model = word.find_first_of("./:0123456789") != std::string::npos;
   throw ConfigError("'" + word + "' is not a command of hearthd, which has " + all +
                     (meant ? " (did you mean " + *meant + "?)" : "") + "; to serve a model say --model " +
@@ -140,7 +140,8 @@ CommandInvocation read_command(const std::vector<std::string>& arguments, const 
     require_value(program, name, option->results().back(), names);
     flags.insert(flags.end(), {"--" + name, option->results().back()});
   }
-  // This check must come last: if a flag's value is missing, one of the arguments was read as the value.
+  // Check the arguments last: if a flag's value is missing, the number of arguments may be wrong as a result,
+  // but the error must name the missing value.
   check_arguments(spec, invocation.arguments);
   Invocation read = read_invocation(flags, environment);
   invocation.options = std::move(read.options);

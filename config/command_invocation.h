@@ -17,9 +17,10 @@ namespace hearth {
 
 struct CommandInvocation {
   const CommandSpec* command = nullptr;
-  bool help = false;                       // --help was given, and nothing else was read
-  std::vector<std::string> arguments;      // MODEL, NAME...
-  std::map<std::string, std::string> own;  // own options of the command that were given; "" for flags
+  bool help = false;                   // --help was given, and nothing else was read
+  std::vector<std::string> arguments;  // MODEL, NAME...
+  /// The given options that only this command has. The value is "" if an option takes none.
+  std::map<std::string, std::string> own;
   Options options;  // options shared with the server, including those set in the environment and the file
   std::vector<std::string> warnings;  // sentences that name what was ignored
 

@@ -69,7 +69,8 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 reads from the end
   } catch (const CLI::ArgumentMismatch& error) {
-    const std::string& last = arguments.back();  // only the last flag can be without a value
+    // The value of the last flag is missing: an earlier flag would have taken the next argument as its value.
+    const std::string& last = arguments.back();
     const OptionSpec* spec =
         last.rfind("--", 0) == 0 ? find_option(Program::kHearthd, last.substr(2)) : nullptr;
     if (spec == nullptr) throw ConfigError(std::string(error.what()) + "; see hearthd --help");
@@ -108,7 +109,7 @@ Values read_environment(const Environment& environment, std::vector<std::string>
     const std::string text = environment_value(environment, names.back());
     if (text.empty()) continue;
     if (spec.name == "port" && text.rfind("tcp://", 0) == 0) {
-      // If a service is called "hearth", the links of Kubernetes and Docker set this variable to an address.
+      // Kubernetes and Docker set this variable to an address if a service is called "hearth".
       warnings.push_back("HEARTH_PORT=" + text +
                          " looks like an address set by the container runtime; ignored");
       continue;
@@ -130,8 +131,8 @@ Values read_environment(const Environment& environment, std::vector<std::string>
   return values;
 }
 
-/// Skips the UTF-8 byte order mark that some editors write at the start, so that it does not become part of
-/// the first key.
+/// Skips the UTF-8 byte order mark that some editors write at the start of a file, so that it does not become
+/// part of the first key.
 void skip_byte_order_mark(std::istream& in) {
   constexpr std::string_view kMark = "\xef\xbb\xbf";
   std::string begin(kMark.size(), '\0');

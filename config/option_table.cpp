@@ -18,7 +18,7 @@ ChoiceField choice(std::vector<std::string_view> words) {
           }};
 }
 
-// Budgets range from 100 KB, for the small models in tests, to more than any machine has.
+// Memory budgets range from 100 KB, for the small models in tests, to more than any machine has.
 constexpr double kMinBudgetGib = 0.0001, kMaxBudgetGib = 1 << 20;
 
 std::vector<OptionSpec> make_table() {
@@ -294,7 +294,7 @@ bool parse_number(const std::string& text, const NumberField& field, std::option
   return true;
 }
 
-/// Returns the shortest text without an exponent that parses to the same number.
+/// Returns the shortest text without an exponent that parses to this number.
 std::string number_text(double value) {
   char text[400];  // the longest text has a sign, a point and about 330 digits
   const std::to_chars_result result =
@@ -356,7 +356,7 @@ std::string help_text(const OptionSpec& spec) {
 
 bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Options& options) {
   for (const std::string& value : values) {
-    // A system call would end a path at a NUL.
+    // A value may be a path, which a system call would end at a NUL.
     if (value.empty() || value.find('\0') != std::string::npos) return false;
   }
   if (const ListField* f = std::get_if<ListField>(&spec.field)) {

@@ -1,5 +1,5 @@
-// The table of both programs' options. A row has the option's name, programs, group, unit, range, words and
-// help, and the field of Options that it sets.
+// The table of both programs' options. A row has the option's name, programs, group, unit, range, accepted
+// words and help, and the field of Options that it sets.
 //
 // The table is the only place that describes an option. hearthd's flags, environment variables, keys in the
 // file, --help, the sample file and docs/configuration.md are made from it. hearth-profiler's subcommands
@@ -22,7 +22,8 @@ namespace hearth {
 struct IntField {
   int Options::*member;
   int min, max;  // both values are allowed
-  /// The word that stands for 0, so that the number 0 itself is not accepted. Empty if there is no such word.
+  /// The word that stands for 0, such as "auto"; the number 0 itself is then not accepted. Empty if there is
+  /// no such word.
   std::string_view zero = "";
 };
 /// A number that may be omitted.
@@ -35,7 +36,7 @@ struct NumberField {
 struct TextField {
   std::string Options::*member;
 };
-/// One word of a list, stored as an enum: word i becomes the enumerator with value i.
+/// A value that must be one of `words`. It is stored as an enum: word i becomes the enumerator with value i.
 struct ChoiceField {
   std::vector<std::string_view> words;
   size_t (*get)(const Options& options);
@@ -62,7 +63,7 @@ struct OptionSpec {
   std::string_view value;  // name of the value in the help: "PORT", "N"
   std::string_view help;   // one or two sentences, without the default
   std::variant<IntField, NumberField, TextField, ChoiceField, ListField, FlagField> field;
-  Sources sources = Sources::kAll;  // for hearthd only; hearth-profiler accepts its options only as flags
+  Sources sources = Sources::kAll;  // matters only to hearthd: all options of hearth-profiler are flags
   Program program = Program::kHearthd;
   char letter = 0;  // hearth-profiler's one-letter name: 'm' for -m; 0 if there is none
 };

@@ -47,15 +47,15 @@ struct Options {
   std::string model;  // path of a GGUF file, or a model's name (server/models/); empty if not given
   std::vector<std::string> alias;  // additional names for the model; "*" accepts any name
   std::string chat_template_file;  // empty: the template in the model file
-  int context = 0;             // tokens of one request, prompt and answer; 0: the model's limit, at most 8192
-  std::string ffn_activation;  // the FFN's activation, for model files that do not give it; empty: the file's
+  int context = 0;  // maximum tokens per request, prompt + answer; 0: the model's limit, at most 8192
+  std::string ffn_activation;  // activation of the FFN; empty: the one that belongs to the model file
   std::string models;          // folder of pulled models; empty: `models` in the cache folder
   std::string endpoint;        // URL of the hub from which models are pulled; empty: Hugging Face
 
   // Embeddings
-  std::string embedding_model;               // path of a second GGUF file; empty: the served model embeds
+  std::string embedding_model;               // path of a GGUF file; empty: the served model embeds texts
   std::vector<std::string> embedding_alias;  // additional names for the embedding model
-  int embedding_context = 0;                 // tokens of one text; 0: the model's limit, at most 8192
+  int embedding_context = 0;                 // maximum tokens of one text; 0: the model's limit, at most 8192
 
   // Server
   std::string host = "127.0.0.1";
@@ -64,23 +64,23 @@ struct Options {
   std::vector<std::string> cors_origin;  // empty: pages served from this machine
   int max_body_mib = 16;                 // MiB of one request's body
   Page page = Page::kOn;
-  int keepalive_seconds = 0;  // an answer that is not streamed gets a blank line after this silence; 0: never
+  int keepalive_seconds = 0;  // silence after which an unstreamed answer gets a blank line; 0: never
 
   // Access
   std::string api_key_file;                // empty: no file
   std::string api_key;                     // secret, from the environment only; empty: no key
-  std::vector<std::string> allowed_host;   // empty: this machine's names if the server listens on loopback
+  std::vector<std::string> allowed_host;   // empty: any name, but on loopback only this machine's names
   std::vector<std::string> trusted_proxy;  // addresses and networks whose X-Forwarded-For header is trusted
 
   // Engine
   int slots = 4;               // sequences that run at once
   int kv_contexts = 0;         // contexts whose keys and values are in memory at once; 0: chosen at load
   int queue = 512;             // requests that may wait for a slot
-  int max_tokens_default = 0;  // limit for chat requests that set none; 0: the rest of the context
+  int max_tokens_default = 0;  // default for the maximum tokens of a chat answer; 0: the rest of the context
   int prefill_chunk = 0;       // prompt tokens of one step; 0: chosen for the model and the machine
   Speculate speculate = Speculate::kAuto;
   int draft_tokens = 32;    // longest draft in tokens
-  std::string draft_model;  // path of a second GGUF file; empty: no draft model
+  std::string draft_model;  // path of the draft model's GGUF file; empty: no draft model
   int threads = 0;          // 0: one thread per physical core
   Isa isa = Isa::kAuto;
   ActivationBits activation_bits = ActivationBits::k15;
@@ -106,7 +106,7 @@ struct Options {
   LogFormat log_format = LogFormat::kText;
   std::string log_file;  // empty: standard error
   Sandbox sandbox = Sandbox::kAuto;
-  std::string trace;   // path of a timeline, written at the end; empty: no timeline
+  std::string trace;   // path of the timeline that is written at the end; empty: no timeline
   std::string config;  // path of the TOML file; empty: no file
 
   // Only hearth-profiler has these options. They switch parts of the GPU's work on and off, to measure how

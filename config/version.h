@@ -7,7 +7,8 @@
 
 namespace hearth {
 
-/// Returns "0.1.0", or after a release "0.1.0-4-gabcdef0". The text lives as long as the process.
+/// Returns the version: "0.1.0" for a release, "0.1.0-4-gabcdef0" for the fourth commit after it. The text
+/// lives as long as the process.
 const char* hearth_version();
 
 /// The source and the compilers from which this program was built. The strings live as long as the process.

@@ -55,8 +55,8 @@ std::vector<std::string> spellings(const DescribedOption& option) {
 
 // ---- bash ----
 
-/// Generates the `case` branch of one command. It completes the value of an option that takes one, and
-/// otherwise the flags.
+/// Generates the `case` branch of one command. After an option that takes a value, the branch completes the
+/// value, otherwise flags and words.
 std::string bash_case(const std::string& command, const std::vector<DescribedOption>& options,
                       const std::vector<std::string>& words, const std::string& arguments) {
   std::string out = "    " + (command.empty() ? "''" : command) + ")\n      case \"$prev\" in\n";
@@ -213,8 +213,8 @@ std::string fish_completion(const DescribedProgram& program) {
   if (program.commands.empty()) return out + fish_options(complete, flags_of(program.groups));
   std::vector<std::string> names;
   for (const DescribedCommand& command : program.commands) names.push_back(command.name);
-  // The program's own flags are offered until a subcommand has been typed. A flag's value is not mistaken for
-  // a subcommand.
+  // Offer the program's own flags until a subcommand has been typed. __fish_use_subcommand would not do here:
+  // it takes a flag's value for a subcommand.
   out +=
       fish_options(complete + " -n " + fish_quoted("not __fish_seen_subcommand_from " + joined(names, " ")),
                    flags_of(program.groups));

@@ -12,7 +12,7 @@
 namespace hearth {
 
 struct DescribedOption {
-  std::string name;           // "model": the flag without its dashes; empty if there is only a variable
+  std::string name;           // "model": the flag without its dashes; empty: only an environment variable
   char letter = 0;            // 'm' for -m; 0 if there is none
   std::string value;          // name of the value in the help: "FILE"; empty if the option takes no value
   std::string help;           // sentences, without the default
@@ -47,7 +47,7 @@ struct DescribedSection {
 struct DescribedProgram {
   std::string name;                // "hearthd"
   std::string purpose;             // one line without a period, displayed by apropos
-  std::vector<std::string> usage;  // forms of the command line, one per line, without the program's name
+  std::vector<std::string> usage;  // forms of the command line, without the program's name
   std::string description;         // sentences; an empty line separates paragraphs
   std::vector<DescribedGroup> groups;
   std::vector<DescribedCommand> commands;
@@ -57,8 +57,8 @@ struct DescribedProgram {
 /// Describes hearthd from option_table(), action_table() and command_table().
 DescribedProgram describe_hearthd();
 
-/// Whether a value is a path. Its name in the help decides: "FILE" and "[FILE]" are files, "DIR" is a folder,
-/// and all other names are neither.
+/// Whether the value of an option or argument is a file, or a folder. value: the value's name in the help,
+/// which contains FILE for a file, and DIR or FOLDER for a folder.
 bool names_file(const std::string& value);
 bool names_folder(const std::string& value);
 

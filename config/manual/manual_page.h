@@ -10,7 +10,8 @@ namespace hearth {
 
 /// Returns the program's page in section 1.
 std::string render_manual(const DescribedProgram& program);
-/// Returns hearth.toml(5), which describes the keys of hearthd's configuration file, from the option table.
+/// Returns the manual page hearth.toml(5), which describes the keys of hearthd's configuration file. It is
+/// built from the option table.
 std::string render_file_manual();
 
 }  // namespace hearth
