@@ -15,7 +15,7 @@ struct AnswerFormat {
     kText,        // anything
     kJsonObject,  // any JSON object
     kJsonSchema,  // JSON valid under the schema `text`
-    kRegex,       // text that matches the regular expression `text` as a whole
+    kRegex,       // text that matches the regular expression `text` from beginning to end
     kGrammar,     // a text that matches the GBNF grammar `text`
     kChoice,      // one of `choices`
   };

@@ -1,4 +1,4 @@
-// How a model writes conversations: its tool calls, its thinking, and the tokens of their tags.
+// How a model writes conversations: its tool calls, its thinking, and the control tokens that mark both.
 //
 // Derived from the chat template once, when the model is loaded. Plain data; any thread may read it.
 #pragma once

@@ -132,8 +132,8 @@ void ChatTemplate::probe() {
   probe_reasoning();
 }
 
-// Sets no_content_. Tries each content with arguments as an object and as text, because some templates accept
-// only one of them.
+// Sets no_content_. Tries null and "" as the content, each with arguments as an object and as text, because
+// some templates accept only one of these forms of arguments.
 void ChatTemplate::probe_content() {
   const std::string needle(kNeedle);
   const auto shows_call = [&](const Json& content) {

@@ -10,7 +10,8 @@ namespace hearth {
 /// Checks the request's `messages`. Throws a RequestError that names the invalid message and member. The
 /// result has all members of each message, with these changes:
 /// - the role developer becomes system, because templates do not know developer;
-/// - content parts become one string; content that an assistant message with tool calls lacks becomes null;
+/// - content parts become one string; an assistant message with tool calls but no content gets the content
+///   null;
 /// - a null name, tool_call_id, reasoning_content or tool_calls is dropped, and so is an empty tool_calls;
 /// - a tool call without type or arguments gets type "function" and arguments "{}";
 /// - a tool message without a name gets the name of the function whose result it is.

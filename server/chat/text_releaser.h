@@ -54,7 +54,7 @@ class TextReleaser {
 };
 
 /// Returns how many bytes of `text` cannot belong to an occurrence of `wanted`, even if more text follows.
-/// These are all bytes except a suffix of `text` with which `wanted` begins.
+/// These are all bytes before the longest suffix of `text` with which `wanted` begins.
 inline size_t certain_before(std::string_view text, std::string_view wanted) {
   const size_t most = std::min(wanted.empty() ? 0 : wanted.size() - 1, text.size());
   for (size_t n = most; n > 0; --n)

@@ -59,7 +59,7 @@ std::string key_of(const Json& object, const Json& value) {
   return {};
 }
 
-/// Returns the digits of a number or of a text of digits, or an empty text for any other value.
+/// Returns the value's digits if it is a non-negative integer or a text of digits, otherwise an empty text.
 std::string digits_of(const Json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
   return text.find_first_not_of("0123456789") == std::string::npos ? text : std::string();
@@ -76,8 +76,8 @@ Slot find_index(std::string_view text, size_t begin, size_t end, const Json& obj
   return {probe::kNone, probe::kNone, Piece::Kind::kIndex};
 }
 
-/// Sets the keys in `written`. Returns false if the object lacks a member with the call's name or its
-/// arguments.
+/// Sets the keys in `written`. Returns false if no member of the object holds the call's name, or none holds
+/// the call's arguments.
 bool read_keys(const Json& object, const ProbeCall& call, ToolSyntax& written) {
   for (auto at = object.begin(); at != object.end(); ++at) {
     if (!at.value().is_object() || key_of(at.value(), call.shown_name).empty()) continue;

@@ -30,8 +30,8 @@ struct ProbeCall {
   Json message_part() const;
 };
 
-/// Returns probe call 0 or 1. id_has_name: gives the call an id of the form functions.NAME:NUMBER, for
-/// templates that print only the id.
+/// Returns one of the two probe calls. number: 0 or 1. id_has_name: gives the call an id of the form
+/// functions.NAME:NUMBER, for templates that print only the id.
 ProbeCall probe_call(int number, bool id_has_name);
 
 /// The position of a call in a text, and the form in which it is written.

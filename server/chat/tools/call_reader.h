@@ -17,7 +17,7 @@ namespace hearth {
 struct TextWindow {
   std::string text = {};
   size_t at = 0;    // next position to read
-  size_t kept = 0;  // all text before it has become events, which is final
+  size_t kept = 0;  // the text before this position has become events, which cannot be taken back
   bool ended = false;
 
   std::string_view rest() const { return std::string_view(text).substr(at); }

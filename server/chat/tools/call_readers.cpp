@@ -86,7 +86,8 @@ class TaggedCallReader : public CallReader {
     return read_arguments(window, sink);
   }
 
-  /// Reads the name. Where plain text could begin with a word as well, accepts only the names of tools.
+  /// Reads the name. If plain text may stand here instead of a call, accepts only the names of tools and
+  /// text_recipient.
   Match read_name(TextWindow& window) {
     const Match found = name_reader_.read(window, next_text(), name_);
     if (found != Match::kYes) return found;
@@ -210,7 +211,8 @@ class ParameterCallReader : public CallReader {
 
   Match read_name_end(TextWindow& window, CallSink& sink) {
     const Match found = then(State::kKeyBegin, match(window, syntax_->name_end));
-    // If no text follows the name, only the next tag can show that this is a call.
+    // If the syntax has no text after the name, the call begins only with the next tag, which shows that this
+    // is a call.
     if (found == Match::kYes && !probe::trim(syntax_->name_end).empty()) begin(window, sink);
     return found;
   }

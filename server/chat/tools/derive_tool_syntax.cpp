@@ -62,8 +62,9 @@ class Probe {
   Json tools_, question_;
 };
 
-/// Returns where the answer begins in a rendered conversation: after the longest prompt with which the
-/// conversation begins. If it begins with no prompt, after the longest prefix that it shares with one.
+/// Returns where the answer begins in a rendered conversation. If the conversation begins with one or more of
+/// the prompts tried here, this is the end of the longest of them. Otherwise, it is the end of the longest
+/// prefix that the conversation shares with one of these prompts.
 size_t answer_begin(const Probe& probe, std::string_view rendered) {
   size_t whole = 0, shared = 0;
   for (const Json& extra : {Json(nullptr), Json{{"enable_thinking", false}}, Json{{"thinking", false}}}) {
@@ -105,8 +106,8 @@ class Answer {
   std::string text_;
 };
 
-/// Handles templates whose prompt ends with the text that opens the first call. The separator then becomes
-/// the text that opens each call.
+/// Handles templates whose prompt ends with the text that opens the first call. This text has been found as
+/// the separator, and now becomes call_begin.
 void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
   const std::string_view opener = probe::trim(syntax.separator);
   const std::string prompt = probe.prompt(true).value_or("");
@@ -182,7 +183,7 @@ std::optional<ToolSyntax> read_off(const Probe& probe, const ThinkingSyntax& thi
   return syntax;
 }
 
-/// Recognizes the harmony format by the channel, which text answers have too.
+/// Recognizes the harmony format by its channels, which appear even in a text answer.
 bool is_harmony(const Probe& probe) {
   const std::string text = probe.text_answer().value_or("");
   return text.find("<|channel|>") != probe::kNone && text.find("<|message|>") != probe::kNone;

@@ -9,7 +9,7 @@ namespace {
 constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMessage = "<|message|>";
 constexpr std::string_view kFunctions = "functions.";
 /// Texts that end a message. The first three are tokens of the format. The other two begin the next message,
-/// for models that omit those tokens.
+/// and end this one if the model omits those tokens.
 constexpr std::array<std::string_view, 5> kBodyEnds{"<|end|>", "<|call|>", "<|return|>", kStart, kChannel};
 /// Headers have at most one line. A longer text is not a header.
 constexpr size_t kMaxHeaderBytes = 256;

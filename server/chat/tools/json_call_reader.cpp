@@ -138,7 +138,7 @@ class JsonCallReader : public CallReader {
     return role_ != Role::kName || !name_->empty();
   }
 
-  /// Accepts arguments that are JSON text in a JSON string, or null, which means no arguments.
+  /// Accepts a JSON string whose text is a JSON object of arguments, and null, which means no arguments.
   bool take_quoted_arguments(const Json& value) {
     if (value.is_null()) {
       waiting_ = "{}";
@@ -160,8 +160,8 @@ class JsonCallReader : public CallReader {
   }
 
   /// Announces the call once its name, its id if the syntax has ids, and some of its arguments are known.
-  /// Passes on the arguments if `done`. Returns false if the tool does not exist in a syntax where calls must
-  /// be told apart from similar text.
+  /// Passes on the arguments if `done`. Returns false if the syntax is bare and the request has no tool of
+  /// this name, because the text is then not a call.
   bool release(CallSink& sink, bool done) {
     if (done && !has_arguments_) waiting_ = "{}";
     const bool named = name_ && (syntax_->id_key.empty() || id_);

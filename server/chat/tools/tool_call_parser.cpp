@@ -45,8 +45,8 @@ class TextAnswerParser : public AnswerParser {
   TextReleaser text_, reasoning_;
   TextWindow window_;
   State state_ = State::kText;
-  bool answer_begins_ =
-      true;  // there was only white space since the start of the answer, the thinking or the last call
+  bool answer_begins_ = true;  // whether only white space has come since the start of the answer, the end of
+                               // the thinking or the last call
   std::unique_ptr<CallReader> reader_;
   size_t virtual_bytes_ = 0;  // bytes at the front of the window that belong to the prompt
   size_t opener_bytes_ =
@@ -144,7 +144,7 @@ bool TextAnswerParser::read_reasoning() {
   return true;
 }
 
-/// Looks for thinking, and for calls without an opener, which occur only at the start of an answer. Returns
+/// Looks for thinking and for a call without an opener. Both occur only at the start of an answer. Returns
 /// true if it found either. Sets `waits` if more text could still begin thinking.
 bool TextAnswerParser::read_answer_start(bool& waits) {
   const std::string_view rest = window_.rest();

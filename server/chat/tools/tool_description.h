@@ -15,13 +15,13 @@ namespace hearth {
 std::string one_line(const Json& json);
 
 /// Returns the description of the tools for the system message: the JSON of each tool on one line, and how to
-/// write a call. REQUIRES: as for with_tools_in_text().
+/// write a call. REQUIRES: the same as for with_tools_in_text().
 std::string describe_tools(const Json& tools, const ToolSyntax& syntax);
 
 /// Converts everything about tools in the conversation to text:
 /// - the description is added to the system message, or if there is none, to the first user message; if there
 ///   is neither, it becomes a new system message;
-/// - the calls of an assistant message are added to its content, in the syntax;
+/// - the calls of an assistant message are added to its content, in the form that `syntax` describes;
 /// - consecutive tool messages, each with one result, become one user message.
 /// tools: null if there are none; then only past calls and results are converted. REQUIRES: the syntax has
 /// Source::kServer and writes calls without ids.

@@ -27,17 +27,17 @@ using ValueExpr = std::function<Grammar::Expr(Grammar&)>;
 struct GrammarParameter {
   std::string name;
   bool required = false;
-  ValueExpr value;      // if null, any text, without quotes if the syntax writes text that way
+  ValueExpr value;      // null: any text, without quotes if the syntax writes texts without quotes
   ValueExpr text = {};  // used instead of `value` where text has no quotes; must not call rules
 };
 
 struct GrammarTool {
   std::string name;
-  ValueExpr arguments;                       // the whole object, used for kJsonObject, kTagged and kHarmony
-  std::vector<GrammarParameter> parameters;  // in the order of writing; for kParameters and kPython
+  ValueExpr arguments;  // the arguments as one object; for kJsonObject, kTagged, kHarmony
+  std::vector<GrammarParameter> parameters;  // in the order of a call; for kParameters and kPython
 };
 
-/// tools: the tools of the form, in its order. Throws ConstraintError if a tool must be called but none is
+/// tools: the tools in `form`, in the same order. Throws ConstraintError if a tool must be called but none is
 /// allowed, or if the grammar becomes too large.
 Grammar build_tool_grammar(const ChatForm& form, const std::vector<GrammarTool>& tools);
 

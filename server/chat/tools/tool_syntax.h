@@ -46,7 +46,7 @@ struct ToolSyntax {
 
   // The calls of an answer are written as section_begin, the calls joined by separator, and section_end. Each
   // call is written as call_begin, the part described by `form`, and call_end. Each of these texts may be
-  // empty. They contain the template's white space; the parser accepts any white space.
+  // empty. Their white space is as the template writes it; the parser accepts any white space in its place.
   std::string section_begin, call_begin, call_end, separator, section_end;
   bool several_calls = true;  // false if the template has no form for a second call in one message
   /// True if the prompt ends with call_begin, so that an answer begins with a function's name. Plain text is
@@ -60,8 +60,8 @@ struct ToolSyntax {
   /// kJsonObject: the object's keys. id_key: empty if calls have no ids. wrapper_key: the key of an inner
   /// object that contains the name and the arguments; empty if there is no such object.
   std::string name_key = "name", arguments_key = "arguments", id_key, wrapper_key;
-  /// A name is written as name_prefix and the name, and if name_index is true, also ":" and the call's number
-  /// (Kimi K2).
+  /// A name is written as name_prefix followed by the name. If name_index is true (Kimi K2), ":" and the
+  /// call's index follow.
   std::string name_prefix;
   bool name_index = false;
 
