@@ -48,7 +48,7 @@ struct Concat {  // a ~ b ~ c
   std::vector<ExprPtr> items;
 };
 enum class Comparison { equal, not_equal, less, less_equal, greater, greater_equal, in, not_in };
-struct Compare {  // a < b <= c is true if every pair of neighbors satisfies its operator
+struct Compare {  // a < b <= c is true if a < b and b <= c
   ExprPtr first;
   std::vector<std::pair<Comparison, ExprPtr>> rest;
 };
@@ -130,7 +130,7 @@ struct SetBlock {
 };
 struct MacroBody {
   std::string name;
-  std::vector<std::pair<std::string, ExprPtr>> parameters;  // name and default (null if it has none)
+  std::vector<std::pair<std::string, ExprPtr>> parameters;  // a name, and its default value or null
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
   Body body;
 };

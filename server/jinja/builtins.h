@@ -27,8 +27,8 @@ struct Args {
 };
 
 // Matches the arguments of a call with the parameter names of a built-in. The constructor throws Failure if
-// there are too many arguments, or if one is unknown, repeated or missing. Points into args, which must
-// outlive this object.
+// there are too many arguments, or if one is unknown, repeated or missing. The object points into args, which
+// must outlive it.
 class Params {
  public:
   Params(std::string_view function, const Args& args, std::initializer_list<std::string_view> names,
@@ -39,8 +39,8 @@ class Params {
   // Like operator[], but also returns null for None.
   const Value* given(std::size_t i) const { return found_[i] && !found_[i]->is_none() ? found_[i] : nullptr; }
 
-  // Returns the parameter with this type, or `otherwise` if it was not given. Throws Failure, which names the
-  // parameter, if it has another type.
+  // Return the parameter as a value of this type, or `otherwise` if it was not given. Throw Failure, which
+  // names the parameter, if the value has a different type.
   const std::string& text(std::size_t i, const std::string& otherwise) const;
   std::int64_t integer(std::size_t i, std::int64_t otherwise) const;
   bool flag(std::size_t i, bool otherwise) const;

@@ -184,7 +184,7 @@ Evaluator::Flow Evaluator::run_node(const CallBlock& node) {
 Evaluator::Flow Evaluator::run_node(const With& node) {
   Scope* inner_scope = heap_.scope(scope_);
   for (const auto& [target, value] : node.values) {
-    const Value held = eval(*value);  // evaluated in the outer scope, as in Jinja
+    const Value held = eval(*value);  // the value is evaluated in the outer scope, as in Jinja
     const Entered inner(scope_, inner_scope);
     assign(target, held);
   }

@@ -36,8 +36,8 @@ struct Token {
 // Returns all tokens of the template. The last one has type end. Throws TemplateError.
 std::vector<Token> tokenize(std::string_view source);
 
-// Gives the parser access to the tokens: the current token, checks of what it must be, and errors with its
-// line.
+// Gives the parser access to the tokens. Returns the current token, checks what it is, and throws errors that
+// give its line.
 class TokenStream {
  public:
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}

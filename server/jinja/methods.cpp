@@ -155,7 +155,7 @@ std::vector<Value> pieces(Evaluator& e, const std::vector<std::string_view>& par
   return values;
 }
 
-// Returns the separator that parameter i gives, or null if it was not given, which means white space.
+// Returns the separator that parameter i gives. Returns null, which means white space, if it was not given.
 const std::string* separator(const Params& p, std::size_t i) {
   if (!p.given(i)) return nullptr;
   const std::string& text = p.text(i, "");
@@ -240,7 +240,7 @@ Value dict_items(Evaluator& e, const Value& self, const Args& args) {
 
 Value dict_pop(Evaluator& e, const Value& self, const Args& args) {
   const Params p("pop", args, {"key", "default"}, 1);
-  // Removing an entry changes the hash table's position of all later entries.
+  // Charge for every entry: removing one changes the positions of later entries, which the hash table stores.
   e.budget().steps(4 * self.dict()->entries.size());
   const Value* found = self.dict()->find(*p[0]);
   if (!found && !p[1]) throw Failure("pop: no key " + repr(*p[0], e.budget()));

@@ -176,7 +176,7 @@ bool is_lower(char32_t c) { return to_upper_simple(c) != c || c == 0xDF || c == 
 
 char32_t to_lower(char32_t c) {
   if (c < 0x80) return in(c, 'A', 'Z') ? c + 32 : c;
-  if (c == 0x130) return c;  // its lower case would need a combining dot
+  if (c == 0x130) return c;  // the lower case of this letter would need a combining dot
   if (alternates_even(c)) return c | 1;
   if (alternates_odd(c)) return c % 2 ? c + 1 : c;
   if (c == 0x178) return 0xFF;

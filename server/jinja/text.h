@@ -26,7 +26,7 @@ std::size_t count_code_points(std::string_view text);
 // points.
 std::size_t byte_offset(std::string_view text, std::size_t index);
 
-// str.isspace(), str.isprintable(), str.isupper() and str.islower() for one character.
+// Implement str.isspace(), str.isprintable(), str.isupper() and str.islower() for one character.
 bool is_space(char32_t c);
 bool is_printable(char32_t c);
 bool is_upper(char32_t c);
@@ -34,7 +34,7 @@ bool is_lower(char32_t c);
 inline bool is_cased(char32_t c) { return is_upper(c) || is_lower(c); }
 
 char32_t to_lower(char32_t c);
-// Appends to a text, because the sharp s becomes two letters.
+// Appends the capital letter to `text`. It can be two letters: the sharp s becomes SS.
 void append_upper(std::string& text, char32_t c);
 
 std::string upper(std::string_view text);

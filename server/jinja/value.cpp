@@ -55,7 +55,7 @@ std::string Value::type_name() const {
         return "generator";
     }
   }
-  // Names in the order of the alternatives of Held.
+  // The names of the types, in the order of the alternatives of Held.
   static constexpr std::array<const char*, 11> kNames = {
       "Undefined", "NoneType", "bool",      "int",      "float",       "str",
       "list",      "dict",     "Namespace", "function", "LoopContext",

@@ -60,7 +60,7 @@ class Budget {
       throw Failure("the template runs too long: more than " + std::to_string(limits_.max_steps) + " steps");
     }
   }
-  // Charges for reading or copying n bytes of text. Call this first.
+  // Charges for reading or copying n bytes of text. Call this before reading or copying.
   void text(std::size_t n) { steps(1 + n / 32); }
   // Charges for n bytes of memory that will be held until the end of the rendering. Call this before
   // allocating.
@@ -165,8 +165,8 @@ class Value {
   Held held_;
 };
 
-// A list, tuple, range, dict view, or a generator such as `map` returns. As in Python, a generator yields its
-// items only once.
+// A list, tuple, range, dict view, or generator (which filters such as `map` return). As in Python, a
+// generator yields its items only once.
 struct Sequence {
   enum class Kind { list, tuple, range, view, generator };
   Kind kind = Kind::list;

@@ -23,8 +23,8 @@ using Json = nlohmann::ordered_json;
 
 /// Deep enough for the JSON schemas of tools (a dozen levels in practice), and low enough for recursion.
 inline constexpr int kMaxJsonDepth = 64;
-/// The most values in one body: enough for a thousand prompts of a thousand token ids, in less than about 100
-/// MB.
+/// The maximum number of values in one body. This is enough for a thousand prompts of a thousand token ids,
+/// and the values take less than about 100 MB.
 inline constexpr size_t kMaxJsonValues = 2'000'000;
 
 /// Parses the JSON object in a request body. Throws RequestError (400) if the body is not valid JSON (which

@@ -39,7 +39,7 @@ void add_requests(MetricFamilies& to, const RequestCounts::Totals& totals) {
   }
 }
 
-/// Adds a family with one value per engine. read: returns the value of a MeteredEngine.
+/// Adds one value per engine to the current family. read: returns the value for a MeteredEngine.
 template <class Read>
 void each(MetricFamilies& to, const MetricsInput& in, Read read) {
   for (const MeteredEngine& engine : in.engines) {

@@ -1,8 +1,8 @@
 // Writes the text of /metrics: all measurements of hearthd, in Prometheus' text format 0.0.4.
 //
-// Every metric is built here from snapshots when it is requested; docs/running.md lists the metrics. Their
-// names are OpenTelemetry's for generative servers where these exist (gen_ai_*), otherwise hearth_*.
-// prometheus-cpp writes the format.
+// Every metric is built here from snapshots when it is requested; docs/running.md lists the metrics. A metric
+// has OpenTelemetry's name for generative servers (gen_ai_*) if there is one, otherwise a name that begins
+// with hearth_. prometheus-cpp writes the format.
 #pragma once
 
 #include <string>
@@ -28,9 +28,10 @@ struct MetricsInput {
   ServerState::Phase phase = ServerState::Phase::kLoading;
   double load_progress = 0;
   bool healthy = false;
-  std::vector<MeteredEngine>
-      engines;  // the served model's engine, then the embedding model's; empty while the model is loading
-  // Measured with a short text when the model is loaded; below 0 if unknown.
+  std::vector<MeteredEngine> engines;  // first the engine of the served model, then that of the embedding
+                                       // model if there is one; empty while the model is loading
+  // Share of active neurons, and bytes of weights per token with this share and with all neurons. Measured
+  // with a short text when the model is loaded; below 0 if unknown.
   double active_share = -1, bytes_per_token = -1, dense_bytes_per_token = -1;
   RequestCounts::Totals requests;
   ProcessFigures process;

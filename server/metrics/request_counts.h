@@ -19,7 +19,8 @@ namespace hearth {
 
 class RequestCounts {
  public:
-  /// Histogram bounds in seconds: OpenTelemetry's for generative servers, plus two for long answers.
+  /// Histogram bounds in seconds: those that OpenTelemetry recommends for generative servers, and two more
+  /// for long answers.
   static constexpr std::array<double, 16> kSeconds = {0.01, 0.02, 0.04,  0.08,  0.16,  0.32,  0.64, 1.28,
                                                       2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300,  1200};
 
@@ -32,8 +33,8 @@ class RequestCounts {
     std::map<std::string_view, uint64_t> refused;
     uint64_t n_cancelled = 0;  // the client disconnected before the answer was complete
     uint64_t bytes_sent = 0;
-    /// Duration of generations and embeddings, by OpenTelemetry's operation and by status (empty if below
-    /// 400).
+    /// Durations of generations and embeddings. The key is OpenTelemetry's name of the operation and the
+    /// error status, which is empty if the status is below 400.
     std::map<std::pair<std::string_view, std::string_view>, Histogram> seconds;
   };
 
@@ -45,8 +46,8 @@ class RequestCounts {
   Totals totals_ HEARTH_GUARDED_BY(mutex_);
 };
 
-/// Returns the reason for which a request with this status was refused, or an empty text if no rule refused
-/// it.
+/// Returns the reason for which a request with this status was refused, or an empty text if the status does
+/// not mean a refusal.
 std::string_view refusal_reason(int status);
 
 /// Returns "chat", "text_completion" or "embeddings" for the endpoints that run the model, and an empty text

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr int kMostHops = 10;
 constexpr milliseconds kTick{100};
-constexpr milliseconds kSilentWait{2000};  // the user gets a message about any longer wait
+constexpr milliseconds kSilentWait{2000};  // the user gets a message about a wait that is longer than this
 constexpr milliseconds kFirstWait{250}, kMostWait{30'000};
 // If a server requests a longer pause, the download fails; the user can try again another day.
 constexpr int64_t kMostRetryAfterSeconds = 600;
@@ -41,8 +41,8 @@ bool is_overload(int status) { return status == 408 || status == 425 || status =
 
 std::string without_query(const std::string& url) { return url.substr(0, url.find('?')); }
 
-/// Returns the validator that a server sent, prefixed with the server's name, because other hosts send other
-/// validators for the same bytes.
+/// Returns the validator that a server sent, prefixed with the server's name, because different hosts send
+/// different validators for the same bytes.
 std::string validator_of(const TransferHead& head, const std::string& url) {
   const std::string& own = head.etag.empty() ? head.last_modified : head.etag;
   return own.empty() ? std::string() : origin_of(url) + " " + own;
@@ -132,8 +132,8 @@ class FileDownload {
     return fault_.empty();
   }
 
-  /// Checks the head of an answer that contains bytes. If these are not the requested bytes, records the
-  /// fault and returns false.
+  /// Checks the head of an answer that contains bytes of the file. If they are not the requested bytes,
+  /// records the fault and returns false.
   bool check(const TransferHead& head) {
     checked_ = true;
     if (!head.content_encoding.empty() && head.content_encoding != "identity")
@@ -257,7 +257,7 @@ class FileDownload {
   int n_failures_ = 0;     // consecutive failures
   // State of the current request:
   uint64_t from_ = 0;     // the first requested byte
-  bool checked_ = false;  // whether the head of its answer has been checked
+  bool checked_ = false;  // whether the head of the answer has been checked
   ByteRange answer_;      // the range of bytes in its answer
   uint64_t at_ = 0;       // the next byte of that range
   std::string fault_;     // the error in the answer

@@ -73,7 +73,8 @@ class Exchange {
   /// The last request's head and URL.
   const TransferHead& head() const { return head_; }
   const std::string& url() const { return url_; }
-  /// Returns how many seconds the server requests to wait (Retry-After, in either form), or 0 if it does not.
+  /// Returns how many seconds the server requests to wait (Retry-After, in either form), or 0 if it requests
+  /// none.
   int64_t retry_after_s() const;
   /// libcurl's message for a failure, with details.
   std::string failure(CURLcode code) const;

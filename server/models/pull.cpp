@@ -227,7 +227,7 @@ class Pull {
     if (file.origin.sha256.empty())
       return origin.has_value() && (file.origin.size == 0 || file.origin.size == bytes);
     if (origin) return origin->sha256 == file.origin.sha256;
-    // Without a recorded origin, the user put the file here; compare its contents.
+    // A file without a recorded origin was put here by the user, so compare its contents.
     if (file.origin.size != 0 && file.origin.size != bytes) return false;
     std::fprintf(stderr, "hearthd: %s is here; comparing its checksum\n", file.place.filename().c_str());
     const UniqueFd fd(::open(file.place.c_str(), O_RDONLY | O_CLOEXEC));
@@ -251,7 +251,8 @@ class Pull {
     }
   }
 
-  /// Throws PullError if the file's path is not a regular file, or a file blocks its folder's path.
+  /// Throws PullError if something that is not a regular file has the file's path, or if a file stands where
+  /// one of its folders must be.
   static void require_place(const fs::path& place) {
     std::error_code error;
     if (fs::exists(place, error) && !fs::is_regular_file(place, error))
@@ -306,7 +307,8 @@ class Pull {
       loaded_before += loaded_now;
     }
     require_model(task, parts);
-    for (size_t i = parts.size(); i-- > 0;) {  // the first part comes last, because it opens the model
+    // Move the first part last, because the model is opened through it.
+    for (size_t i = parts.size(); i-- > 0;) {
       parts[i].move_to(task.files[i].place);
       note_origin(task.files[i]);
     }
@@ -335,7 +337,7 @@ class Pull {
     });
   }
 
-  /// Returns the model's path if another pull has finished it while this one waited for the locks.
+  /// Returns the model's path if another pull has finished the model while this pull waited for the locks.
   std::optional<fs::path> pulled_meanwhile(const Task& task, std::vector<PartFile>& parts) {
     std::optional<fs::path> there = what_is_there(task);
     if (!there) return std::nullopt;
@@ -398,8 +400,8 @@ PullSignals::PullSignals() {
   noted_signal = 0;
   std::signal(SIGINT, note_pull_signal);
   std::signal(SIGTERM, note_pull_signal);
-  std::signal(SIGPIPE, SIG_IGN);  // so that a closed connection becomes an error of the request
-  std::signal(SIGXFSZ, SIG_IGN);  // so that exceeding the limit on file sizes becomes a write error
+  std::signal(SIGPIPE, SIG_IGN);  // a closed connection then becomes an error of the request
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding the limit on file sizes then becomes a write error
 }
 
 PullSignals::~PullSignals() {

@@ -4,7 +4,7 @@
 // 2. If the model is already in the store, download nothing unless the hub has a newer file.
 // 3. Check the disk space before any download.
 // 4. Download all parts into .partial and lock them, so that a second pull of the same file waits.
-// 5. Read the head as the engine does. Delete files that are not a model.
+// 5. Read the head of the downloaded files as the engine does. Delete files that are not a model.
 // 6. Move all parts to their final names.
 //
 // Runs on one thread, in a process that does not serve.

@@ -28,7 +28,8 @@ Json fired_json(const LiveStep& step);
 class TokenRate {
  public:
   static constexpr double kSeconds = 2;
-  /// Adds the total number of tokens at this time; neither may decrease. Returns the current rate.
+  /// Adds the total number of tokens at this time, and returns the current rate. Neither the total nor the
+  /// time may be smaller than in the previous call.
   double add(double seconds, uint64_t n_tokens);
 
  private:

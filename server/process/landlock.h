@@ -13,12 +13,12 @@
 
 namespace hearth {
 
-/// Files, and folders including everything below them. Missing ones are skipped. All other files can no
-/// longer be opened.
+/// The files and folders that the process may open. A folder includes everything below it. Paths that do not
+/// exist are skipped. All other files can no longer be opened.
 struct FileRights {
   std::vector<std::filesystem::path> readable;
   std::vector<std::filesystem::path>
-      writable;  // also readable; files in these folders can be created, renamed, removed
+      writable;  // can also be read; in these folders, files can be created, renamed and removed
 };
 
 /// The restrictions in effect.

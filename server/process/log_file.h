@@ -17,7 +17,7 @@ namespace hearth {
 
 class LogFile {
  public:
-  /// Returns the line, including its end, that reports how many lines were dropped and why.
+  /// Returns the log line that reports how many lines were dropped and why. The line includes its line end.
   using DroppedLine = std::function<std::string(uint64_t n_dropped, const std::string& why)>;
 
   /// Creates the file if it does not exist. Throws StartError.

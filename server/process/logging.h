@@ -39,8 +39,8 @@ void log_error(std::string_view message, const LogFields& fields = {});
 void log_always(std::string_view message, const LogFields& fields = {});
 
 /// Returns the line in text format, without time and level. Characters that could forge a line or control the
-/// terminal are escaped, or replaced by '?' in the message: control characters, line and paragraph
-/// separators, marks that change the direction of text, and invalid UTF-8.
+/// terminal are replaced by '?' in the message, and escaped in the fields. These are control characters, line
+/// and paragraph separators, marks that change the direction of text, and invalid UTF-8.
 std::string format_line(std::string_view message, const LogFields& fields);
 /// Returns the line in JSON format: one object, in ASCII.
 std::string format_json_line(std::string_view level, std::string_view message, const LogFields& fields);

@@ -44,7 +44,7 @@ constexpr int kDenied[] = {
     SYS_quotactl,
     SYS_swapon,
     SYS_swapoff,
-    // Changing the kernel, or calling parts of the kernel that have a history of bugs.
+    // Calls that change the kernel, or that use parts of the kernel with a history of bugs.
     SYS_init_module,
     SYS_finit_module,
     SYS_delete_module,

@@ -16,7 +16,7 @@ void secure_standard_streams() {
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF && ::open("/dev/null", O_RDWR) < 0) return;
   }
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // so that a write beyond the limit fails with an error
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit on file sizes then fails with an error
 }
 
 }  // namespace hearth

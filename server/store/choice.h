@@ -28,18 +28,18 @@ std::vector<ModelFilesOnHub> models_in(std::span<const HubFile> files);
 /// Returns the quantization in a file's name: the last word that is a quantization, or an empty text.
 std::string quant_of(std::string_view path);
 
-/// A path without .gguf and without the -00001-of-00003 of a split model, and the part number. Part 1 of 1 if
-/// the model is not split.
+/// The stem is the path without .gguf and without the -00001-of-00003 of a split model. A model that is not
+/// split is part 1 of 1.
 struct SplitName {
   std::string stem;
   int part = 1, n_parts = 1;
 };
 SplitName split_name(std::string_view path);
 
-/// Returns the model that the reference names by its file or by its quantization (in any case; "Q4_K_XL" also
-/// matches "UD-Q4_K_XL"). If the reference gives neither, returns the first match of preferred_quants(), or
-/// else the smallest model. Throws PullError, which lists the models, if no model or more than one matches,
-/// or if parts are missing.
+/// Returns the model that the reference names by its file or by its quantization (in upper or lower case;
+/// "Q4_K_XL" also matches "UD-Q4_K_XL"). If the reference gives neither, returns the first match of
+/// preferred_quants(), or else the smallest model. Throws PullError, which lists the models, if no model or
+/// more than one matches, or if parts are missing.
 ModelFilesOnHub chosen_model(const std::vector<ModelFilesOnHub>& models, const HubReference& reference);
 
 /// The quantizations in order of preference if no file is named: about 4 bits, then more, then fewer, then 8

@@ -62,7 +62,8 @@ uint64_t size_of(const fs::path& path) {
 
 /// Groups the files of each model.
 std::vector<StoredModel> grouped(const std::vector<fs::path>& files) {
-  std::map<std::string, StoredModel> models;  // (path without the part number, number of parts) -> model
+  // The key is the path without the part number, and the number of parts.
+  std::map<std::string, StoredModel> models;
   for (const fs::path& file : files) {
     const SplitName split = split_name(file.string());
     StoredModel& model = models[split.stem + "\n" + std::to_string(split.n_parts)];

@@ -146,7 +146,7 @@ void PartFile::reserve(uint64_t size) const {
   const uint64_t had = static_cast<uint64_t>(status.st_blocks) * 512;
   require_space(path_.parent_path(), size > had ? size - had : 0, path_.filename().string());
   int result = 0;
-  do {  // keep the length, because it is the number of bytes present
+  do {  // do not change the file's length, which is the number of bytes present
     result = ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(length_),
                          static_cast<off_t>(size - length_));
   } while (result != 0 && errno == EINTR);
