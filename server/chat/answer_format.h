@@ -33,7 +33,8 @@ Grammar::Expr format_expression(Grammar& grammar, const AnswerFormat& format);
 /// Returns a key that is equal for two formats if and only if their grammars have the same text.
 std::string format_key(const AnswerFormat& format);
 
-/// Throws RequestError (400) with the parameter, the part of it that cannot be enforced, and the reason.
+/// Throws a RequestError (400) that gives the parameter, the part of it that cannot be enforced, and the
+/// reason.
 [[noreturn]] void refuse_constraint(const std::string& param, const ConstraintError& error);
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// Argument matching, lookup by name, attribute paths, and the functions that a template can call by name:
-// range, dict, namespace, joiner, raise_exception and strftime_now.
+// Implements argument matching, lookup by name, attribute paths, and the functions that a template can call
+// by name: range, dict, namespace, joiner, raise_exception and strftime_now.
 #include "server/jinja/builtins.h"
 
 #include <algorithm>

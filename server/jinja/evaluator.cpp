@@ -1,5 +1,5 @@
-// Statements (control flow, assignment, macros, output), then expressions (literals, names, operators,
-// attribute and item access, calls, filters and tests).
+// Implements statements (control flow, assignment, macros, output), then expressions (literals, names,
+// operators, attribute and item access, calls, filters and tests).
 #include "server/jinja/evaluator.h"
 
 #include <algorithm>

@@ -363,7 +363,7 @@ class Lexer {
   std::string_view text_;
   std::size_t at_ = 0;
   int line_ = 1;
-  bool line_starting_ = true;  // whether the last tag ended with a newline, or nothing has been read yet
+  bool line_starting_ = true;  // true if the last tag ended with a newline or nothing has been read yet
   std::vector<Token> tokens_;
 };
 

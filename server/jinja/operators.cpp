@@ -1,4 +1,4 @@
-// Truth, equality, order, membership, iteration and indexing; then arithmetic.
+// Implements the operators: truth, equality, order, membership, iteration and indexing; then arithmetic.
 #include "server/jinja/operators.h"
 
 #include <algorithm>

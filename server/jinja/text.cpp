@@ -1,4 +1,5 @@
-// Iteration over UTF-8, character classes and case mapping; then searching, splitting and replacing.
+// Implements iteration over UTF-8, character classes and case mapping; then searching, splitting and
+// replacing.
 #include "server/jinja/text.h"
 
 #include <string.h>  // for memmem, which <cstring> need not declare

@@ -1,4 +1,4 @@
-// Type names, hashing and the ordered dict; then allocation and how its cost is counted.
+// Implements type names, hashing and the ordered dict; then allocation, and how its cost is counted.
 #include "server/jinja/value.h"
 
 #include <array>

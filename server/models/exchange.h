@@ -23,7 +23,7 @@ struct ByteRange {
 /// Returns scheme, host and port of a URL in lower case, always with the port: "https://huggingface.co:443".
 std::string origin_of(const std::string& url);
 
-/// Whether the token for `endpoint` may be sent to `url`, which must have the same scheme, host and port.
+/// Whether the token for `endpoint` may be sent to `url`: both must have the same scheme, host and port.
 bool may_carry_token(const std::string& endpoint, const std::string& url);
 
 /// Resolves `location` against `url`. Throws PullError if the result is not http or https, or leads from

@@ -27,7 +27,8 @@ class LiveEvents {
  public:
   static constexpr int kMaxStreams = 8;
   static constexpr std::chrono::milliseconds kFrameInterval{250};
-  /// If nothing has changed, a frame is skipped, but not for longer than this.
+  /// A frame in which nothing has changed is skipped, unless this much time has passed since the last one
+  /// sent.
   static constexpr std::chrono::milliseconds kSilence{2000};
 
   struct Source {

@@ -12,7 +12,7 @@ namespace hearth {
 
 void secure_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // open() takes the lowest free number. This is fd itself, because all lower numbers are in use by now.
+    // open() returns the lowest free number, which is fd, because all lower numbers are in use by now.
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF && ::open("/dev/null", O_RDWR) < 0) return;
   }
   std::signal(SIGPIPE, SIG_IGN);

@@ -37,13 +37,13 @@ struct SplitName {
 SplitName split_name(std::string_view path);
 
 /// Returns the model that the reference names by its file or by its quantization (in upper or lower case;
-/// "Q4_K_XL" also matches "UD-Q4_K_XL"). If the reference gives neither, returns the first match of
-/// preferred_quants(), or else the smallest model. Throws PullError, which lists the models, if no model or
-/// more than one matches, or if parts are missing.
+/// "Q4_K_XL" also matches "UD-Q4_K_XL"). If the reference gives neither, returns the model with the first of
+/// preferred_quants() that the repository has. If it has none of them, returns its only model. Throws
+/// PullError, which lists the models, if no model or more than one matches, or if parts are missing.
 ModelFilesOnHub chosen_model(const std::vector<ModelFilesOnHub>& models, const HubReference& reference);
 
-/// The quantizations in order of preference if no file is named: about 4 bits, then more, then fewer, then 8
-/// bits and above.
+/// The quantizations in the order in which they are preferred if no file is named. First come those of about
+/// 4 bits, then those of 5 and 6 bits, then those of fewer than 4 bits, and last those of 8 bits or more.
 std::span<const std::string_view> preferred_quants();
 
 /// Returns a list such as "Q4_K_M (4.9 GB)", with one entry per model.

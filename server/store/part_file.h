@@ -51,7 +51,7 @@ class PartFile {
   void reset();
   /// Reserves disk space for the whole file. Throws PullError if there is not enough.
   void reserve(uint64_t size) const;
-  /// Throws PullError if the disk is full or fails; bytes written before stay.
+  /// Appends bytes. Throws PullError if the disk is full or fails; the bytes that were present are kept.
   void append(std::string_view bytes);
   /// Writes the state. Throws PullError.
   void save() const;

@@ -34,7 +34,7 @@ std::vector<Piece> cut_at_slots(std::string_view text, size_t begin, size_t end,
   return pieces;
 }
 
-/// Finds the arguments as a JSON object. `begin` is npos if the text does not contain them in this form.
+/// Finds the arguments if the text contains them as a JSON object. Otherwise, `begin` of the result is npos.
 Slot find_json_arguments(std::string_view text, const ProbeCall& call) {
   const size_t key = text.find("\"" + call.text_key + "\"");
   const Slot none{probe::kNone, probe::kNone, Piece::Kind::kArguments};
@@ -132,7 +132,7 @@ std::optional<LocatedCall> locate_python(std::string_view text, const ProbeCall&
   return located;
 }
 
-/// The positions of the two keys and their values, in the order in which they must occur.
+/// The positions of the call's two arguments, a and b, whose keys and values must occur in this order.
 struct ParameterPlaces {
   Slot key_a, value_a, key_b, value_b;
 };

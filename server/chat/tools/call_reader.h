@@ -28,7 +28,7 @@ struct TextWindow {
 enum class Match { kYes, kNo, kMore };
 
 /// Compares the next characters of the window with `text`, ignoring all white space in both. Moves past them
-/// on kYes. kMore: they match so far but are incomplete; also returned if the window has ended. An empty or
+/// on kYes. kMore: they match so far but are incomplete, whether or not the window has ended. An empty or
 /// blank `text` always matches.
 Match match(TextWindow& window, std::string_view text);
 

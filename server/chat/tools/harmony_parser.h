@@ -32,8 +32,9 @@ class HarmonyParser : public AnswerParser {
   bool read_body(TextReleaser& out);
   bool read_call();
   void end_call(bool whole);
-  /// Checks text that followed a call's header but does not begin arguments. Treats it as text unless the
-  /// message ends here, which makes it a call without arguments. Returns false if more text is needed.
+  /// Checks text that followed a call's header but does not begin arguments. If the message ends here, it is
+  /// a call without arguments. Otherwise, everything from the header on becomes text. Returns false if more
+  /// text is needed.
   bool call_is_text();
 
   bool find_calls_;

@@ -61,8 +61,8 @@ class ToolCallParser {
   std::unique_ptr<AnswerParser> parser_;
 };
 
-/// Returns an id for call `index` of an answer, determined by the seed. short_id: the id has nine letters and
-/// digits, for templates that accept no other ids (ChatSyntax::short_ids).
+/// Returns the id that the seed determines for call `index` of an answer. short_id: the id has nine letters
+/// and digits, for templates that accept no other ids (ChatSyntax::short_ids).
 std::string make_call_id(uint64_t seed, int index, bool short_id);
 
 }  // namespace hearth
