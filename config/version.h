@@ -13,7 +13,7 @@ const char* hearth_version();
 
 /// The source and the compilers from which this program was built. The strings live as long as the process.
 struct BuildFacts {
-  const char* commit;    // "54c2a81c0b7e", with "-dirty" if files had changed; empty if unknown
+  const char* commit;    // "54c2a81c0b7e", with "-dirty" if there were uncommitted changes; empty if unknown
   const char* compiler;  // "GNU 12.2.0"
   const char* cuda;      // version of the CUDA compiler; empty if built without CUDA
 };

@@ -118,7 +118,7 @@ std::string bash_completion(const DescribedProgram& program) {
 
 // ---- zsh ----
 
-/// Returns the description in the form required inside [...] of an _arguments specification.
+/// Returns the first sentence of the help, escaped for the [...] of a specification for zsh's _arguments.
 std::string zsh_description(const std::string& help) {
   std::string out;
   for (const char c : brief(help)) {

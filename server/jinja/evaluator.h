@@ -27,7 +27,7 @@ class Evaluator {
   // Renders `body`, in which the names in `globals` are defined. Throws TemplateError.
   std::string render(const Body& body, Scope* globals);
 
-  // For the built-ins. Every function except now() may throw Failure.
+  // The functions for built-ins. All of them except now() may throw Failure.
   Heap& heap() { return heap_; }
   Budget& budget() { return budget_; }
   std::tm now() const { return clock_(); }

@@ -375,7 +375,7 @@ double rounded(double value, int precision) {
     const double scale = std::pow(10.0, -precision);
     return std::nearbyint(value / scale) * scale;
   }
-  std::array<char, 400> buffer{};  // 309 digits, the point and up to 60 decimals
+  std::array<char, 400> buffer{};  // room for 309 digits, the point and up to 60 decimals
   const int n = std::snprintf(buffer.data(), buffer.size(), "%.*f", precision, value);
   double result = value;
   std::from_chars(buffer.data(), buffer.data() + n, result);

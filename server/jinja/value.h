@@ -131,14 +131,15 @@ class Value {
   bool is_number() const { return is_integral() || is_real(); }
   bool is_text() const { return is<const std::string*>(); }
 
-  // Return the value as that type. REQUIRES: the value has that type. number() also accepts integers.
+  // Return the value as the type after which the function is named. REQUIRES: the value has this type.
+  // number() also accepts integers.
   bool boolean() const { return std::get<bool>(held_); }
   std::int64_t integral() const { return is_bool() ? boolean() : std::get<std::int64_t>(held_); }
   double number() const { return is_real() ? std::get<double>(held_) : static_cast<double>(integral()); }
   const std::string& text() const { return *std::get<const std::string*>(held_); }
   const std::string* why_undefined() const { return std::get<Undefined>(held_).why; }
 
-  // Return null unless the value has that type.
+  // Return null unless the value has the type after which the function is named.
   Sequence* sequence() const { return get<Sequence>(); }
   Dict* dict() const { return get<Dict>(); }
   Namespace* name_space() const { return get<Namespace>(); }

@@ -48,8 +48,8 @@ std::string validator_of(const TransferHead& head, const std::string& url) {
   return own.empty() ? std::string() : origin_of(url) + " " + own;
 }
 
-/// Waits before the n-th successive repetition of a request. Each wait is longer than the previous one, and
-/// at least as long as the server requested. Passes on exceptions from report.look.
+/// Waits before the n-th successive repetition of a request. Each wait is twice as long as the previous one,
+/// but at most kMostWait, unless the server requested a longer wait. Passes on exceptions from report.look.
 void wait_to_repeat(int n_failures, int64_t asked_s, const std::string& why, const DownloadReport& report) {
   milliseconds wait = kFirstWait;
   for (int i = 1; i < n_failures && wait < kMostWait; ++i) wait *= 2;

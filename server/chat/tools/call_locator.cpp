@@ -132,7 +132,8 @@ std::optional<LocatedCall> locate_python(std::string_view text, const ProbeCall&
   return located;
 }
 
-/// The positions of the call's two arguments, a and b, whose keys and values must occur in this order.
+/// The positions of the keys and values of the call's two arguments, a and b, which must occur in the order
+/// of these members.
 struct ParameterPlaces {
   Slot key_a, value_a, key_b, value_b;
 };
