@@ -19,7 +19,7 @@ struct CommandInvocation {
   const CommandSpec* command = nullptr;
   bool help = false;                   // --help was given, and nothing else was read
   std::vector<std::string> arguments;  // MODEL, NAME...
-  /// The given options that only this command has. The value is "" if an option takes none.
+  /// The given options that only this command has. The value is "" if an option takes no value.
   std::map<std::string, std::string> own;
   Options options;  // options shared with the server, including those set in the environment and the file
   std::vector<std::string> warnings;  // sentences that name what was ignored

@@ -110,7 +110,7 @@ struct Options {
   std::string config;  // path of the TOML file; empty: no file
 
   // Only hearth-profiler has these options. They switch parts of the GPU's work on and off, to measure how
-  // much each part gains.
+  // much speed each part gains.
   bool verify_predictor = false;
   Split split = Split::kAuto;
   Placement placement = Placement::kNeutral;

@@ -1,7 +1,7 @@
 // Describes a program for its manual page and its shell completions: names, values and sentences, but not the
-// fields that options set. The description of hearthd is built from the option table. That of hearth-profiler
-// is built from its CLI11 commands (profiler/commands/described_profiler.h). This avoids a second list of
-// options.
+// fields that options set. The description of hearthd is built from the option table. The description of
+// hearth-profiler is built from its CLI11 commands (profiler/commands/described_profiler.h). This avoids a
+// second list of options.
 //
 // A program builds its description once, when the user requests one of these texts. Plain values.
 #pragma once

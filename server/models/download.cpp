@@ -18,9 +18,10 @@ using std::chrono::milliseconds;
 
 constexpr int kMostHops = 10;
 constexpr milliseconds kTick{100};
-constexpr milliseconds kSilentWait{2000};  // the user gets a message about a wait that is longer than this
+// If fetching a text takes longer than this, the user gets a message.
+constexpr milliseconds kSilentWait{2000};
 constexpr milliseconds kFirstWait{250}, kMostWait{30'000};
-// If a server requests a longer pause, the download fails; the user can try again another day.
+// If a server requests a longer pause than this, the download fails; the user can try again another day.
 constexpr int64_t kMostRetryAfterSeconds = 600;
 
 /// The file at the URL is not the one whose bytes were downloaded before.
@@ -180,7 +181,7 @@ class FileDownload {
       const auto [known, is_new] = validators_.emplace(origin_of(exchange_.url()), validator);
       if (!is_new && known->second != validator)
         throw FileChanged{"it has changed on the server between two requests"};
-      // This is the first validator of this run; the one in the state is from an earlier run.
+      // This is the first validator of this run; the validator in the state is from an earlier run.
       const bool is_first = is_new && validators_.size() == 1;
       if (is_first && !state.validator.empty() && state.sha256.empty() && state.validator != validator)
         throw FileChanged{"it has changed on the server since the last pull"};
@@ -263,7 +264,8 @@ class FileDownload {
   std::string fault_;     // the error in the answer
 };
 
-/// Prepares the part file's state for this request, and discards the bytes if they belong to another file.
+/// Prepares the part file's state for this request, and discards the bytes if they belong to a different
+/// file.
 void begin_state(const DownloadOptions& options, PartFile& part) {
   const PartState& had = part.state();
   // A checksum identifies the bytes wherever they are stored. With a new commit or a mirror, only the address

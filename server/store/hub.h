@@ -38,7 +38,7 @@ bool is_sha256(std::string_view text);
 struct HubFile {
   std::string path;    // path in the repository; satisfies is_safe_path()
   uint64_t size = 0;   // in bytes; 0 if the hub does not report it
-  std::string sha256;  // in lower case; empty for a small file, for which the hub has none
+  std::string sha256;  // in lower case; empty for a small file, whose checksum the hub does not give
   bool operator==(const HubFile&) const = default;
 };
 

@@ -114,7 +114,8 @@ bool HarmonyParser::read_header() {
     return true;
   }
   if (rest.size() < kMaxHeaderBytes && !window_.ended) return false;
-  // This is not a header. Release its first byte as text, so that the rest does not look like a header again.
+  // This is not a header. Release only its first byte as text, so that the remaining text does not look like
+  // a header again.
   text_.push(rest.substr(0, 1));
   ++window_.at;
   state_ = State::kText;
@@ -205,8 +206,8 @@ bool HarmonyParser::call_is_text() {
     end_call(true);
     return true;
   }
-  // Everything from the header on is text. Release its first byte as text, so that the rest does not look
-  // like a header again.
+  // Everything from the header on is text. Release only its first byte as text, so that the remaining text
+  // does not look like a header again.
   window_.at = window_.kept;
   text_.push(window_.rest().substr(0, 1));
   ++window_.at;

@@ -231,8 +231,8 @@ bool TextAnswerParser::read_call_body() {
   return true;
 }
 
-/// Handles an attempted call that is not a call or breaks off: its opener becomes text, and the rest is read
-/// again as text.
+/// Handles an attempted call that is not a call or breaks off: its opener becomes text, and everything after
+/// the opener is read again as text.
 void TextAnswerParser::give_up_call() {
   if (sink_.begun()) end_call(false);
   const size_t real = std::max(window_.kept, virtual_bytes_);
