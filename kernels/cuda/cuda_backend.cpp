@@ -327,7 +327,8 @@ class CudaBackend final : public Backend {
 
   void multiply_each_head(const HeadProducts& products, int n_tokens) {
     const int64_t n_cols = products.weight.n_cols;
-    float* const packed = scratch_.values;  // [max_tokens, max_cols]; unused except in sums over neurons
+    float* const packed = scratch_.values;  // [max_tokens, max_cols] the inputs of one head; otherwise only
+                                            // sums over neurons use this memory
     assert(n_tokens <= max_tokens_ && n_cols <= max_cols_);
     for (int h = 0; h < products.n_heads; ++h) {
       copy_rows(products.x + h * products.x_head_stride, products.x_stride, n_tokens, n_cols, packed, n_cols);
@@ -537,8 +538,9 @@ class CudaBackend final : public Backend {
   std::array<bool, RopeTables::kTables> rope_uploaded_ = {};
   int longest_ = 0;  // the maximum number of keys that a token sees; 0: not yet computed
   PinnedArray<float> outputs_, inputs_host_;
-  ActivationExchange exchange_;        // empty without experts
-  std::optional<TraceBlock> experts_;  // from the arrival of a hand-over until the host's result is added
+  ActivationExchange exchange_;  // empty without experts
+  std::optional<TraceBlock>
+      experts_;  // traces the time from the arrival of a hand-over until the host's result is added
 
   // For to_host(NeuronSetId):
   PinnedArray<uint64_t> host_wanted_;
@@ -615,7 +617,7 @@ std::string why_no_prompt_library() {
 
 size_t scratch_bytes(const StepBounds& bounds) {
   Arena counting;
-  const Scratch scratch(counting, bounds);  // the arena only counts what the constructor takes
+  const Scratch scratch(counting, bounds);  // the arena only counts the bytes that the constructor takes
   return counting.used();
 }
 

@@ -51,7 +51,7 @@ bool has_neighbor(const KvPlaces& places, int t) {
 
 KernelWork attention_work(const AttentionCall& call, Attended which) {
   const KvPlaces& places = call.places;
-  double keys = 0, read = 0;  // keys: multiplied by queries; read: loaded from memory
+  double keys = 0, read = 0;  // keys: (token, key) pairs to compute; read: keys loaded from memory
   int n_tokens = 0, in_tile = 0;
   for (int t = 0; t < places.n_tokens; ++t) {
     const bool neighbor = has_neighbor(places, t);
@@ -67,7 +67,7 @@ KernelWork attention_work(const AttentionCall& call, Attended which) {
   const KvType type = call.shape.type;
   const double key_and_value =
       2.0 * static_cast<double>(kv_bytes(type, int64_t{call.shape.n_kv_heads} * call.shape.head_dim));
-  // A number with a scale is multiplied by it once for all queries.
+  // With KvType::kQ8, each number that is read is multiplied by its scale once, for all queries together.
   const double scaling = type == KvType::kQ8 ? 2 * read * width : 0;
   return {.kind = which == Attended::kNeighbors ? KernelClass::kAttentionTiles : KernelClass::kAttention,
           .bytes = key_and_value * read + 8.0 * n_tokens * heads * head_dim,

@@ -34,7 +34,7 @@ namespace hearth::cuda {
 constexpr int kTileKeys = 64;    // kKeyTile of the CPU
 constexpr int kSliceKeys = 256;  // kSliceTokens
 constexpr int kMaxSlices = 32;   // a context that would need more slices uses longer slices
-constexpr int kBlockKeys = 16;   // positions of a KV block; the only size that these kernels support
+constexpr int kBlockKeys = 16;   // positions per KV block; the kernels support only this size
 constexpr int kMaxHeadDim = kDeviceHeadDim;
 // Heads longer than this use only attention_rows(). With 512 dimensions, the registers of a warp in
 // attention_tiles() would hold only two rows, so it would read keys and values as often as attention_rows()
@@ -61,7 +61,7 @@ struct AttentionCall {
   int group;
   int n_parts;
   int part_heads;
-  int tile_tokens;  // the most tokens that attention_tiles() processes together
+  int tile_tokens;  // the maximum number of tokens that attention_tiles() processes together
 };
 
 /// The results of slices until they are joined. A slice's row is (token * n_heads + head) * n_slices + slice.
@@ -84,8 +84,8 @@ void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 /// Which tokens a kernel computes: all of them, only those without an adjacent token of their sequence in the
 /// step, or only those with one.
 enum class Attended { kAll, kLone, kNeighbors };
-/// The work for these tokens. Keys and values are read once per token, or once per tile of neighboring
-/// tokens.
+/// The declared work of a kernel that computes the tokens `which`. Keys and values are read once per token,
+/// or once per tile of neighboring tokens.
 KernelWork attention_work(const AttentionCall& call, Attended which);
 
 // ---- device ----------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ __device__ inline float cached(typename KvStored<kType>::Number number, float sc
 __device__ inline float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 __device__ inline float larger(float a, float b) { return a > b ? a : b; }
 
-/// Returns the maximum over 16 neighboring lanes in each of them.
+/// Returns, in every lane, the maximum over the group of 16 neighboring lanes that contains it.
 __device__ inline float largest_of_16(float x) {
   GPU_UNROLL
   for (int apart = 8; apart > 0; apart /= 2) x = larger(x, __shfl_xor_sync(0xffffffffu, x, apart, 16));

@@ -1,9 +1,9 @@
 // Writes the keys and values of a step to the KV cache, rounded to its type.
 //
-// A thread handles one number of k and one of v. It reads 8 bytes and writes 4, or with KvType::kQ8 2 bytes
-// and its part of two scales. The numbers of a value are adjacent. A key is a column of its KV block, so its
-// numbers are 16 apart. A step writes each byte once; for a prompt, the L2 cache combines neighboring keys
-// before they are written to memory. Halves are rounded to nearest even, and numbers that are too large
+// A thread handles one number of k and one of v. It reads 8 bytes and writes 4. With KvType::kQ8 it writes 2
+// bytes and its part of two scales. The numbers of a value are adjacent. A key is a column of its KV block,
+// so its numbers are 16 apart. A step writes each byte once; for a prompt, the L2 cache combines neighboring
+// keys before they are written to memory. Halves are rounded to nearest even, and numbers that are too large
 // become infinite; the bits equal those of the CPU's to_half(), except for NaNs. With KvType::kQ8
 // (kv_layout.h), a warp has the 32 numbers that share a scale, and the bits always equal those of the CPU's
 // to_q8().
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads)
     keys[key_at] = rounded_key.whole;
     values[value_at] = rounded_value.whole;
     if (threadIdx.x % kKvGroup != 0) return;
-    // The scales of a key form a column of the KV block, too.
+    // Like the key's numbers, its scales form a column of the KV block.
     gpu_aligned<uint16_t>(keys +
                           shape.block_numbers())[int64_t{column / kKvGroup} * shape.block_tokens + within] =
         rounded_key.scale;

@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(RopeArgs args) {
     x[pair] = __fsub_rn(__fmul_rn(a, cosine), __fmul_rn(b, sine));
     x[half + pair] = __fadd_rn(__fmul_rn(b, cosine), __fmul_rn(a, sine));
   } else {
-    // The table stores each cosine and each sine twice. The first of the two sines is negated.
+    // The table stores each cosine twice, and each sine twice: first negated, then as it is.
     const int first = 2 * pair;
     const float a = x[first], b = x[first + 1];
     const float* sines = table + args.n_rot;

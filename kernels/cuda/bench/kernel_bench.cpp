@@ -74,7 +74,7 @@ KernelTime time_case(const KernelCase& what, const KernelBenchOptions& options, 
 }
 
 /// Keeps the device busy for some time, so that its clocks rise as they do under sustained load. Uses the
-/// case with the products of a prompt, or another case if there is none.
+/// "matmul" case with the most tokens, or the first case if there is no "matmul" case.
 void spin_up(std::span<const KernelCase> cases, double seconds, const Stream& stream) {
   const KernelCase& busy = *std::ranges::max_element(
       cases, {}, [](const KernelCase& each) { return each.kernel == "matmul" ? each.n_tokens : 0; });

@@ -41,7 +41,7 @@ struct KernelTime {
   std::string type;                 // of the weights; empty: none
   int n_tokens = 1;
   int n_launches = 1;  // launches per operation
-  // From one repetition to the next in a recorded graph, including the gaps between kernels.
+  // The time from one repetition to the next in a recorded graph, including the gaps between kernels.
   double seconds = 0;
   KernelWork work;  // the work of all launches of one operation
 };

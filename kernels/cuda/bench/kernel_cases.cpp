@@ -274,7 +274,7 @@ void KernelCases::add_products(DType type) {
     cases_.push_back({"matmul", times(n_rows, n_cols), name_of(type), n_tokens, product(n_tokens)});
   }
   add_heads(type);
-  // the listed rows are numbered up to d_ff, which this matrix does not reach
+  // the list contains row numbers up to d_ff, so a matrix with fewer rows has no case of listed rows
   if (n_rows < shape_.d_ff) return;
   const auto n_listed = static_cast<int64_t>(a.active.size());
   const std::string listed = std::to_string(n_listed) + " of " + times(n_rows, n_cols);

@@ -26,8 +26,8 @@ enum class BandwidthOf { kVramAndPinned, kEverything };
 Bandwidth measure_bandwidth(BandwidthOf what = BandwidthOf::kVramAndPinned);
 
 struct Latency {
-  /// The time from the start of a nearly empty kernel to the start of the next one in a recorded graph.
-  /// Decode steps run as recorded graphs, too.
+  /// The time from the start of a nearly empty kernel to the start of the next one in a recorded graph, which
+  /// is how decode steps run.
   double launch_s = 0;
   /// The fixed cost of a layer whose neurons are split between GPU and CPU, without the work for the neurons.
   /// It is the time of one round trip: a graph runs a small kernel and hands a token's activations over to

@@ -82,7 +82,7 @@ struct ExpertCall {
   unsigned blocks(int block_rows) const;
   /// Returns a function that computes the KernelWork of the launch. Weights are read and decoded once per
   /// tile. decode, multiply: as in product_work() of matmul_args.cuh. on_tensor_cores: whether the products
-  /// run there.
+  /// run on the tensor cores.
   std::function<KernelWork()> work(double decode, double multiply, bool on_tensor_cores) const;
 };
 

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kMostRowWarps* TileShape<kTokens>::kRowThreads
                                   Span<Block>::kGroups == 1 ? 0 : 1) expert_tiles_kernel(ExpertArgs args) {
   __shared__ Stage<Block, kTokens> stages[2];
   __shared__ int input_rows[kTokens];
-  // This is in shared memory, because the sums need all registers.
+  // `work` is in shared memory, because the sums need all registers.
   __shared__ ExpertWork work;
   __shared__ bool found;
   const int block_rows = static_cast<int>(blockDim.x) / TileShape<kTokens>::kRowThreads * kWarpRows;

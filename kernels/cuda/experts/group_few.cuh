@@ -7,14 +7,14 @@
 
 namespace hearth::cuda {
 
-/// The most pairs that group_few() sorts.
+/// The maximum number of pairs that group_few() sorts.
 inline constexpr int kFewPairs = kOneBlockTokens * kMostExpertsUsed;
 
 /// Shared memory of group_few().
 struct FewPairs {
   int32_t slots[kFewPairs];  // by pair
   int32_t pairs[kFewPairs];  // by row
-  // by row: rows of the tile that begins there; 0: none begins
+  // by row: the number of rows of the tile that begins at this row; 0: no tile begins there
   int32_t tile_rows[kFewPairs];
 };
 

@@ -47,8 +47,8 @@ __device__ __forceinline__ TokenScratch scratch_at(float* words, const Router& r
   return scratch;
 }
 
-/// Returns an integer above 0; such keys are ordered like their floats. Both zeros have the same key.
-/// REQUIRES: value is not NaN.
+/// Returns an integer above 0 for a float. These keys have the same order as the floats. Both zeros have the
+/// same key. REQUIRES: value is not NaN.
 __device__ __forceinline__ unsigned sort_key(float value) {
   const unsigned bits = __float_as_uint(__fadd_rn(value, 0.0f));
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
@@ -125,7 +125,7 @@ __device__ __forceinline__ void take_best(unsigned* keys, int n, int n_wanted, i
   __syncwarp();
 }
 
-/// Makes experts unavailable whose group is not among the best groups.
+/// Makes the experts of all groups except the best ones unavailable.
 __device__ __forceinline__ void keep_best_groups(const Router& router, const TokenScratch& scratch,
                                                  int lane) {
   const int size = router.n_experts / router.n_groups;
@@ -152,7 +152,7 @@ __device__ __forceinline__ void keep_best_groups(const Router& router, const Tok
   }
 }
 
-/// Fills scores, slots and keys. Returns whether the score by which any expert is chosen is NaN.
+/// Fills scores, slots and keys. Returns whether NaN is among the scores by which experts are chosen.
 __device__ __forceinline__ bool fill_scores(const float* logits, const Router& router, const int32_t* slot_of,
                                             const TokenScratch& scratch, int lane) {
   const int n = router.n_experts;

@@ -45,7 +45,7 @@ class ActivationExchange {
   PinnedArray<float> first_, second_, given_;
   PinnedArray<uint32_t> number_;
   uint32_t* state_ = nullptr;  // device memory: HandOver::state
-  uint32_t n_begun_ = 0;       // number of hand-overs begun; the device counts them, too
+  uint32_t n_begun_ = 0;       // number of hand-overs begun, which the device also counts
   bool given_is_free_ = true;
 };
 

@@ -48,8 +48,8 @@ class ColdShare {
   /// arrive.
   void wait(cudaStream_t stream) const;
 
-  /// any(): bits of the neurons that any token wants. any_cold(): those of them that the CPU computes. Both
-  /// have [words] words and are valid from wait() to the next begin().
+  /// any(): bits of the neurons that at least one token wants. any_cold(): bits of those among them that the
+  /// CPU computes. Both have [words] words and are valid from wait() to the next begin().
   std::span<const uint64_t> any() const { return {any_.data(), words_}; }
   std::span<const uint64_t> any_cold() const { return {any_.data() + words_, words_}; }
 
@@ -67,9 +67,10 @@ class ColdShare {
   HostNeurons& host_;
   Layer layer_;
   size_t words_ = 0;      // of one token's bits
-  uint32_t n_begun_ = 0;  // number of hand-overs begun; the device counts them, too
+  uint32_t n_begun_ = 0;  // number of hand-overs begun, which the device also counts
   PinnedArray<uint64_t> wanted_, any_;
-  NeuronSet set_;  // uses wanted_ as its bits; the device writes the bits, and compute() lists the neurons
+  NeuronSet
+      set_;  // its bits are in wanted_, where the device writes them; compute() makes the list of neurons
   PinnedArray<float> x_, gates_;
   PinnedArray<uint32_t> number_;
   PinnedArray<int64_t> sums_;

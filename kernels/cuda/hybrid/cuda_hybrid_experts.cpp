@@ -39,9 +39,9 @@ ExpertGroups CudaHybridExperts::groups() const {
                    call_.router.n_experts, layer_.device->n_slots);
 }
 
-/// Whether the step copies the missing experts to the device. A copied expert serves only the tokens that
-/// chose it. So the mean number of tokens per expert is compared with the limit that, for neurons, applies to
-/// all tokens of a step.
+/// Whether the step copies the missing experts to the device. Copied neurons serve all tokens of a step, but
+/// a copied expert serves only the tokens that chose it. So the limit that applies to a step's number of
+/// tokens for neurons applies to the mean number of tokens per expert here.
 bool CudaHybridExperts::streams() const {
   const Router& router = call_.router;
   const auto per_expert = static_cast<int>(int64_t{call_.n_tokens} * router.n_used / router.n_experts);

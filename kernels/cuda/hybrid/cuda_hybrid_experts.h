@@ -37,7 +37,7 @@ class CudaHybridExperts final : public HybridExperts {
 
  private:
   DeviceChoice choice() const;
-  /// The choice of experts, or their slots, as the hand-over wrote them to host memory.
+  /// The chosen experts and their slots, which the hand-over has written to host memory.
   ExpertChoice arrived_choice() const;
   std::span<const int32_t> arrived_slots() const;
   ExpertGroups groups() const;
@@ -73,7 +73,7 @@ class CudaHybridExperts final : public HybridExperts {
   HybridExpertCall call_;
   bool streamed_now_ = false;
   Backend::HandedOver given_;     // the choice, and x
-  std::vector<int32_t> missing_;  // in a layer that streams them: the missing experts, ascending
+  std::vector<int32_t> missing_;  // the missing experts of a layer that streams them, ascending
   std::vector<Strip> strips_;     // scratch of multiply_missing()
 
   PinnedArray<float> rows_;  // [max_expert_tokens, n_used, d_model] rows that the CPU computes, by pair

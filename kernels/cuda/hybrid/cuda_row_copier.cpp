@@ -82,7 +82,8 @@ struct Layer {
   void map() {
     for (int i = 0; i < n_parts; ++i) {
       const BundlePart& part = parts[static_cast<size_t>(i)];
-      // Map the address of the first row that exists. The memory of lower neurons may have been freed.
+      // Ask for the address of the first row that exists, because the memory of the rows before it may have
+      // been freed.
       const size_t at = static_cast<size_t>(first) * part.from_stride;
       void* there = nullptr;
       check(cudaHostGetDevicePointer(&there, const_cast<std::byte*>(part.from + at), 0),

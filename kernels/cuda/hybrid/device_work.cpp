@@ -124,7 +124,7 @@ QuantizedActivations DeviceWork::writes_input(const float* x, int64_t n_rows, in
 }
 
 void DeviceWork::reserve_found(int n_calls, int max_tokens, int64_t n_neurons) {
-  forget_recorded();  // recorded steps write notes to the old memory
+  forget_recorded();  // recorded steps would note neurons in the old memory
   noted_.reserve(n_calls, max_tokens, n_neurons, scratch_.note_state);
 }
 

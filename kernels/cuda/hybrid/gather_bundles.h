@@ -21,7 +21,7 @@ struct BundlePart {
 };
 
 struct BundleGather {
-  BundlePart parts[3];  // those of gate, up and down that are moved
+  BundlePart parts[3];  // the parts that are moved: gate, up and down, or some of them
   int n_parts = 0;
   const RowChange* moves = nullptr;  // [n_moves], pinned
   int n_moves = 0;

@@ -9,8 +9,8 @@ namespace hearth::cuda {
 
 inline constexpr int kHandOverThreads = 256;
 
-/// Copies this thread block's share of the parts. block: its index among the n_blocks thread blocks that
-/// copy.
+/// Copies this thread block's share of the parts. block: the index of the thread block among the n_blocks
+/// that copy.
 __device__ __forceinline__ void copy_parts(const HandOver& what, unsigned block, unsigned n_blocks) {
   const int64_t first = int64_t{block} * kHandOverThreads + threadIdx.x,
                 step = int64_t{n_blocks} * kHandOverThreads;

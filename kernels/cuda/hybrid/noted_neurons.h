@@ -2,8 +2,8 @@
 // while it works, and the CPU adds those that it computed. They are read after the step, so the engine never
 // waits for the device to count neurons.
 //
-// Each call has one list of neurons. The device fills the list from the front and the CPU from the back. They
-// have no neuron in common, and the list has room for all neurons. Owned by DeviceWork; engine thread.
+// Each call has one list of neurons. The device fills the list from the front and the CPU from the back. No
+// neuron is noted by both, and the list has room for all neurons. Owned by DeviceWork; engine thread.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class NotedNeurons {
   /// contains.
   void add(const NeuronSet& set, const ActiveNeurons& found);
 
-  /// Fills `found` with the active neurons of the step's call number `call`. REQUIRES: the device has
+  /// Fills `found` with the active neurons of the step's call with index `call`. REQUIRES: the device has
   /// finished the call.
   void read(int call, const ActiveNeurons& found) const;
 

@@ -40,9 +40,9 @@ class PrefetchLink {
   /// Returns the list of the layer's changes, for the work that is enqueued next, or null if there is no
   /// prefetcher.
   const RowChanges* changes(const HybridLayer& layer, const StepRecorder& recorder);
-  /// Call this before the launch of a recorded segment. Fetches the changes if the segment applies them. The
-  /// list may be overwritten then: the device reads it before the hand-over of each hybrid layer, and the
-  /// host has received the previous layer's hand-over.
+  /// Call this before the launch of a recorded segment. Fetches the changes if the segment applies them. At
+  /// that time the list may be overwritten, because the device reads it before the hand-over of each hybrid
+  /// layer, and the host has already received the previous layer's hand-over.
   void before_launch(const HybridLayer& layer) {
     if (due_) fetch(layer);
   }
@@ -71,7 +71,7 @@ class PrefetchLink {
   struct Proposed {
     int layer = -1;  // the layer that the proposal is for; -1: no proposal is in flight
     size_t words = 0;
-    uint32_t n_begun = 0;  // number of hand-overs begun; the device counts them, too
+    uint32_t n_begun = 0;  // number of hand-overs begun, which the device also counts
     PinnedArray<uint64_t> bits;
     PinnedArray<uint32_t> number;
   };
@@ -80,8 +80,8 @@ class PrefetchLink {
 
   RowPrefetcher* prefetcher_ = nullptr;
   PinnedArray<RowChanges> changes_;
-  bool due_ = false;                   // the current segment reads the changes, which are not fetched yet
-  std::array<Proposed, 2> proposals_;  // for hybrid layers with an even and with an odd index
+  bool due_ = false;                   // whether the current segment reads changes that were not fetched yet
+  std::array<Proposed, 2> proposals_;  // by whether the index of the hybrid layer is even or odd
 };
 
 }  // namespace hearth::cuda

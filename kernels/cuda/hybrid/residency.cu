@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// One thread block of kThreads threads must call this. One is enough, because the list is short, and it
+/// One thread block of kThreads threads must call this. One thread block suffices for the short list, and
 /// reads the list from host memory only once. If a neuron is in the list several times, only the last change
 /// counts, so each thread checks whether its neuron has a later change.
 __device__ __forceinline__ void apply_changes(const RowChanges* changes, uint64_t* resident,
@@ -109,8 +109,9 @@ void split_set(const SplitSet& split, cudaStream_t stream) {
   list_wanted(split.hot, stream);
 }
 
-// For few tokens, one kernel does all of this: the first thread block changes rows and splits the set, while
-// the others copy the CPU's other inputs. The last thread block to finish signals the host.
+// For few tokens, one kernel does everything: the first thread block applies the changes and splits the set,
+// while the other thread blocks copy `rest`, the inputs of the CPU. The last thread block to finish signals
+// the host.
 namespace {
 
 static_assert(kThreads == kHandOverThreads);

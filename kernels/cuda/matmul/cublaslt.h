@@ -56,7 +56,7 @@ struct LtHeuristicResult {
   int reserved[4];
 };
 
-/// The library's functions, without the prefix of their names. All may be called from any thread.
+/// The library's functions, named without their prefix "cublasLt". All may be called from any thread.
 struct CublasLt {
   size_t (*GetVersion)();
   const char* (*GetStatusString)(LtStatus);

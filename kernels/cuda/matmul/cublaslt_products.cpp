@@ -41,7 +41,7 @@ LibraryType type_of(const Matrix& weight) {
 }
 
 std::string version_text(size_t version) {
-  // 130101 means 13.1.1. Version 12 also multiplies the major version by 10000.
+  // 130101 means 13.1.1. Version 12 uses the same formula.
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
 }

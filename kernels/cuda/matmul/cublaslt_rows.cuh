@@ -21,8 +21,8 @@ void pack_tokens(const float* x, int n, int n_packed, int64_t n_cols, LibraryTyp
 /// out [n_rows, weight.n_cols] = the rows of a quantized matrix from `first` on, rounded to the nearest f16.
 void decode_rows(const Matrix& weight, int64_t first, int64_t n_rows, uint16_t* out, cudaStream_t stream);
 
-/// The results of a library and their destination, as in Product. out and bias point to the entries for the
-/// piece's first row.
+/// The library's products with a piece of a matrix, and their destination, as in Product. out and bias point
+/// to the entries for the first row of the piece.
 struct LibraryResults {
   const float* products = nullptr;  // [n_tokens, n_rows], rows `stride` floats apart
   int64_t stride = 0;

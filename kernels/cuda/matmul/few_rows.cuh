@@ -43,9 +43,9 @@ __device__ __forceinline__ SpanQuants load_quants(const QuantizedActivations& q,
           __ldg(q.scale + span)};
 }
 
-/// Computes the products of the rows with n_tokens tokens. Every thread below kFewRows * n_tokens gets one:
-/// that of rows[thread % kFewRows] with token thread / kFewRows. input_row(t) returns the row of `quantized`
-/// for token t, and may be called in any thread.
+/// Computes the products of the rows with n_tokens tokens. Every thread below kFewRows * n_tokens gets one
+/// product: that of rows[thread % kFewRows] with token thread / kFewRows. input_row(t) returns the row of
+/// `quantized` for token t, and may be called in any thread.
 template <class Block, int kAlign, int kTokens, class InputRow>
 __device__ __forceinline__ float multiply_few(const uint8_t* const (&rows)[kFewRows],
                                               const QuantizedActivations& quantized, int64_t n_cols,

@@ -21,8 +21,8 @@ __device__ __forceinline__ void add_products(const float (&w)[kRows], const floa
   }
 }
 
-/// Computes the products of rows[r] and x[t] in 16 lanes, and calls store(r, t, product) for each in one of
-/// these lanes. chain: the lane's number among the 16. All lanes of a warp must call this.
+/// Computes the products of rows[r] and x[t] in 16 lanes, and calls store(r, t, product) for each product in
+/// one of these lanes. chain: the lane's number among the 16. All lanes of a warp must call this.
 template <class Load, int kRows, int kTokens, class Store>
 __device__ __forceinline__ void multiply_floats(const uint8_t* const (&rows)[kRows],
                                                 const float* const (&x)[kTokens], int64_t n_cols, int chain,

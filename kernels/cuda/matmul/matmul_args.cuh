@@ -54,7 +54,7 @@ struct HeadSteps {
 /// Several products with the same x that share a launch. A thread block computes a part of one of them.
 struct ProductRun {
   MatmulArgs first;
-  /// The arguments that differ between the first and another product.
+  /// The arguments that a product after the first does not share with the first.
   struct Other {
     const uint8_t* weights;
     int64_t row_bytes;
@@ -65,7 +65,8 @@ struct ProductRun {
     int64_t first_block;
   };
   static constexpr int kOthers = static_cast<int>(kMostProducts) - 1;
-  Other others[kOthers];  // a missing product has a first_block beyond the grid
+  Other others[kOthers];  // if there are fewer products, the first_block of each missing one lies beyond the
+                          // grid
 
   /// Returns the arguments of the product that a thread block computes. The parameter is the index of the
   /// thread block in the grid, and becomes its index among the thread blocks of the product.

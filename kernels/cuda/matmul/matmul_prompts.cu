@@ -5,9 +5,10 @@
 // cores (or four of half the length, for types with two groups per span), with exact int32 sums. The float
 // operations that follow are the same as on the CPU, in the same order.
 //
-// A thread block computes a tile of 32 to 128 rows and 64 tokens, and each of its warps 32 x 32 of it. A warp
-// keeps its sums in registers and adds the spans in ascending order. While two spans are multiplied, the next
-// two are unpacked, their offsets are subtracted, and the results are stored in shared memory.
+// A thread block computes a tile of 32 to 128 rows and 64 tokens. Each of its warps computes 32 rows and 32
+// tokens of the tile. A warp keeps its sums in registers and adds the spans in ascending order. While two
+// spans are multiplied, the next two are unpacked, their offsets are subtracted, and the results are stored
+// in shared memory.
 //
 // The limits per span of a row and token are as follows. Byte products: there are 64 of them. A
 // multiprocessor of compute capability 8.0 computes 2048 per cycle, and one of 8.6 or 8.9 1024 (peak rate

@@ -4,8 +4,8 @@
 // high and a low part. Both parts are multiplied by the codes and summed, which takes two integer
 // multiply-adds per weight (kernels/quant/neuron_terms.h). For other rows, each contribution is summed in two
 // parts of 32 bits (SumParts in kernels/neuron_sums.h), because consumer GPUs convert only two numbers per
-// clock to 64-bit integers and have few units for doubles. Products that are too large for these parts, as a
-// model's outliers have, are converted one by one and added to memory at once.
+// clock to 64-bit integers and have few units for doubles. Products that are too large for these parts, which
+// a model's outliers cause, are converted one by one and added to memory at once.
 //
 // A thread block computes 256 columns, eight per lane, for a chunk of the listed neurons, which its warps
 // share. So every column takes one 64-bit atomic addition per chunk. The bytes of a row are decoded once for
@@ -13,7 +13,7 @@
 //
 // With few tokens, the time is that of three latencies: loading the list, loading the rows, and the
 // additions. So the grid has as many thread blocks as the GPU holds at a time, and each takes an equal part
-// of the list, whose length only the device has. On an H200, 1,321 rows of 4,096 Q4_0 weights take 7.5 us,
+// of the list, whose length only the device knows. On an H200, 1,321 rows of 4,096 Q4_0 weights take 7.5 us,
 // which is 10 % of the memory-bound speed (tests/data/measured/h200).
 #include <algorithm>
 #include <type_traits>

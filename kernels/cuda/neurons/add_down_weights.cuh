@@ -67,7 +67,7 @@ __device__ __forceinline__ unsigned look_up(unsigned nibbles) {
 struct RawQuants {
   Eight quants;   // low bits, not yet shifted into position
   Eight high;     // bytes with the high bits
-  unsigned bits;  // or the high bits of eight columns in one byte
+  unsigned bits;  // for types with one high bit per column: a byte with the high bits of eight columns
   unsigned d, m;  // halves
   unsigned scale, min;
 };
@@ -110,8 +110,8 @@ struct QuantRows {
         data + static_cast<size_t>(row) * stride + static_cast<size_t>(lane / kLanes) * sizeof(Block);
     BlockWeights<Block>::load(block, static_cast<int>(lane % kLanes), raw);
   }
-  /// Returns the lane's codes, which are their values plus kOffset. `scale` and `min` get the factors of all
-  /// eight.
+  /// Returns the lane's codes, which are their values plus kOffset. `scale` and `min` get the factors that
+  /// all eight weights share.
   __device__ __forceinline__ Eight codes(const Raw& raw, int64_t lane, float& scale, float& min) const {
     constexpr int kLanes = Block::kElems / kLaneColumns;
     return BlockWeights<Block>::quants(raw, static_cast<int>(lane % kLanes), scale, min);

@@ -37,7 +37,8 @@ NeuronRows rows_on_device(const HybridLayer& layer, const HybridCall& call);
 
 /// Adds the contributions of the neurons listed in `set` to scratch.sums, and their counts to scratch.counts.
 /// gates: [n_tokens, n_neurons] by neuron number, or null to compute the gates of the set. Overwrites the
-/// gates, ups, values and passed neurons in scratch. Notes the active neurons if `notes` has memory for them.
+/// arrays `gates`, `ups` and `values` and the list of passed neurons in scratch. Notes the active neurons if
+/// `notes` has memory for them.
 void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceNeuronSet& set,
                  const float* gates, const Scratch& scratch, cudaStream_t stream,
                  const NeuronNotes& notes = {});

@@ -45,7 +45,7 @@ struct Known {
   }
 };
 
-/// Which rows to count as read. The counts are the lengths of the lists.
+/// Whether the gate rows and the up rows of the listed neurons are counted as read.
 struct RowsRead {
   bool gates, ups;
 };

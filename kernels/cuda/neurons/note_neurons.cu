@@ -3,8 +3,8 @@
 //
 // A thread handles one list index, for all tokens. Neighboring threads write adjacent words over PCIe: 4
 // bytes per neuron, and 4 bytes per neuron and token. If the neurons of a call are computed in several lists,
-// each list is appended to the previous ones. Only the device has the number of neurons noted so far, so the
-// last thread block to finish a list updates this number.
+// each list is appended to the previous ones. Only the device knows the number of neurons noted so far, so
+// the last thread block to finish a list updates this number.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"

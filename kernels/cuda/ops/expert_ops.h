@@ -63,8 +63,8 @@ struct ExpertGroups {
   /// expert, and determines which kernel expert_products() launches.
   int tile_rows = 1;
   int64_t max_tiles = 0;  // at least n_tiles
-  /// expert_products() computes only rows of slots [first_slot, end_slot). Its matrices begin with that of
-  /// first_slot.
+  /// expert_products() computes only rows of slots [first_slot, end_slot). The matrices that it gets begin
+  /// with the matrix of first_slot.
   int first_slot = 0, end_slot = kMostExperts;
 };
 
@@ -96,8 +96,9 @@ void write_slots(const std::byte* raw, DType type, int64_t n_rows, int64_t n_col
 
 /// One product of expert_products().
 struct ExpertProduct {
-  Matrix weight;                // [n_slots * n_rows, n_cols] in the layout of slot_rows() (expert_types.h)
-  int64_t n_rows = 0;           // of an expert
+  Matrix weight;       // [n_slots * n_rows, n_cols] the experts' rows by slot, in the layout of slot_rows()
+                       // (expert_types.h)
+  int64_t n_rows = 0;  // of an expert
   const float* bias = nullptr;  // [n_experts, n_rows] by expert, or null
   float* out = nullptr;         // [groups.n_pairs, n_rows] by row
 };

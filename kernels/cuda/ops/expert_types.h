@@ -32,8 +32,8 @@ size_t slot_row_bytes(DType type, int64_t n_cols);
 bool slot_rows_as_in_file(DType type);
 
 /// The maximum number of bytes that one expert's matrix takes in the buffer through which experts are
-/// streamed: its rows in the file's layout and, if slots use another layout, also in that. 0 for a null
-/// matrix.
+/// streamed: its rows in the file's layout and, if slots use another layout, also its rows in that layout. 0
+/// for a null matrix.
 size_t streamed_bytes(const Matrix& matrix);
 
 /// Returns a view of rows at `data`, which have the layout of slots.

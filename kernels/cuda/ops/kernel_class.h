@@ -37,7 +37,8 @@ constexpr double attention_instructions(double keys, double heads, double head_d
   return keys * heads * (4 * head_dim + 20);
 }
 
-/// The number of tokens for which add_down.cu decodes the bytes of a row once. Four took too many registers.
+/// The number of tokens for which add_down.cu decodes the bytes of a row once. Decoding once for four tokens
+/// took too many registers.
 inline constexpr int kDownPassTokens = 2;
 
 /// Instructions per down-projection weight in add_down.cu if the weight is decoded `passes` times and added

@@ -32,7 +32,7 @@ enum class KernelClass : uint8_t {
   kListedProduct,
   kSlowListedProduct,
   kTiles,           // products with many tokens, on the tensor cores
-  kSlowTiles,       // the same, for types whose thread blocks occupy a whole multiprocessor each
+  kSlowTiles,       // like kTiles, for types whose kernel runs only one thread block per multiprocessor
   kDownRows,        // down-projection rows of neurons, added to integer sums
   kList,            // selects, lists, splits or notes neurons
   kSums,            // rounds integer sums and adds them to the residual stream
@@ -69,7 +69,7 @@ struct KernelWork {
   double host_reads = 0;     // bytes of host memory read over PCIe
   double host_writes = 0;    // bytes of host memory written over PCIe
   double multiply_adds = 0;  // multiply-adds of weights with two-byte activations, on the tensor cores
-  // Instructions of all threads together, without multiply_adds. Set only if they may be the limit.
+  // Instructions of all threads together, except for multiply_adds. Set only if they may be the limit.
   double instructions = 0;
   /// Whether the kernel's results determine the work that follows (for example, which neurons are computed,
   /// and where). A simulated device also runs such kernels.

@@ -165,7 +165,7 @@ void attention(const float* q, int64_t stride, int n_heads, const AttentionScore
 /// the arena at load and that all layers reuse.
 struct DeviceNeuronSet {
   uint64_t* wanted = nullptr;    // [n_tokens, words], words = ceil(n_neurons / 64)
-  uint64_t* any_bits = nullptr;  // [words] bits of the neurons that any token wants
+  uint64_t* any_bits = nullptr;  // [words] bits of the neurons that at least one token wants
   DeviceList any;                // list of the same neurons, filled by list_wanted()
   int n_tokens = 0;
   int64_t n_neurons = 0;
@@ -194,14 +194,15 @@ void list_wanted(const DeviceNeuronSet& set, cudaStream_t stream);
 void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, cudaStream_t stream,
                int64_t first = 0);
 
-/// A set of neurons, and its split into neurons that are on the device and the others.
+/// A set of neurons, and its split into hot neurons, which have a device row, and cold neurons, which have
+/// none.
 struct SplitSet {
   DeviceNeuronSet all;
   uint64_t* resident = nullptr;  // [words] bits of the neurons that have a device row
   DeviceNeuronSet hot;           // output: wanted neurons that have a device row, with their list
-  uint64_t* cold = nullptr;      // output [n_tokens, words]: bits of the other wanted neurons
-  /// Output [2, words]: bits of the neurons that any token wants, then bits of those among them that are
-  /// cold.
+  uint64_t* cold = nullptr;  // output [n_tokens, words]: bits of the wanted neurons that have no device row
+  /// Output [2, words]: bits of the neurons that at least one token wants, then bits of the cold ones among
+  /// them.
   uint64_t* any = nullptr;
   bool cold_on_host = false;  // whether cold and any are in host memory, which the device writes
 };
@@ -270,12 +271,13 @@ void drop_below(const DeviceNeuronSet& set, const DeviceList& list, const float*
 
 /// The host memory where the device notes the active neurons of a call.
 struct NeuronNotes {
-  int32_t* ids = nullptr;     // [max]; null: they are not noted
-  float* values = nullptr;    // [n_tokens, max], by index in ids
-  uint32_t* n = nullptr;      // [1] neurons noted, 0 before the first
-  int64_t max = 0;            // maximum number of neurons in all lists of the call
-  uint32_t* state = nullptr;  // device memory: [2] thread blocks done (initially 0), neurons noted
-  bool first = true;          // whether this is the first list of the call
+  int32_t* ids = nullptr;   // [max]; null: they are not noted
+  float* values = nullptr;  // [n_tokens, max], by index in ids
+  uint32_t* n = nullptr;    // [1] neurons noted, 0 before the first
+  int64_t max = 0;          // maximum number of neurons in all lists of the call
+  // [2] in device memory: number of thread blocks done (initially 0), number of neurons noted
+  uint32_t* state = nullptr;
+  bool first = true;  // whether this is the first list of the call
 };
 /// Appends a list of neurons and their values [n_tokens, list.max], by list index.
 void note_neurons(const DeviceList& list, const float* values, int n_tokens, const NeuronNotes& to,
@@ -313,7 +315,8 @@ struct HandOver {
   static constexpr int kMaxParts = 4;
   Part parts[kMaxParts];
   static constexpr size_t kStateWords = 2;
-  uint32_t* state = nullptr;   // device memory, initially 0: [2] thread blocks done, hand-overs done
+  // [2] in device memory, initially 0: number of thread blocks done, number of hand-overs done
+  uint32_t* state = nullptr;
   uint32_t* number = nullptr;  // host memory: number of hand-overs done, stored after all arrays
 };
 void hand_over(const HandOver& what, cudaStream_t stream);

@@ -29,15 +29,16 @@ struct SimulatedSpeeds {
   size_t vram_bytes = 0;
   double vram_bytes_per_s = 0, to_device_bytes_per_s = 0, from_device_bytes_per_s = 0;
   KernelSpeeds kernels;  // by class
-  double launch_s = 0;   // from the end of a kernel to the start of the next, a gap in a trace
-  double copy_s = 0;     // from the end of the preceding work to the start of a copy
+  double launch_s = 0;   // time from the end of a kernel to the start of the next one
+  double copy_s = 0;     // time from the end of the preceding work to the start of a copy
   // The fraction of to_device_bytes_per_s that kernels reach when they read host rows one by one.
   double gather_share = 1;
-  double first_kernel_s = 0;  // from a launch on an idle stream until the kernel's start_s begins
-  double launch_call_s = 0;   // host time of a call that launches a kernel or enqueues a small operation
-  double graph_call_s = 0;    // host time of a call that launches a graph
-  double wait_call_s = 0;     // from the end of the work until the call that waits for it returns
-  double visible_s = 0;       // from a store by the device until a host that polls the word sees it
+  // time from a launch on an idle stream until the start_s of the kernel's class begins
+  double first_kernel_s = 0;
+  double launch_call_s = 0;  // host time of a call that launches a kernel or enqueues a small operation
+  double graph_call_s = 0;   // host time of a call that launches a graph
+  double wait_call_s = 0;    // time from the end of the work until the call that waits for it returns
+  double visible_s = 0;      // time from a store by the device until a host that polls the word sees it
 };
 
 /// The device's activity since reset_simulated().

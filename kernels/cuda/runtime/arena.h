@@ -1,5 +1,5 @@
-// One large allocation of device memory, from which all others are taken. The memory in the plan is allocated
-// on the device at once, and later allocations never need more.
+// One large allocation of device memory, from which all other allocations are taken. It has the size that the
+// plan provides, so it is allocated once and never grows.
 //
 // Allocations follow each other from the start of the arena, and are all freed together. Used only at load,
 // by one thread.

@@ -22,11 +22,12 @@ struct Version {
 
 /// The link between a GPU and the host, as reported by Linux. The CUDA runtime does not report it.
 struct PcieLink {
-  int generation = 0;  // the highest that the GPU supports; an idle GPU uses a lower one
+  int generation = 0;  // the highest PCIe generation that the GPU supports; an idle GPU uses a lower one
   int lanes = 0;       // in use
 };
 
-/// The first GPU that CUDA lists, which CUDA_VISIBLE_DEVICES can change. Hearth's kernels can run on it.
+/// The first GPU in CUDA's list, which the variable CUDA_VISIBLE_DEVICES can change. Hearth's kernels can run
+/// on this GPU.
 struct Device {
   std::string name;
   std::string uuid = {};       // identifies this GPU: "GPU-" and 32 hexadecimal digits

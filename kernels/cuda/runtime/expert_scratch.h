@@ -1,5 +1,5 @@
-// Device memory for the experts that a device computes in a step: the choice of experts, the groups of pairs,
-// and one row per pair for every stage.
+// Device memory for the experts that a device computes in a step: the choice of experts, the ExpertGroups,
+// and the arrays of intermediate results, which have one row for each pair of a token and one of its experts.
 //
 // Part of Scratch. Sized for StepBounds::max_expert_tokens tokens.
 #pragma once
@@ -45,7 +45,7 @@ struct ExpertScratch {
   std::byte *groups = nullptr, *quantized_hidden = nullptr;
   float *hidden = nullptr, *ups = nullptr;  // [n_pairs, expert_cols]
   float* rows = nullptr;                    // [n_pairs, d_model]
-  // [n_experts] output of number_experts(), for a layer that streams missing experts
+  // [n_experts] output of number_experts() for a layer whose missing experts are streamed
   int32_t* numbers = nullptr;
 };
 

@@ -106,7 +106,7 @@ __device__ inline void gpu_multiply_16(int (&d)[4], unsigned a0, unsigned a1, un
 #endif
 }
 /// Like gpu_multiply_16(), but for a [16, 32] and b [32, 8]. a[0], a[1] and b0 are from the first 16 bytes of
-/// rows of a and columns of b; a[2], a[3] and b1 are from the other 16 bytes.
+/// rows of a and columns of b; a[2], a[3] and b1 are from the last 16 bytes.
 __device__ inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, int c) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "

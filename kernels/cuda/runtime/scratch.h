@@ -86,8 +86,8 @@ struct Scratch {
   int32_t* inputs = nullptr;
   size_t rope_floats = 0;  // floats per table
   float* rope_tables[RopeTables::kTables] = {};
-  // The memory of small arrays in QuantizedInputs. A decode step needs three at a time: a layer's input, the
-  // other inputs of the layer's products, one after the other, and the residual stream.
+  // The memory of small arrays in QuantizedInputs. A decode step needs three arrays at a time: the layer's
+  // input, the residual stream, and the input of the layer's current product if it is neither of these.
   static constexpr size_t kKeptInputs = 3;
   static constexpr int kKeptTokens = 8;
   int64_t kept_floats = 0;  // floats of each

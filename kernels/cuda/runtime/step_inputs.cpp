@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kAlign = 64;            // integers: 256 bytes
 constexpr int64_t kFewestPerBlock = 16;  // the smallest size of a KV block
-constexpr size_t kTables = 2;   // arrays of block tables, because layers with a window may have their own
-constexpr size_t kArrays = 16;  // maximum number of other arrays in a step
+constexpr size_t kTables = 2;   // arrays of block tables: layers with a window may have tables of their own
+constexpr size_t kArrays = 16;  // maximum number of arrays in a step that are not block tables
 
 }  // namespace
 

@@ -64,7 +64,8 @@ void StepRecorder::end_recording(bool whole) {
   size_t bytes = 0;
   for (const Recording& recording : recordings_) bytes += recording.bytes;
   while (bytes > kMaxBytes) {
-    // Prefer recordings that take memory. Shapes that were seen only once take none and are kept.
+    // Drop the least recently used recording that takes memory. Shapes that were seen only once take none and
+    // are kept.
     const auto oldest = std::ranges::min_element(recordings_, {}, [](const Recording& recording) {
       return std::pair(recording.bytes == 0, recording.last_step);
     });

@@ -97,9 +97,9 @@ class StepRecorder {
   /// The maximum number of shapes, and the maximum number of bytes of device memory that their graphs may
   /// take. Beyond either limit, the least recently used shape is dropped. Decoding has a shape for every
   /// combination of the number of tokens and the power of two of `longest`; four sequences with drafts of up
-  /// to seven tokens give 32 numbers of tokens. The driver allocates the memory of graphs from what a budget
-  /// of "auto" leaves free (kLeftFree in engine/resolved_load.cpp). The driver does not report how much it
-  /// takes, so we measure it.
+  /// to seven tokens have 32 possible numbers of tokens. The driver allocates the memory of graphs from what
+  /// a budget of "auto" leaves free (kLeftFree in engine/resolved_load.cpp). The driver does not report how
+  /// much it takes, so we measure it.
   static constexpr size_t kMaxShapes = 64, kMaxBytes = size_t{160} << 20;
 
   enum class Mode { kAtOnce, kRecord, kPlay };

@@ -55,19 +55,19 @@ class StreamedShare {
   void add(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input, const Scratch& scratch,
            cudaStream_t stream, NeuronNotes notes = {});
 
-  /// Whether there are buffers, and a step is so long that weights are copied to the device instead of using
-  /// the CPU.
+  /// Whether a step of this many tokens copies weights to the device instead of using the CPU. Always false
+  /// if there are no buffers.
   bool long_enough(int n_tokens) const {
     return from_tokens_ > 0 && n_tokens >= from_tokens_ && buffer_bytes_ > 0;
   }
   /// Like cuda::matmul() for all rows of a matrix, but op.weight is in host memory and is copied through the
-  /// same buffers. pinned: whether this memory is page-locked.
+  /// two buffers. pinned: whether the matrix's memory is page-locked.
   void multiply(MatmulOp op, bool pinned, const Scratch& scratch, cudaStream_t stream);
   /// The stream on which all copies to the device run, in the order of the calls.
   cudaStream_t copies() const { return copies_; }
 
   size_t buffer_bytes() const { return buffer_bytes_; }
-  /// Neurons or rows [begin, end) in a buffer. The start of the buffer is the place of `first`.
+  /// Neurons or rows [begin, end) in a buffer. Row `first` would be at the start of the buffer.
   struct Piece {
     int64_t first, begin, end;
     size_t number = 0;  // index of the buffer
