@@ -35,9 +35,9 @@ namespace hearth {
 /// i is the product with weight row rows[i], with the same bits as in the whole product.
 struct Product {
   Matrix weight;
-  const float* bias = nullptr;  // [weight.n_rows] or null; listed rows index it by row number, too
+  const float* bias = nullptr;  // [weight.n_rows], by row number even if rows are listed; or null
   float* out = nullptr;         // [n_tokens, n_rows or n]
-  int64_t out_stride = 0;       // floats from one row of out to the next; >= n_rows or n
+  int64_t out_stride = 0;       // floats from one row of out to the next; at least the row's length
   bool accumulate = false;      // true: out += ... (the residual stream)
   /// The rows to compute: numbers in [0, weight.n_rows), in any order (ascending order reads fastest). If
   /// data() is null, all rows are computed. An empty list must have a data() that is not null.
@@ -85,7 +85,7 @@ enum class Activation : uint8_t {
 /// The operation between an FFN's matrices: hidden = act(gate) * up, or act(up) if the FFN has no gate.
 struct FfnActivation {
   Activation kind = Activation::kSilu;
-  float threshold = 0.0f;  // of kRelu: finite and at least 0; must be 0 for other kinds
+  float threshold = 0.0f;  // for kRelu: finite and at least 0; for all other kinds: 0
 
   bool operator==(const FfnActivation&) const = default;
   /// Whether the activation gives exact zeros. Neurons whose activation is zero need not be computed.
@@ -120,7 +120,7 @@ struct KvPlaces {
   /// [n_tokens]: token t sees positions 0 to n_seen[t] - 1 of its sequence. If null, each token sees
   /// positions 0 to its own. n_seen must not decrease from one token of a sequence to the next.
   const int32_t* n_seen = nullptr;
-  int n_tables = 0;  // rows of block_tables, used by a token or not; the CPU ignores it
+  int n_tables = 0;  // rows of block_tables, including those that no token uses; the CPU ignores this number
 
   /// How many positions token t sees if no window hides some of them.
   int n_keys(int t) const { return n_seen != nullptr ? n_seen[t] : positions[t] + 1; }
@@ -142,8 +142,8 @@ struct AttentionScores {
   float scale = 1.0f;            // factor of q k^T
   int window = 0;                // position p sees positions p - window + 1 to p; 0: it sees all up to p
   float soft_cap = 0.0f;         // a score s becomes cap * tanh(s / cap); 0: no cap
-  const float* sinks = nullptr;  // [n_heads], backend memory: an extra logit in each head's softmax that has
-                                 // no value; null: no extra logits
+  const float* sinks = nullptr;  // [n_heads], backend memory: for each head, an extra logit in the softmax,
+                                 // which has no value row; null: no extra logits
   /// Backend memory. The scores of a query at position p are also multiplied by growth[p / growth_span]. If
   /// null, there is no such factor.
   const float* growth = nullptr;
@@ -155,32 +155,35 @@ struct StepBounds {
   int max_tokens = 1;
   int64_t max_cols = 0;  // columns of a row: the largest of d_model, d_ff and n_heads * head_dim
   int n_heads = 1;
-  int max_context = 1;      // positions of a sequence
-  int64_t d_model = 0;      // 0: the same as max_cols
-  int head_dim = 0;         // 0: max_cols / n_heads
-  int64_t head_cols = 0;    // the most columns of HeadProducts, at most max_cols; 0: not used
-  int n_sets = 0;           // sets of neurons in use at once: the number of make_set() calls allowed
-  int64_t max_outputs = 0;  // the most floats of one to_host() call; 0: the first call allocates the memory
+  int max_context = 1;    // positions of a sequence
+  int64_t d_model = 0;    // 0: the same as max_cols
+  int head_dim = 0;       // 0: max_cols / n_heads
+  int64_t head_cols = 0;  // maximum number of columns of HeadProducts, at most max_cols; 0: not used
+  int n_sets = 0;         // sets of neurons in use at once: the number of make_set() calls allowed
+  // The maximum number of floats of one to_host() call. 0: the first call allocates the memory.
+  int64_t max_outputs = 0;
   // The following fields are for layers of experts; they are 0 in models without such layers.
-  int n_experts = 0;          // the most experts of a layer
-  int n_experts_used = 0;     // the most experts of a token
+  int n_experts = 0;          // maximum number of experts of a layer
+  int n_experts_used = 0;     // maximum number of experts of a token
   int64_t expert_cols = 0;    // the largest d_expert
-  int max_expert_tokens = 0;  // the most tokens of a step whose experts a device computes (HybridExperts); 0:
-                              // the device holds no experts
+  int max_expert_tokens = 0;  // maximum number of tokens of a step whose experts a device computes
+                              // (HybridExperts); 0: the device holds no experts
   // The following fields are for a device that shares the neurons of layers with the CPU (HybridFfn). Other
   // backends ignore them.
-  bool shares = false;       // whether there are layers with shared neurons
-  bool shares_gates = true;  // whether some such layers have all gates on the device (HybridLayer::all_gates)
-  size_t stream_bytes = 0;   // bytes of each of two buffers through which a device streams cold neurons, or
-                             // 0. A layer is not streamed if 64 of its neurons do not fit
+  bool shares = false;  // whether there are layers with shared neurons
+  // Whether some of these layers have all gates on the device (HybridLayer::all_gates).
+  bool shares_gates = true;
+  size_t stream_bytes = 0;  // bytes of each of two buffers through which a device streams cold neurons, or
+                            // 0. A layer is not streamed if 64 of its neurons do not fit
   /// In long steps, a device may compute layers that are in host memory (ComputeDevice::streams_layers). This
   /// is the size in bytes of the keys that it copies for such a layer; the values take as many bytes again.
   /// 0: the device computes no such layers.
   size_t stream_kv_bytes = 0;
   // The following fields are for a device that uses a library to multiply prompt tokens
   // (ComputeDevice::set_prompt_rows).
-  int64_t library_rows = 0;      // rows of the largest matrix that the library multiplies; 0: no library
-  bool library_decodes = false;  // the library also gets quantized matrices, which are dequantized first
+  int64_t library_rows = 0;  // rows of the largest matrix that the library multiplies; 0: no library
+  // Whether the library also gets quantized matrices, which are dequantized first.
+  bool library_decodes = false;
 };
 
 class Backend : public Memory {
@@ -232,9 +235,9 @@ class Backend : public Memory {
   /// REQUIRES: wait_for_hand_over() was called after the last add_from_host().
   virtual void add_from_host(const float* x, int64_t n, float* out) { add(x, n, out); }
 
-  /// Makes another set, of at most max_tokens tokens and max_cols neurons, that select_neurons() can fill.
-  /// The set exists until reserve() is called again. Called at load, after reserve(). Throws std::logic_error
-  /// (a sentence) if n_sets sets have been made already.
+  /// Makes a new set of at most max_tokens tokens and max_cols neurons, which select_neurons() can fill. The
+  /// set exists until reserve() is called again. Called at load, after reserve(). Throws std::logic_error (a
+  /// sentence) if n_sets sets have been made already.
   virtual NeuronSetId make_set() = 0;
 
   /// The contents of the set in host memory, valid until the set is filled again. Waits like finish().
@@ -268,7 +271,7 @@ class Backend : public Memory {
                         float* out, int64_t n_weights = 1) = 0;
 
   /// out[r] = (x[r] - mean(x[r])) / sqrt(variance(x[r]) + eps) * weight[r mod n_weights] + bias[r mod
-  /// n_weights]. bias is [n_weights, n_cols] too, or null. out may be x.
+  /// n_weights]. bias is [n_weights, n_cols], or null if there is none. out may be x.
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
                           int64_t n_cols, float* out, int64_t n_weights = 1) = 0;
 

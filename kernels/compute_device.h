@@ -27,10 +27,11 @@ namespace hearth {
 struct StepShape {
   int n_tokens = 0;
   int n_logit_rows = 0;
-  int n_tables = 0;       // KvPlaces::n_tables, whichever tables the tokens use
-  int longest = 0;        // the largest number of keys that a token sees
-  bool decoding = false;  // every token continues its own sequence, so more such steps will follow
-  bool notes = false;     // single neurons are counted: NeuronCounts::found is set
+  int n_tables = 0;  // KvPlaces::n_tables, whichever tables the tokens use
+  int longest = 0;   // the largest number of keys that a token sees
+  // Whether every token continues its own sequence, so that more steps of this kind will follow.
+  bool decoding = false;
+  bool notes = false;  // whether single neurons are counted: NeuronCounts::found is set
 
   bool operator==(const StepShape&) const = default;
 };
@@ -55,8 +56,7 @@ class ComputeDevice {
   virtual void reserve(const StepBounds& bounds) = 0;
 
   /// Begins a step. During one step, all calls of the backend have the same positions, and their KvPlaces
-  /// have at most two different arrays of block tables: one for all layers, or another one for layers with a
-  /// window.
+  /// have at most two different arrays of block tables: layers with a window may have an array of their own.
   virtual void begin_step(const StepShape& shape) = 0;
 
   /// The name of the library that multiplies prompt tokens, for example "cuBLASLt 13.1.0". Empty if no
@@ -97,8 +97,8 @@ class ComputeDevice {
   /// max_tokens tokens. Must be called between steps, before the first step with such calls. If it throws
   /// std::bad_alloc, no such calls may be made.
   virtual void reserve_found(int n_calls, int max_tokens, int64_t n_neurons) = 0;
-  /// Copies the neurons that were active in call number `call` of the step to `to`. Only calls in which
-  /// NeuronCounts::found is set are numbered. REQUIRES: finish() has returned.
+  /// Copies the neurons that were active in the step's call with index `call` to `to`. Only calls in which
+  /// NeuronCounts::found is set are counted. REQUIRES: finish() has returned.
   virtual void found(int call, const ActiveNeurons& to) = 0;
 };
 

@@ -104,8 +104,8 @@ struct ExpertCounts {
   int64_t resident = 0;  // pairs among `chosen` that a device computed
   // The next three are sums over the pairs, counted only if the activation has zeros:
   int64_t neurons = 0;  // all neurons: d_expert for each pair
-  int64_t passed = 0;   // act(gate) is not zero; equal to `active` if zeros are not skipped
-  int64_t active = 0;   // the value is not zero
+  int64_t passed = 0;   // neurons whose act(gate) is not zero; equal to `active` if zeros are not skipped
+  int64_t active = 0;   // neurons whose value is not zero
   // Counted only for experts with down_columns. A row counts once per step, however many tokens want it:
   int64_t up_rows = 0, down_rows = 0;  // rows read from memory; up_rows is counted only if there are gates
 };

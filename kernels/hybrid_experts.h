@@ -5,7 +5,7 @@
 // One layer of one step, in this order:
 //   1. choice     the device chooses each token's experts from the router's logits
 //   2. hand-over  the CPU gets the choice, the slots of the chosen experts, and the experts' input
-//   3. rows       both compute the outputs of their pairs at the same time: one row of d_model floats a pair
+//   3. rows       both compute their pairs' outputs at the same time: a row of d_model floats per pair
 //   4. sum        the device adds up each token's rows, in the order of choice
 // In a long step, the missing experts are copied to the device instead, a few at a time, and the device
 // computes all rows; the CPU gets nothing.

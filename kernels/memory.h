@@ -56,7 +56,8 @@ class Memory {
   /// Whether resident() reads the bytes. If not, it only counts them, and the caller need not have loaded
   /// them.
   virtual bool reads() const { return true; }
-  /// Like resident(host, bytes), but for a matrix of packed rows or for n floats; either may be null.
+  /// Like resident(host, bytes), but for a matrix of packed rows or for n floats. A null matrix or pointer
+  /// stays null.
   Matrix resident(Matrix host) {
     if (host) host.data = resident(host.data, host.bytes());
     return host;

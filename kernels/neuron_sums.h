@@ -45,7 +45,8 @@ struct SumParts {
   static constexpr uint32_t kLowBits = 0x39400000;             // the bits of D
   static constexpr uint32_t kExponent = 0xff800000;  // mask of sign and exponent, which are those of C unless
                                                      // a product is too large
-  /// The most contributions whose parts may be added up without overflow: each part is 2^22 at most.
+  /// The maximum number of contributions whose parts may be added up without overflow: each part is at most
+  /// 2^22.
   static constexpr int kMost = 256;
 
   /// Computes the sum of n contributions in units of 2^-36. high and low are the sums of the bit patterns of

@@ -7,8 +7,9 @@
 namespace hearth {
 namespace {
 
-// The most query rows that are computed together on a slice. K and V are converted to floats once for 6 rows,
-// and are loaded into the first-level cache once for all 48 rows. 48 rows still fit the second-level cache.
+// The maximum number of query rows that are computed together on a slice. K and V are converted to floats
+// once for 6 rows, and are loaded into the first-level cache once for all 48 rows. 48 rows still fit the
+// second-level cache.
 constexpr int kMaxRows = 48;
 
 // Positions per slice: 256 keys of 64 dimensions are 64 KiB. One core computes them in about 5 microseconds,
@@ -38,8 +39,8 @@ int slice_tokens_for(int n_keys, int window) {
   if (first_key(n_keys, window) == 0) {
     while (ceil_div(n_keys, tokens) > kMaxSlices) tokens *= 2;
   } else {
-    // A window overlaps up to window / tokens + 2 slices, because it may begin and end inside a slice. All
-    // tokens of a step that is divided by slices together overlap one slice more.
+    // A window overlaps up to window / tokens + 2 slices, because it may begin and end inside a slice. If a
+    // step is divided by slices, all its tokens together overlap at most one slice more.
     static_assert(kMaxSplitTokens <= kSliceTokens);
     while (window / tokens + 3 > kMaxSlices) tokens *= 2;
   }

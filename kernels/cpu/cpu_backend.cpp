@@ -57,9 +57,9 @@ void append_halves(const VectorKernels& kernels, const float* k, const float* v,
   const int64_t width = int64_t{shape.n_kv_heads} * shape.head_dim;
   const int64_t start = block * shape.block_numbers();
   kernels.to_half(k, width, rounded);
-  // A key is a column of its KV block's [n_kv_heads * head_dim, block_tokens].
+  // A key is a column of its KV block's array [n_kv_heads * head_dim, block_tokens].
   scatter(rounded, width, shape.block_tokens, static_cast<uint16_t*>(layer.k) + start + within);
-  // A value is a row of each head's [block_tokens, head_dim].
+  // A value is a row of each head's array [block_tokens, head_dim].
   auto* values = static_cast<uint16_t*>(layer.v) + start + within * shape.head_dim;
   for (int64_t h = 0; h < shape.n_kv_heads; ++h) {
     kernels.to_half(v + h * shape.head_dim, shape.head_dim, values + h * shape.block_tokens * shape.head_dim);

@@ -100,8 +100,8 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                     float* out, NeuronCounts& counts);
 
-  /// Makes ffn_neurons() and down_neurons() sum over neurons as integers too, so that results do not depend
-  /// on which layers a device computes. Must be called before reserve().
+  /// Makes ffn_neurons() and down_neurons() also use integers for sums over neurons, so that results do not
+  /// depend on which layers a device computes. Must be called before reserve().
   void sum_as_integers() { integer_sums_ = true; }
 
   /// See HostExperts.
@@ -162,7 +162,7 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   Buffer sums_;                  // [max_tokens, d_model] int64_t, if sums are integers
   std::vector<int32_t> poison_;  // [max_tokens], if sums are integers
   Buffer quantized_;             // activations of one matmul, quantized
-  Buffer head_rows_;             // [n_heads, max_tokens, head_cols] floats of one multiply_heads(), packed
+  Buffer head_rows_;  // [n_heads, max_tokens, head_cols] packed input of one multiply_heads(), in floats
   std::vector<MatmulJob> head_jobs_;           // [n_heads]
   std::vector<std::vector<uint16_t>> halves_;  // per thread: a position's key for all heads, before it is
                                                // stored as a column

@@ -1,5 +1,5 @@
 // Interface for computing the neurons in host memory while a device computes the others. CpuBackend
-// implements it; in simulations, an object implements it that only accounts for the time.
+// implements it; in simulations, an object that only accounts for the time implements it.
 #pragma once
 
 #include "kernels/backend.h"

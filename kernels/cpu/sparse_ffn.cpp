@@ -122,8 +122,8 @@ SparseFfn::Places SparseFfn::range_of(const Call& call, int64_t range) const {
   return {ids.data(), place_of(range * size), place_of((range + 1) * size)};
 }
 
-/// Returns piece number `piece` of the list, which is cut into n_pieces of about equal length. Neurons of one
-/// word of bits stay in one piece, because threads write whole words.
+/// Returns the piece with index `piece` of the list, which is cut into n_pieces pieces of about equal length.
+/// Neurons of one word of bits stay in one piece, because threads write whole words.
 SparseFfn::Places SparseFfn::piece_of(const Call& call, int64_t piece, int64_t n_pieces) const {
   const std::span<const int32_t> ids = call.set->ids();
   const auto n = static_cast<int64_t>(ids.size());

@@ -55,7 +55,7 @@ inline int64_t n_sum_pieces(int64_t n_listed, int n_threads, bool speeds_differ)
 
 class SparseFfn {
  public:
-  /// The most tokens of a step that may use the path for few tokens.
+  /// The maximum number of tokens of a step that may use the path for few tokens.
   static constexpr int kMaxFewTokens = 16;
 
   SparseFfn(ThreadPool& pool, const MatmulKernels& matmul, const VectorKernels& vector,
@@ -184,7 +184,7 @@ class SparseFfn {
   float* partials_ = nullptr;      // [kNeuronRanges, kMaxFewTokens]
   int32_t* passed_ids_ = nullptr;  // [1]
   int32_t* list_ids_ = nullptr;    // [kMaxFewTokens]
-  std::vector<Range> ranges_;      // [kNeuronRanges], or the most that n_sum_pieces() gives
+  std::vector<Range> ranges_;      // [kNeuronRanges], or the maximum of n_sum_pieces()
 
   // Integer sums for few tokens: thread 0 adds to the caller's sums, and each other thread adds to sums of
   // its own.
@@ -201,7 +201,7 @@ class SparseFfn {
   std::vector<uint64_t> active_;
   std::vector<size_t> starts_;
   std::vector<uint32_t> ranges_of_;  // [max_tokens] bit r: the token has active neurons in range r
-  std::vector<uint64_t> any_;        // [words] neurons that are active for any token
+  std::vector<uint64_t> any_;        // [words] bits of the neurons that are active for at least one token
   std::vector<int64_t> counted_;     // [max_tokens]
   std::vector<std::array<TermPanel, 2>> term_panels_;  // per thread
   std::vector<std::vector<float>> panels_;  // per thread: [2, kPanelNeurons, kPanelWidth], then factors

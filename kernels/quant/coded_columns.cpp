@@ -113,7 +113,8 @@ void fill_tile(const Matrix& down, int64_t column, int64_t n_rows, int64_t begin
   Decoded<Block> decoded;
   for (int64_t r = 0; r < n_rows; ++r) {
     const std::byte* at = down.row(column + r) + begin / Block::kElems * static_cast<int64_t>(sizeof(Block));
-    // Prefetches the same rows' next tile: the hardware prefetcher does not follow so many short streams.
+    // Prefetches the next tile of the same rows, because the hardware prefetcher does not follow so many
+    // short streams.
     constexpr size_t kTileBytes = kTurnedNeurons / Block::kElems * sizeof(Block);
     for (size_t b = 0; b < kTileBytes; b += 64) __builtin_prefetch(at + kTileBytes + b);
     for (int64_t j = 0; j < n; j += Block::kElems, at += sizeof(Block)) {
@@ -122,7 +123,7 @@ void fill_tile(const Matrix& down, int64_t column, int64_t n_rows, int64_t begin
       for (int g = 0; g < Block::kElems / Block::kGroup; ++g) {
         const size_t place = static_cast<size_t>(((begin + j) / Block::kGroup + g) * width + column + r);
         if (to.coding.half_scales) {
-          // These blocks begin with the scale, which the min follows if there is one.
+          // These blocks begin with the scale, and then the min if there is one.
           std::memcpy(to.scales + 2 * place, at, 2);
           if (to.mins != nullptr) std::memcpy(to.mins + 2 * place, at + 2, 2);
         } else {

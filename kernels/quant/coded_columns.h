@@ -14,7 +14,7 @@
 
 namespace hearth {
 
-/// The most neurons that share scales, over all types.
+/// The maximum, over all types, of the number of neurons that share scales.
 inline constexpr int kLargestColumnGroup = 32;
 
 /// Bytes of one neuron: its codes, or its plain row if the source has a float type.

@@ -41,9 +41,9 @@ void join_five_bits(const uint8_t* qs, const uint8_t* qh, int offset, int8_t* q)
   }
 }
 
-// Reads the 6-bit scale and min number k of Q4_K and Q5_K. Numbers 0 to 3 are in the low bits of bytes k and
-// k + 4. Numbers 4 to 7 have their low nibbles in bytes 8 to 11, and their top 2 bits in the top bits of
-// bytes 0 to 7.
+// Reads the 6-bit scale and min of group k of a Q4_K or Q5_K block. Those of groups 0 to 3 are in the low
+// bits of bytes k and k + 4. Those of groups 4 to 7 have their low nibbles in bytes 8 to 11, and their top 2
+// bits in the top bits of bytes 0 to 7.
 struct ScaleMin {
   uint8_t scale, min;
 };

@@ -144,8 +144,8 @@ RangeCoding with_best_factors(const Values<Block>& values, RangeCoding coding) {
   return coding;
 }
 
-/// The most rounds of recomputing the integers and then the factors. The search ends earlier if a round does
-/// not reduce the error.
+/// The maximum number of rounds that recompute the integers and then the factors. The search ends earlier if
+/// a round does not reduce the error.
 constexpr int kTurns = 4;
 
 template <class Block>

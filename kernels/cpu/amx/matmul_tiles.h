@@ -171,7 +171,7 @@ void multiply_by_tiles(const MatmulArgs& args) {
   multiply_like_avx512<planes, type>(rest);
 }
 
-/// The table, every type in the order of DType.
+/// The table of functions, which has an entry for every type in the order of DType.
 template <class Tiles, int planes>
 constexpr MatmulKernels tile_table() {
   return {quantize_like_avx512<planes>,

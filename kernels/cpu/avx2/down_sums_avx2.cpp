@@ -35,9 +35,9 @@ struct Avx2Sums : Avx2Down {
   }
 };
 
-/// See down_terms.h. A register of sums has eight columns of a strip: 0..3 and 8..11, then 4..7 and 12..15,
-/// then likewise in the strip's second half. The order results from widening and pairing bytes within halves
-/// of registers.
+/// See down_terms.h. Each of the four registers of sums has eight columns of a strip: 0..3 and 8..11, 4..7
+/// and 12..15, 16..19 and 24..27, or 20..23 and 28..31. This order results from widening and pairing bytes
+/// within halves of registers.
 struct Avx2Terms : TermsX86<Avx2Sums> {
   struct Sums {
     __m256i high[4], low[4];

@@ -17,8 +17,8 @@ struct Avx2Bytes : Avx2 {
   static constexpr bool kSubtractsOffset = false;
   template <int largest>
   static constexpr int kVectorsPerFour = largest == 255 ? 2 : 1;
-  // Sums of pairs take 8 to 10 of the 16 registers. Types whose pairs must be widened often need 6 more for
-  // sums of dwords.
+  // Sums of pairs take 8 to 10 of the 16 registers. Types whose sums of pairs must be widened after few
+  // additions need 6 more registers, for sums of dwords.
   template <int largest, int group>
   static constexpr int kTokenTile = largest == 15   ? 5
                                     : largest == 63 ? 3

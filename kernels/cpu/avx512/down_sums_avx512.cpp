@@ -34,7 +34,7 @@ struct Avx512Sums : Avx512Down {
 };
 
 /// See down_terms.h. A register of sums has sixteen columns of a strip: the first four of each group of
-/// eight, or the last four. The order results from widening and pairing bytes within quarters of registers.
+/// eight, or the last four. This order results from widening and pairing bytes within quarters of registers.
 struct Avx512Terms : TermsX86<Avx512Sums> {
   struct Sums {
     __m512i high[2], low[2];

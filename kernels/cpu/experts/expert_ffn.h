@@ -92,8 +92,8 @@ class ExpertFfn {
   std::vector<int32_t> next_row_;      // [n_experts] scratch of sort_pairs()
   std::vector<int32_t> token_of_row_;  // [n_pairs]
   std::vector<int32_t> row_of_pair_;   // [n_tokens, n_used]; -1: the pair is not computed here
-  std::vector<ChosenExpert> chosen_;   // the experts that any token chose: first those with few tokens, then
-                                       // the others, each by number
+  std::vector<ChosenExpert> chosen_;   // the experts that at least one token chose: first those with few
+                                       // tokens, then those with many, each kind ordered by number
   std::vector<MatmulJob> jobs_;        // of one region
 
   // One row per pair. A token's x is quantized into the row of its first expert. Experts that several tokens

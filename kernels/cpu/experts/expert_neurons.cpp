@@ -10,8 +10,8 @@ namespace hearth {
 namespace {
 
 constexpr int64_t kWordNeurons = 64;
-// The most bytes of gate rows in a run of neurons: the size of the largest piece of a matrix product
-// (matmul_jobs.cpp).
+// The maximum number of bytes of gate rows in a run of neurons: the size of the largest piece of a matrix
+// product (matmul_jobs.cpp).
 constexpr int64_t kMaxRunBytes = 512 * 1024;
 // Pieces of the down projection per thread. There are several because experts differ in their number of
 // active neurons.
@@ -139,7 +139,7 @@ void ExpertNeurons::multiply(const Call& call, const ChosenExpert& chosen, const
 }
 
 /// Drops those of the n neurons in `ids` whose act(gate) is zero for every token. Moves the numbers and gates
-/// of the others up to fill the gaps, and returns how many remain. Overwrites the run's ups.
+/// of the others up to fill the gaps, and returns how many remain. Overwrites the run's part of call.ups.
 int64_t ExpertNeurons::keep_passed(const Call& call, const ChosenExpert& chosen, int64_t begin, int64_t n,
                                    int32_t* ids) {
   const int64_t at = chosen.first_row * call.d_expert + begin;

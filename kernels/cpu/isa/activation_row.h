@@ -27,7 +27,8 @@
 namespace hearth {
 namespace {
 
-/// Columns that share a scale, and columns of the smallest weight groups, whose sums are stored too.
+/// The number of columns that share a scale, and the number of columns of the smallest weight groups. The
+/// sums of such groups of columns are stored, too.
 inline constexpr int kActivationSpan = 32;
 inline constexpr int kActivationHalf = 16;
 inline constexpr int kSpanBytes = 2 * kActivationSpan;

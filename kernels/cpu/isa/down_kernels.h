@@ -30,7 +30,8 @@ struct DownArgs {
   float* sum = nullptr;      // [column_end - column_begin]
 };
 
-/// The most neurons in a panel of dequantized weights: as many as one word of a NeuronSet has bits.
+/// The maximum number of neurons in a panel of dequantized weights: as many as a word of a NeuronSet has
+/// bits.
 inline constexpr int kPanelNeurons = 64;
 /// Columns of a panel: 64 neurons of this many columns are 32 KB, which stay in the L1 cache while all tokens
 /// use them.
@@ -114,7 +115,8 @@ struct PanelSumsArgs {
 };
 
 /// The codes and factors of kPanelNeurons rows, kPanelWidth columns of each, of a type with terms
-/// (kernels/quant/neuron_terms.h). Rows that no token wants may have any contents.
+/// (kernels/quant/neuron_terms.h). codes[j] has, for each column, the code of row 2j and then that of row 2j
+/// + 1. Rows that no token wants may have any contents.
 struct TermPanel {
   alignas(
       64) int16_t codes[kPanelNeurons / 2][2 * kPanelWidth];  // [j]: rows 2j and 2j + 1, column for column

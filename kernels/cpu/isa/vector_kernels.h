@@ -23,9 +23,9 @@ struct AttentionTile {
   int head_dim = 0;
   int begin = 0;  // the slice's positions are [begin, end); begin is a multiple of kKeyTile
   int end = 0;
-  // This head's part of the KV cache, in the form of KvHead with the kernel's KvType. The keys of KV block b,
-  // [head_dim, block_tokens], begin at number b * block_stride of k. Its values, [block_tokens, head_dim],
-  // begin at number b * block_stride of v.
+  // This head's part of the KV cache, in the form of KvHead with the kernel's KvType. The keys [head_dim,
+  // block_tokens] of KV block b begin at element b * block_stride of k, and the values [block_tokens,
+  // head_dim] of this block at element b * block_stride of v.
   const void* k = nullptr;
   const void* v = nullptr;
   const uint16_t* k_scales = nullptr;

@@ -17,9 +17,9 @@ namespace hearth {
 
 class RowCost {
  public:
-  /// The most rows and tokens that one measurement multiplies. A measurement takes a millisecond or less, and
-  /// is made once for each type, width and batch size. Weights are unpacked for at most 128 tokens at a time,
-  /// so larger batches cost the same per token.
+  /// The maximum numbers of rows and tokens that one measurement multiplies. A measurement takes a
+  /// millisecond or less, and is made once for each type, width and batch size. Weights are unpacked for at
+  /// most 128 tokens at a time, so larger batches cost the same per token.
   static constexpr int64_t kRows = 256;
   static constexpr int kTokens = 64;
 

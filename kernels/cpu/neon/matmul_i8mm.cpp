@@ -85,7 +85,7 @@ struct NeonMatrix : NeonDot<planes> {
     of.rows[3] = vmmlaq_s32(of.rows[3], vreinterpretq_s8_s32(weights[1].high), x);
   }
 
-  /// The products with the first token, or with the second.
+  /// Returns the products with the first token, or with the second token if `second` is 1.
   static Int of_token(const Products& of, int second) {
     const int32x4_t* v = of.rows;
     if (second == 0) return {vuzp1q_s32(v[0], v[1]), vuzp1q_s32(v[2], v[3])};

@@ -17,8 +17,8 @@ namespace {
 /// Functions whose names end in _n REQUIRE 0 < n < 16. They neither read nor write memory for lanes from n
 /// on; loads set these lanes to 0.
 struct Lanes {
-  // Limits of attention's inner tiles. kAccumulators: the most sums (rows times columns) of a tile with at
-  // least two columns. kMaxRows: the most rows of a tile.
+  // Limits of attention's inner tiles. kAccumulators: the maximum number of sums (rows times columns) of a
+  // tile with at least two columns. kMaxRows: the maximum number of rows of a tile.
   static constexpr int kAccumulators = 6;
   static constexpr int kMaxRows = 6;
 

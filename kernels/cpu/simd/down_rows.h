@@ -67,7 +67,7 @@ struct ChunkFactors {
   const float* of(int r, int64_t strip) const { return floats + r * kPerRow + strip * Format::kHalves; }
 };
 
-/// Returns the weights of one strip, and converts its factors by itself.
+/// Returns the weights of one strip, whose factors it converts itself.
 template <class S, class Format>
 [[gnu::always_inline]] inline typename S::Strip one_strip(const std::byte* p) {
   float factors[2] = {};
@@ -191,8 +191,8 @@ void dequantize_blocks(const Matrix& rows, int64_t row, int64_t column, int64_t 
   }
 }
 
-/// Implements DownKernels::add_rows for other types, one row at a time. Prefetches the row after the next
-/// one.
+/// Implements DownKernels::add_rows for types without a Format, one row at a time. Prefetches the row after
+/// the next one.
 template <class S, class Block>
 void add_block_rows(const DownArgs& args) {
   const Matrix& rows = args.down->rows;

@@ -20,7 +20,7 @@ inline constexpr int8_t kQ4Values[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2
 inline constexpr int8_t kQ3Values[16] = {-4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 inline constexpr int8_t kNibbleValues[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/// Loads floats in the column order of strips made of nibbles, or of other strips.
+/// Loads floats in the column order of strips made of nibbles, or in plain order if `nibbles` is false.
 template <class S, bool nibbles>
 [[gnu::always_inline]] inline typename S::Strip load_strip(const float* p) {
   if constexpr (nibbles) return S::load_nibbled(p);

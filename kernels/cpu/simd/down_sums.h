@@ -62,7 +62,8 @@ template <class S, bool nibbles, class WeightsOf>
     high = S::add_bits(high, above);
   }
   if (S::exponents(differing)) [[unlikely]] {
-    // Repeat without the rows whose products are too large. They are added exactly, and count as zeros here.
+    // Repeat, but add the rows whose products are too large to the exact sums, and zeros for them to the
+    // parts.
     high = high_before;
     low = low_before;
     for (int r = 0; r < n_rows; ++r) {

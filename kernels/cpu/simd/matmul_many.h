@@ -150,8 +150,8 @@ void multiply_pair(const PanelPair<S>& pair, int n_spans, ActivationPlanes x, in
                    const int32_t* begin, typename S::Float* totals) {
   constexpr int kTile = S::template kTokenTile<G::kLargest, G::kGroup>;
   int t = 0;
-  // A tile of very few tokens has too few sums to keep the multipliers busy. So such a rest and one full tile
-  // are divided evenly into two tiles.
+  // A tile of very few tokens has too few sums to keep the multipliers busy. So if few tokens remain after
+  // the full tiles, these and the tokens of one full tile are divided evenly into two tiles.
   if (const int rest = n_tokens % kTile; n_tokens > kTile && 0 < rest && 2 * rest < kTile) {
     t = (kTile + rest) / 2;
     multiply_pair_rest<S, G, kTile>(t, pair, n_spans, x, begin, totals);

@@ -158,8 +158,8 @@ struct Unpack<S, BlockIQ4_NL> {
   }
 };
 
-/// Returns the scale of group k: d times a number of six bits minus 32. `header` is the block's first 16
-/// bytes.
+/// Returns the scale of group k: d * (s - 32), where s is a number of six bits. `header` is the block's first
+/// 16 bytes.
 template <class S, int k>
 [[gnu::always_inline]] inline typename S::Float iq4_xs_scale(const typename S::Int* header,
                                                              typename S::Float d) {

@@ -58,9 +58,9 @@ struct TermsX86 {
   static uint32_t terms_of_256(const std::byte* blocks, float value, int32_t* terms, int32_t* mins) {
     const __m256 all = _mm256_set1_ps(value);
     if constexpr (std::is_same_v<Block, BlockQ4_K>) {
-      // Scales and mins have six bits each. Numbers 0..3 are in the low bits of the first eight bytes.
-      // Numbers 4..7 have their low nibbles in the last four bytes, and their top bits in the top bits of the
-      // first eight bytes (kernels/quant/decode.cpp).
+      // Scales and mins have six bits each. Those of groups 0..3 are in the low bits of the first eight
+      // bytes. Those of groups 4..7 have their low nibbles in the last four bytes, and their top bits in the
+      // top bits of the first eight bytes (kernels/quant/decode.cpp).
       uint32_t words[3];
       __builtin_memcpy(words, blocks + offsetof(Block, scales), sizeof words);
       constexpr uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTwo = 0x03030303;

@@ -122,7 +122,7 @@ bool bind(pthread_t thread, int cpu) {
 }
 
 /// Returns the CPUs for n_threads threads: one per fast core, one per core, or all CPUs, depending on which
-/// of these is n_threads CPUs; empty if none is.
+/// of these sets has n_threads CPUs; empty if none has.
 std::vector<int> places_of(int n_threads) {
   const std::vector<int> allowed = allowed_cpus();
   for (std::vector<int> places : {one_cpu_per_core(fast_cpus(allowed)), one_cpu_per_core(allowed), allowed}) {

@@ -162,7 +162,8 @@ class ThreadPool {
   void leave() noexcept;
   void stop() noexcept;
 
-  // Each atomic has its own cache line, because every thread polls round_ while others write the rest.
+  // Each atomic has its own cache line, because every thread polls round_ while other threads write the other
+  // atomics.
   alignas(64) std::atomic<uint32_t> round_{0};  // incremented for each operation; threads wait for it to
                                                 // change
   // Controls access to call_ and context_. While gate_ is 0, the caller may write them. Otherwise the threads
