@@ -22,8 +22,8 @@
 namespace hearth {
 
 /// Identifies the calls that a step makes. Steps of the same shape make the same calls and differ only in the
-/// numbers in their arrays, so a device may record the work of one step and play it back for another of the
-/// same shape.
+/// numbers in their arrays, so a device may record the work of one step and play it back for a later step of
+/// the same shape.
 struct StepShape {
   int n_tokens = 0;
   int n_logit_rows = 0;

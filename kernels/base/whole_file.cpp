@@ -57,7 +57,7 @@ class PartFile {
 
   void take_name() {
     // Sync before the rename, so that after a power failure the name does not point to half a file. Late
-    // write errors show here too.
+    // write errors are also reported here.
     if (::fsync(fd_) != 0) fail_whole("its bytes did not reach the disk", "check the disk");
     if (::close(std::exchange(fd_, -1)) != 0)
       fail_whole("its bytes did not reach the disk", "check the disk");

@@ -48,7 +48,8 @@ inline void round_to_codes(Lanes& v, float top) {
 
 struct Line {
   float scale = 0.0f, offset = 0.0f;
-  float gain = 0.0f;  // the weighted squared error of all zeros minus that of this line
+  float gain = 0.0f;  // how much smaller this line's weighted squared error is than that of approximating all
+                      // values by 0
 };
 
 template <int n>
@@ -111,8 +112,8 @@ Line line_of_codes(const Group<n>& group, float inverse, float offset, float top
   return {sum_qx / sum_qq, 0.0f, sum_qx / sum_qq * sum_qx};
 }
 
-/// Returns the best line found for codes from 0 to top. Without kAnyOffset, its offset is not negative.
-/// REQUIRES: finite x, w >= 0.
+/// Returns the best line found for codes from 0 to top. Without kAnyOffset, the line's offset is not
+/// negative. REQUIRES: finite x, w >= 0.
 template <bool kAnyOffset, int n>
 Line fit_range(const Group<n>& group, float top) {
   const auto [least, most] = std::minmax_element(group.x, group.x + n);

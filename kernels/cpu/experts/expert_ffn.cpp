@@ -145,8 +145,8 @@ int32_t ExpertFfn::first_row_of(const Call& call, int64_t token) const {
   return first == end ? -1 : *first;
 }
 
-/// Fills chosen_. An expert that only one token chose reads that token's row of x without a copy, and its
-/// quantized x from the row of the token's first expert.
+/// Fills chosen_. If only one token chose an expert, the expert reads the token's row of x itself instead of
+/// a copy, and the quantized row that belongs to the token's first expert.
 void ExpertFfn::list_chosen(const Call& call) {
   chosen_.clear();
   for (const bool few : {true, false}) {
@@ -188,7 +188,7 @@ void ExpertFfn::fill_inputs(const Call& call) {
       std::byte* first = quantized_x(first_row, d_model);
       if (any_quantized) matmul_.quantize(x, d_model, first);
       for (int64_t j = 0; j < n_used; ++j) {
-        // An expert of one token reads x, or quantized x from the row of the token's first expert.
+        // An expert of one token needs no copy: it reads x, or the quantized row of the token's first expert.
         if (rows[j] < 0 || n_tokens(experts[j]) == 1) continue;
         if (any_quantized && rows[j] != first_row)
           std::memcpy(quantized_x(rows[j], d_model), first, quantized_bytes);

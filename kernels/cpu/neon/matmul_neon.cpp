@@ -1,9 +1,9 @@
 // Matmul loops for NEON without dot products (ARMv8.0), for example for Cortex-A53 and A72 (Raspberry Pi 3
 // and 4). A vector holds 8 weight rows.
 //
-// Weights become 16-bit words, one register for each column, and are multiplied by one quant, which is a word
-// too. smlal widens four products and adds them to a sum. Quants of 8 bits are widened when they are read, so
-// they save little time. Only the table may have external linkage.
+// Weights become 16-bit words, one register for each column, and are multiplied by one quant, which is also a
+// word. smlal widens four products and adds them to a sum. Quants of 8 bits are widened when they are read,
+// so they save little time. Only the table may have external linkage.
 #include "kernels/cpu/neon/simd_neon.h"
 
 namespace hearth {

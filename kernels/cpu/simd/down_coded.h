@@ -7,7 +7,7 @@
 
 namespace hearth {
 
-/// The number of strips whose sums stay in registers over a group.
+/// The number of strips whose sums stay in registers while the neurons of a group are added.
 template <class S>
 inline constexpr int kCodedStrips = S::kSumStrips;
 

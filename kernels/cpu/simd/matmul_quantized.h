@@ -106,8 +106,8 @@ void multiply_one(const MatmulArgs& args) {
   }
 }
 
-/// The Simd classes for one token and for many must read the same activations. If L1 is large, Simds may name
-/// another class for one token, OneInLargeL1.
+/// The Simd classes for one token and for many must read the same activations. Simds may have a class
+/// OneInLargeL1, which then replaces One if L1 is large.
 template <class Simds, class Block>
 void multiply_quantized(const MatmulArgs& args) {
   if (args.n_tokens == 1) {

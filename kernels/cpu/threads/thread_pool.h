@@ -30,10 +30,10 @@ int threads_within(double quota);
 
 class ThreadPool {
  public:
-  /// Starts n_threads - 1 threads; the caller of for_each_piece() is the other one. REQUIRES: n_threads >= 1.
-  /// Throws std::system_error if the system grants no more threads.
-  /// quota: how many CPUs the process may use on average, 0 for no limit. Threads for which the quota has no
-  /// whole CPU pause whenever the process has used more than its quota.
+  /// Starts n_threads - 1 threads; the caller of for_each_piece() is thread 0. REQUIRES: n_threads >= 1.
+  /// Throws std::system_error if the system grants no more threads. quota: how many CPUs the process may use
+  /// on average, 0 for no limit. Threads for which the quota has no whole CPU pause whenever the process has
+  /// used more than its quota.
   explicit ThreadPool(int n_threads, double quota = cgroup_cpu_limit());
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

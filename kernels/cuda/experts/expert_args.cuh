@@ -13,7 +13,7 @@
 namespace hearth::cuda {
 
 /// The kernel arguments of one or two products with the same inputs. A launch has a row of thread blocks for
-/// every tile: first those of the first product, then those of the second.
+/// every tile: first the thread blocks of the first product, then those of the second.
 struct ExpertArgs {
   struct Part {  // no initializers, because kernels also keep it in shared memory
     const uint8_t* weights;

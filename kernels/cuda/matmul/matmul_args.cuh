@@ -118,8 +118,8 @@ void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream);
 /// Whether the alignment of the matrix allows launch_few() to load more than 2 bytes at a time.
 bool few_aligned(const Matrix& weight);
 /// launch_many() launches a product of quantized weights with many tokens, and launch_float() a product of
-/// float weights. With n_heads > 1 they compute one product per head, and `op` and `args` describe that of
-/// the first head. The products must not be empty.
+/// float weights. With n_heads > 1 they compute one product per head, and `op` and `args` describe the
+/// product of the first head. The products must not be empty.
 void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads = 1,
                  const HeadSteps& steps = {});
 void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads = 1,

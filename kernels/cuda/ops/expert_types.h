@@ -1,10 +1,10 @@
 // The weight types of experts in device slots, and the layout of rows in slots.
 //
-// A slot is filled by copying, so its rows may have another layout than in the file. Only MXFP4 rows do: in
-// the file, their blocks of 17 bytes lie at odd addresses, where a GPU can only load single bytes. In a slot,
-// an MXFP4 row is a sequence of runs of 16 blocks. A run has 16 scale bytes, then the nibbles of the blocks,
-// 16 bytes each. The last run ends after the last block of the row, so a row takes a multiple of 16 bytes,
-// and at most 16 bytes more than in the file. Contains no CUDA headers. Thread-safe.
+// A slot is filled by copying, so the layout of rows in a slot may differ from that in the file. Only MXFP4
+// rows do: in the file, their blocks of 17 bytes lie at odd addresses, where a GPU can only load single
+// bytes. In a slot, an MXFP4 row is a sequence of runs of 16 blocks. A run has 16 scale bytes, then the
+// nibbles of the blocks, 16 bytes each. The last run ends after the last block of the row, so a row takes a
+// multiple of 16 bytes, and at most 16 bytes more than in the file. Contains no CUDA headers. Thread-safe.
 #pragma once
 
 #include <cstddef>

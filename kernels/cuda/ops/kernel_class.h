@@ -12,8 +12,9 @@ namespace hearth::cuda {
 
 /// The class for products with one token or a few tokens. listed: whether only listed rows are computed.
 inline KernelClass product_class(DType type, bool listed = false) {
-  // For the slow types, the kernels of matmul_few.cu use at least 153 registers per thread (for the others 92
-  // to 128; ptxas for sm_90). They load two bytes at a time, and so do the kernels of matmul_floats.cu.
+  // For the slow types, the kernels of matmul_few.cu use at least 153 registers per thread (for all other
+  // types 92 to 128; ptxas for sm_90). They load two bytes at a time, and so do the kernels of
+  // matmul_floats.cu.
   const bool slow = !uses_quantized_activations(type) || type == DType::kQ3_K || type == DType::kQ5_K ||
                     type == DType::kQ6_K;
   if (listed) return slow ? KernelClass::kSlowListedProduct : KernelClass::kListedProduct;
@@ -22,8 +23,8 @@ inline KernelClass product_class(DType type, bool listed = false) {
 
 /// The class for many tokens. REQUIRES: uses_quantized_activations(type).
 inline KernelClass tile_class(DType type) {
-  // For these types, the kernels of matmul_prompts.cu use 201 registers per thread (for the others 128; ptxas
-  // for sm_90), so a multiprocessor runs only one of their thread blocks at a time instead of two.
+  // For these types, the kernels of matmul_prompts.cu use 201 registers per thread (for all other types 128;
+  // ptxas for sm_90), so a multiprocessor runs only one of their thread blocks at a time instead of two.
   const bool slow = type == DType::kQ2_K || type == DType::kQ3_K || type == DType::kQ6_K;
   return slow ? KernelClass::kSlowTiles : KernelClass::kTiles;
 }

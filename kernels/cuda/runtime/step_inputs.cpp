@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kAlign = 64;            // integers: 256 bytes
 constexpr int64_t kFewestPerBlock = 16;  // the smallest size of a KV block
-constexpr size_t kTables = 2;   // arrays of block tables: layers with a window may have tables of their own
+constexpr size_t kTables = 2;   // block table arrays: layers with a window may have an array of their own
 constexpr size_t kArrays = 16;  // maximum number of arrays in a step that are not block tables
 
 }  // namespace
