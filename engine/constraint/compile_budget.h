@@ -11,10 +11,10 @@ namespace hearth {
 
 class CompileBudget {
  public:
-  /// Most states of a grammar. A state takes about 100 bytes. A JSON string of at most 10,000 characters
-  /// takes 130,000 states.
+  /// Maximum number of states of a grammar. A state takes about 100 bytes. A JSON string of at most 10,000
+  /// characters takes 130,000 states.
   static constexpr size_t kMostStates = 150'000;
-  /// Most steps to build a grammar's automaton. A step takes 10 to 50 ns.
+  /// Maximum number of steps to build a grammar's automaton. A step takes 10 to 50 ns.
   static constexpr size_t kMostWork = 8'000'000;
 
   CompileBudget() = default;
@@ -23,7 +23,7 @@ class CompileBudget {
   /// Sets the rule that error messages name. `rule_name` must exist until the next call of enter().
   void enter(const std::string& rule_name) { rule_name_ = &rule_name; }
 
-  /// Both throw ConstraintError when the grammar has used up its budget.
+  /// take_state() and take_work() throw ConstraintError when the grammar has used up its budget.
   void take_state() {
     if (states_left_-- == 0) refuse("states");
   }

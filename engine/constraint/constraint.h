@@ -27,7 +27,7 @@ class MaskCache;
 class TokenTrie;
 
 /// Thread-safe; immutable from its users' point of view. All sequences with the same grammar share one
-/// Constraint, and so its masks.
+/// Constraint and therefore its masks.
 class Constraint {
  public:
   /// Throws ConstraintError with a sentence for the user if the grammar cannot be compiled (see Automaton) or

@@ -13,8 +13,8 @@
 namespace hearth {
 namespace {
 
-/// Returns the automaton of each rule, [n_rules]. It is empty for rules that are not reachable or that are
-/// copied into their callers.
+/// Returns one automaton per rule, [n_rules]. The automaton is empty if its rule is not reachable or is
+/// copied into its callers.
 std::vector<Dfa> compile_rules(const Grammar& grammar, const GrammarFacts& facts, CompileBudget& budget) {
   NfaBuilder builder(grammar, facts, budget);
   std::vector<Dfa> rules(grammar.n_rules());
@@ -34,8 +34,9 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Returns prefix sums of one odd random number per byte. With them, a range of bytes has one weight, whether
-/// it is one edge or several.
+/// Returns prefix sums over the 256 bytes, each of which has an odd random number as its weight. The weight
+/// of a byte range is the difference of two sums, so it does not depend on whether the range is one edge or
+/// is split into several.
 std::array<uint64_t, 257> byte_weights() {
   std::array<uint64_t, 257> sums{};
   for (size_t b = 0; b < 256; ++b) sums[b + 1] = sums[b] + (mix(0x9E3779B97F4A7C15 * (b + 1)) | 1);
@@ -75,8 +76,8 @@ void Automaton::find_classes() {
 }
 
 /// Moore's partition refinement, stopped after view_bytes rounds. It uses a 64-bit hash per state instead of
-/// a class number. In one of 10^9 grammars with 150,000 states, two of the hashes collide; then a mask can
-/// offer tokens that accept() refuses.
+/// a class number. With 150,000 states, the probability that two hashes collide is 10^-9. After a collision,
+/// a mask can offer tokens that accept() refuses.
 void Automaton::find_views(size_t view_bytes) {
   static const std::array<uint64_t, 257> kWeights = byte_weights();
   const auto n = static_cast<size_t>(n_states());

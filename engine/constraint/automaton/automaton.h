@@ -54,7 +54,7 @@ class Automaton {
   const std::array<uint8_t, 256>& class_of_byte() const { return class_of_byte_; }
   size_t n_classes() const { return n_classes_; }
 
-  /// Returns the number of the state's view, below n_views(). Two states have equal views if the same strings
+  /// Returns the index of the state's view, below n_views(). Two states have equal views if the same strings
   /// of up to view_bytes bytes may follow them, and if their rules can end at the same positions in these
   /// strings. The states of a counted repeat have equal views as long as the end of the repeat is far.
   int32_t view(int32_t state) const { return view_[static_cast<size_t>(state)]; }

@@ -15,7 +15,7 @@ namespace {
 
 using States = std::vector<int32_t>;
 
-/// Numbers sets of states. The members of all sets are in one array.
+/// Assigns a number to each set of states. One array holds the members of all sets.
 class SetNumbers {
  public:
   SetNumbers() : numbers_(16, Hash{this}, Equal{this}) {}

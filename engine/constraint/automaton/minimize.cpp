@@ -99,8 +99,8 @@ struct Lists {
   }
 };
 
-/// Numbers the bytes with letters. Two bytes have equal letters if no edge of the automaton distinguishes
-/// them.
+/// Assigns a letter, which is a number, to each byte. Two bytes get the same letter if no edge of the
+/// automaton distinguishes them.
 struct Letters {
   std::array<int32_t, 257> of_byte{};  // the last entry is the number of letters
 
@@ -140,7 +140,8 @@ std::vector<uint8_t> states_that_can_end(const Dfa& dfa) {
   return can_end;
 }
 
-/// Returns the edges between states that can end, one for each letter of an edge's byte range.
+/// Returns the edges between states from which an end can be reached. A byte edge is returned once for each
+/// letter in its byte range.
 std::vector<Edge> labeled_edges(const Dfa& dfa, const Letters& letters, const std::vector<uint8_t>& can_end,
                                 CompileBudget& budget) {
   std::vector<Edge> edges;

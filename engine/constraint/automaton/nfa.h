@@ -22,7 +22,7 @@ struct Nfa {
   static constexpr int32_t kBytes = -1, kEmpty = -2;  // instead of a rule's number
   struct Edge {
     int32_t from, to;
-    int32_t rule;         // number of a called rule; kBytes: a byte edge; kEmpty: an edge that reads nothing
+    int32_t rule;         // the called rule; kBytes: a byte edge; kEmpty: an edge that reads nothing
     uint8_t first, last;  // for a byte edge
   };
   int32_t n_states = 2;

@@ -109,14 +109,14 @@ class Endings {
   const Joined& joined_;
   std::vector<uint8_t> can_end_;
   std::vector<std::vector<int32_t>> sources_;  // [n_states] the states with a byte edge to this state
-  // [n_states] the calls that continue in this state: calling state, and called rule
+  // [n_states] the calls that continue in this state, as pairs of calling state and called rule
   std::vector<std::vector<std::pair<int32_t, int32_t>>> returns_;
-  // [n_rules] calling state, and its continuation
+  // [n_rules] the calls of this rule, as pairs of calling state and continuation
   std::vector<std::vector<std::pair<int32_t, int32_t>>> callers_;
   std::vector<int32_t> news_;
 };
 
-/// Writes the states that are reachable from the root's start and from which their rule can end.
+/// Copies the states that are reachable from the root's start and from which their rule can end.
 class Pruned {
  public:
   Pruned(const Joined& joined, const Endings& endings, int32_t root)

@@ -19,10 +19,10 @@ struct LinkedRules {
   std::vector<int32_t> call_rank;
 };
 
-/// rules: [n_rules] the automata of the grammar's rules; without states for rules that are not reachable from
-/// the root. The result omits calls of rules that match nothing, and states from which their rule cannot end.
-/// Its start states are not accepting. Throws ConstraintError if the root matches no text or if a rule begins
-/// with itself.
+/// rules: [n_rules] the automata of the grammar's rules. The automaton of a rule that is not reachable from
+/// the root has no states. The result omits calls of rules that match nothing, and states from which their
+/// rule cannot end. Its start states are not accepting. Throws ConstraintError if the root matches no text or
+/// if a rule begins with itself.
 LinkedRules link_rules(const Grammar& grammar, const std::vector<Dfa>& rules);
 
 }  // namespace hearth

@@ -99,8 +99,8 @@ class LeastSolution {
            (node.kind == Kind::kSequence && node.count == 0);
   }
 
-  /// Lists for each node the nodes that contain it, and counts for each node how many parts must still become
-  /// true.
+  /// Lists for each node the nodes that contain it, and sets for each node the number of parts for which the
+  /// property must still be found true.
   void list_users(const std::vector<Expr>& nodes) {
     for (const Expr expr : nodes) {
       const Node& node = grammar_.node(expr);
@@ -192,8 +192,9 @@ std::vector<Shape> find_shapes(const Grammar& grammar) {
   return shapes;
 }
 
-/// Whether a rule is copied into its callers: it has no calls, and a copy costs less than a call. The limit
-/// is lower for rules with loops, such as strings, because all callers of a rule share its masks.
+/// Whether a rule is copied into its callers: it has no calls, and a copy costs less than a call. The size
+/// limit for a copy is lower for rules with loops, such as strings, because all callers of a rule that is not
+/// copied share its masks.
 bool is_small(const Shape& shape) { return !shape.has_call && shape.weight <= (shape.has_loop ? 8U : 64U); }
 
 LeastSolution solve_endings(const Grammar& grammar, const std::vector<Expr>& nodes) {

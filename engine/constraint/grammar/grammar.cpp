@@ -19,7 +19,7 @@ Utf8 utf8(char32_t c) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// One range for each byte of an encoding. The product of these ranges is a range of code points.
+/// One range of values for each byte of an encoding. The product of these ranges is a range of code points.
 using ByteRanges = std::vector<std::pair<unsigned char, unsigned char>>;
 
 /// Cuts the code points from `first` to `last` into products of byte ranges. The encodings of both must have

@@ -20,7 +20,8 @@
 namespace hearth {
 
 using ByteSet = std::bitset<256>;
-/// Return the set of bytes that occur in a text, and the set of bytes from first to last.
+/// byte_set() returns the set of bytes that occur in a text, byte_range() the set of bytes from first to
+/// last.
 ByteSet byte_set(std::string_view text);
 ByteSet byte_range(char first, char last);
 
@@ -48,8 +49,8 @@ class Grammar {
   Expr optional(Expr what) { return repeat(what, 0, 1); }
   Expr any_number(Expr what) { return repeat(what, 0, kNoMaximum); }
   Expr call(Rule rule);
-  // For two expressions without calls: the strings that both match, and the strings that only the first
-  // matches.
+  // both() returns the strings that a and b both match, except() the strings that a matches and b does not.
+  // REQUIRES: a and b contain no calls.
   Expr both(Expr a, Expr b);
   Expr except(Expr a, Expr b);
 
@@ -75,8 +76,8 @@ class Grammar {
     Kind kind;
     // The meaning of the numbers depends on the kind. kBytes: the bytes are [first, first + count) of bytes_.
     // kSet: the set is sets_[first]. kSequence, kChoice, kBoth, kExcept: the parts are [first, first + count)
-    // of children_. kRepeat: the part is children_[first], repeated from least to most times. kCall: the rule
-    // is number first.
+    // of children_. kRepeat: the part is children_[first], repeated from least to most times. kCall: `first`
+    // is the number of the rule.
     int32_t first = 0, count = 0;
     int32_t least = 0, most = 0;
   };

@@ -8,7 +8,8 @@
 namespace hearth {
 namespace {
 
-/// Most stacks that are examined one by one. With more, one walk with all stacks together is faster.
+/// Maximum number of stacks that are examined one by one. For more stacks, one walk with all of them together
+/// is faster.
 constexpr size_t kMostSeparate = 16;
 /// Limits of warm(): visited trie nodes (about 5 ns each) and steps of stacks (about 100 ns each).
 constexpr size_t kWarmNodes = 2'000'000;

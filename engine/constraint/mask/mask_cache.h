@@ -32,7 +32,7 @@ class MaskCache {
   using Place = ConstraintPlace;
   /// A full cache is replaced by an empty one; see Constraint.
   static constexpr size_t kMostBytes = size_t{64} << 20;
-  /// Most bytes that forced() returns. A short grammar can force a text of any length.
+  /// Maximum number of bytes that forced() returns. A short grammar can force a text of any length.
   static constexpr size_t kMostForcedBytes = 4096;
 
   MaskCache(const Automaton& automaton, const TokenTrie& trie);

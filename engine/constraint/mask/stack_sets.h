@@ -29,13 +29,14 @@ class StackSets {
   static constexpr Stack kContext = 1;   // the empty stack of a rule that is examined alone and has ended
   static constexpr Stack kFirstReal = 2;
   static constexpr Set kDead = 0;  // no stacks: the bytes are not allowed
-  /// Most pairs of a state and a set below it to which one byte may lead. A grammar comes near this limit if
-  /// a text may end at any of many depths (root ::= "(" root "x"? | "y"), or if any number of its parts may
-  /// begin at each byte.
+  /// Maximum number of stacks to which one byte may lead. A stack is a pair of a top state and the set below
+  /// it. A grammar comes near this limit if a text may end at any of many depths (root ::= "(" root "x"? |
+  /// "y"), or if any number of its parts may begin at each byte.
   static constexpr size_t kMostStacks = 5000;
-  /// Most memory for the stacks of one set; copy() refuses more. 100,000 nested brackets take 14 MB.
+  /// Maximum bytes for the stacks of one set; copy() refuses a larger set. 100,000 nested brackets take 14
+  /// MB.
   static constexpr size_t kMostBytes = size_t{24} << 20;
-  /// Most steps between two calls of begin_work(). They take about 20 ms.
+  /// Maximum number of steps between two calls of begin_work(). That many steps take about 20 ms.
   static constexpr size_t kMostWork = 200'000;
 
   explicit StackSets(const Automaton& automaton);
@@ -47,8 +48,8 @@ class StackSets {
   /// Steps since begin_work().
   size_t work_done() const { return kMostWork - work_left_; }
 
-  // These functions throw ConstraintError if there are more than kMostStacks stacks or if the work exceeds
-  // its limit; then nothing changes.
+  // These functions throw ConstraintError if there are more than kMostStacks stacks or if more than kMostWork
+  // steps were taken; then nothing changes.
   Set initial();
   /// Returns the set after a byte; kDead if the byte is not allowed.
   Set next(Set set, uint8_t byte) {
@@ -87,9 +88,9 @@ class StackSets {
   struct Entry {
     size_t first, count;       // in members_
     int32_t row = -1;          // index of this set's row in next_; -1 until a byte is followed
-    Set after_end = kUnknown;  // the set after the rule above this set ends
+    Set after_end = kUnknown;  // the set that follows when the rule above this set ends
   };
-  /// A state that was reached while a set is being computed.
+  /// A state that was reached in the computation of a set.
   struct Item {
     int32_t state;
     std::vector<Set> below;      // sets of stacks that can be below the state; join() unites them

@@ -45,7 +45,8 @@ class TokenTrie {
   /// mask of short tokens. Long tokens are checked again for every StackSets::Set. With a limit of 12 bytes,
   /// 1,208 of GPT-2's 50,257 tokens are long.
   static constexpr size_t kShortBytes = 12;
-  /// Constraints never allow longer tokens. The longest tokens of known vocabularies are runs of 128 spaces.
+  /// Maximum length in bytes of a token that a constraint allows. The longest tokens of known vocabularies
+  /// are runs of 128 spaces.
   static constexpr size_t kMostBytes = 1024;
 
   /// Builds the tries of text tokens. Control tokens, end tokens and tokens without bytes are omitted,

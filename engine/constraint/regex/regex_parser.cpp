@@ -243,7 +243,7 @@ class Parser {
     const char32_t c = peek();
     if (c == U'\\') return escape(true);
     const char32_t then = peek(1);
-    // Some syntaxes treat these as set operators, others as plain characters.
+    // Some regex syntaxes treat the characters tested here as set operators, others as plain characters.
     if (c == U'[' || ((c == U'&' || c == U'-' || c == U'~' || c == U'|') && then == c))
       refuse(
           "\"[\", \"&&\", \"--\", \"~~\" and \"||\" in a class mean different things in different syntaxes; "

@@ -5,7 +5,7 @@ namespace {
 
 using Expr = Grammar::Expr;
 
-/// Most repeats that are written out. The rules for blocks would take as many states.
+/// Maximum number of repeats that are written out. The rules for blocks would take as many states.
 constexpr int kMostWrittenOut = 3 * kCountedBlock;
 
 class Blocks {

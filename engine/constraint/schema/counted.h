@@ -11,8 +11,8 @@
 
 namespace hearth {
 
-/// Repeats in a block. At each position where a token can cross the end of a block, tokens must be searched
-/// again, which takes a millisecond. So blocks must be much longer than a token.
+/// Number of repeats in a block. At each position where a token can cross the end of a block, tokens must be
+/// searched again, which takes a millisecond. So blocks must be much longer than a token.
 inline constexpr int kCountedBlock = 512;
 
 /// Like Grammar::repeat(), but calls rules if the numbers are large. REQUIRES: `what` does not match the

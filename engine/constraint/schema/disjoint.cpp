@@ -57,7 +57,7 @@ bool SchemaTranslator::are_disjoint(const FlatSchemas& a, const FlatSchemas& b, 
 
 bool SchemaTranslator::are_disjoint(const Keywords& a, const Keywords& b, int depth) {
   // A value generated under one schema has one of its chosen types. The other schema may accept more types
-  // than those it chooses.
+  // than its own chosen ones.
   const unsigned types = (a.chosen_types() & b.types) | (a.types & b.chosen_types());
   if (!a.values.empty() || !b.values.empty()) return !has_common_value(a, b);
   if (types & (kNull | kBoolean)) return false;

@@ -18,8 +18,8 @@ namespace hearth {
 /// Counts the work on one document, so that a short schema cannot describe unlimited work.
 class SchemaBudget {
  public:
-  /// Most steps. A step is the visit of a schema, a keyword or a name. A schema with 5,000 properties takes
-  /// 100,000.
+  /// Maximum number of steps. A step is the visit of a schema, a keyword or a name. A schema with 5,000
+  /// properties takes 100,000 steps.
   static constexpr size_t kMostSteps = 3'000'000;
 
   void take(size_t steps) {
@@ -69,7 +69,7 @@ class SchemaFlattener {
 
   struct Alternatives {
     const SchemaNode* keyword;  // anyOf or oneOf
-    /// For each alternative, its schemas together with the schemas that hold in any case.
+    /// One entry per alternative, with its schemas and the schemas that hold in any case.
     std::vector<FlatSchemas> flat;
   };
   /// Makes the first open choice, once for each alternative. REQUIRES: flat.has_choice().

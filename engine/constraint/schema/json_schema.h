@@ -6,8 +6,9 @@
 // ("#/properties/age/minimum"). Unknown keywords are refused unless they begin with "x-". Annotations (title,
 // description, default, ...) are ignored. Not every valid value can be generated. The restrictions are:
 //
-// - Properties come in the schema's order. An object that declares properties has no others, unless
-//   additionalProperties allows it; likewise for items after prefixItems.
+// - Properties come in the schema's order. An object that declares properties has no other properties unless
+//   additionalProperties allows them. An array with prefixItems has no further items unless `items` allows
+//   them or minItems requires them.
 // - A schema without a type gets the types of its keywords: with "properties", an object.
 // - Texts are spelled as described in json_text.h, numbers as in numbers/numbers.h. Maxima above the
 //   supported counts are lowered to them (keywords.h).

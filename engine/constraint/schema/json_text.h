@@ -31,14 +31,14 @@ class JsonText {
   JsonText(Grammar& grammar, StringForm form) : grammar_(grammar), form_(form) {}
   bool is_plain() const { return form_ == StringForm::kPlain; }
 
-  // Each of these returns a call of a rule.
+  // Each of the next functions returns a call of a rule.
   Grammar::Expr free_string();  // any string, with any escapes
   Grammar::Expr value();        // any JSON value
   Grammar::Expr object();
   Grammar::Expr array();
   Grammar::Expr gap();  // white space inside brackets
 
-  // These contain no calls, so that they can be used in Grammar::both() and except().
+  // The next expressions contain no calls, so that they can be used in Grammar::both() and except().
   Grammar::Expr character();  // any character of a string
   Grammar::Expr characters(std::span<const CharRange> set);
   Grammar::Expr string();  // any string; each can be written in one way only

@@ -13,10 +13,10 @@ using Expr = Grammar::Expr;
 
 namespace {
 
-/// Most name patterns per object. Each combination of matching patterns becomes an expression.
+/// Maximum number of name patterns per object. Each combination of matching patterns becomes an expression.
 constexpr size_t kMaxNamePatterns = 3;
-/// Longest property name that becomes a part of a rule's name. Each rule of an object stores a copy of it,
-/// for messages.
+/// Maximum length of a property name that becomes a part of a rule's name. Each rule of an object stores a
+/// copy of the name for messages.
 constexpr size_t kMaxNameShown = 60;
 
 }  // namespace

@@ -62,7 +62,7 @@ std::string ipv6() {
 
 std::string uuid() { return "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"; }
 
-/// RFC 3986: a scheme, followed by an authority and a path or by a path alone.
+/// RFC 3986: a scheme, followed either by an authority and a path or by a path alone.
 std::string uri() {
   const std::string character = "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})";
   const std::string host = "[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?";

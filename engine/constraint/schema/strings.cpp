@@ -30,8 +30,8 @@ Expr SchemaTranslator::pattern_string(const SchemaNode& where, std::string_view 
 
 namespace {
 
-/// Most characters that are counted together with patterns or formats, and in names. There, every counted
-/// character takes a state of its own.
+/// Maximum number of characters that are counted in a string with a pattern or format, or in a property name.
+/// In these, every counted character takes a state of its own.
 constexpr int kMostCounted = 2000;
 
 }  // namespace

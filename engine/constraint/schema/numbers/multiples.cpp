@@ -46,7 +46,7 @@ std::optional<Expr> listed(Grammar& grammar, const NumberLimits& limits) {
 struct Divisor {
   int64_t count;
   size_t places;
-  // how many of the last digits of x * 10^places decide whether a number x is a multiple
+  // number of last digits of x * 10^places that decide whether a number x is a multiple
   size_t n_last_digits;
 };
 
@@ -60,9 +60,9 @@ std::optional<Divisor> last_digits_divisor(const Decimal& divisor) {
   return {};
 }
 
-/// Writes the multiples of a divisor, of any size and sign. A multiple may be written with fewer fraction
-/// digits than the divisor has. For each number of written fraction digits, lists the final digits that a
-/// multiple can have.
+/// Writes all multiples of a divisor, however large and of either sign. A multiple may be written with fewer
+/// fraction digits than the divisor has. For each possible number of written fraction digits, the final
+/// digits that a multiple can have are listed.
 class LastDigits {
  public:
   LastDigits(Grammar& grammar, const Divisor& divisor) : grammar_(grammar), divisor_(divisor) {}

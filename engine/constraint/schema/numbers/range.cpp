@@ -12,8 +12,8 @@ using Expr = Grammar::Expr;
 /// Two different decimals with at most this many digits are different doubles.
 constexpr size_t kDoubleDigits = 15;
 
-/// Whether the digits so far equal those of each bound. If they do, the next digit must not pass the bound's
-/// digit.
+/// For each bound, whether the digits so far equal the bound's digits. If they do, the next digit must not
+/// pass the bound's next digit.
 struct Tight {
   bool least = false, most = false;
 };
@@ -22,7 +22,7 @@ struct Tight {
 /// digit must not pass that bound's digit (Tight). After a digit that differs, any digit may follow.
 class Magnitudes {
  public:
-  /// places: the most fraction digits; 0 for integers.
+  /// places: the maximum number of fraction digits; 0 for integers.
   Magnitudes(Grammar& grammar, NumberBound least, std::optional<NumberBound> most, size_t places)
       : grammar_(grammar), least_(std::move(least)), most_(std::move(most)), places_(places) {}
 
@@ -138,8 +138,8 @@ class Magnitudes {
   size_t places_;
 };
 
-/// Returns the most fraction digits to allow: as many as a double can distinguish, but at least as many as
-/// the bounds have.
+/// Returns the maximum number of fraction digits to allow: as many as a double can distinguish, but at least
+/// as many as the bounds have.
 size_t most_places(const NumberLimits& limits, size_t least_places) {
   if (limits.integer) return 0;
   size_t whole = 1, places = least_places;
