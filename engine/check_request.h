@@ -18,7 +18,7 @@ namespace hearth {
 /// std::invalid_argument; its text names the numbers that do not fit.
 StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options);
 
-/// Returns the most tokens that one sequence can have in a step, for an engine with these options.
+/// Returns the maximum number of tokens that one sequence can have in a step of an engine with these options.
 int step_tokens(const StepLimits& limits, const EngineOptions& options);
 
 /// Throws std::invalid_argument for the first value outside the ranges of request.h. The API layer has

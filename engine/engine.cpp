@@ -144,8 +144,8 @@ void Engine::serve(const std::stop_token& stop) {
     finisher_.finish_unwanted();
     admit();
     if (scheduler_.n_running() == 0) {
-      // admit() always admits a waiting sequence if none runs. So no sequence waits either, and there is no
-      // work.
+      // admit() always admits a waiting sequence if none runs. No sequence runs here, so none waits, and
+      // there is no work.
       assert(scheduler_.idle());
       if (do_idle_work(stop)) continue;
       publish_figures();

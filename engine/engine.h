@@ -41,11 +41,11 @@
 namespace hearth {
 
 struct EngineOptions {
-  int n_slots = 4;            // most sequences that run at once
-  int context_tokens = 4096;  // most prompt plus generated tokens of one sequence
-  int queue_capacity = 512;   // most requests that wait for slots; 0: accept only what free slots can run now
-  int prefill_chunk = 128;    // most prompt tokens in one step
-  int prefill_beside = 0;     // most prompt tokens in a step with decoding sequences; 0: prefill_chunk
+  int n_slots = 4;            // maximum number of sequences that run at once
+  int context_tokens = 4096;  // maximum number of tokens of one sequence, prompt and generated
+  int queue_capacity = 512;  // maximum number of waiting requests; 0: accept only what free slots can run now
+  int prefill_chunk = 128;   // maximum number of prompt tokens in one step
+  int prefill_beside = 0;    // maximum number of prompt tokens beside decoding sequences; 0: prefill_chunk
   SpeculationOptions speculation = {};  // whether tokens are drafted
   int promise_tokens = kPromiseTokens;  // generated tokens that one promise of KV blocks covers (scheduler.h)
 };
@@ -150,7 +150,7 @@ class Engine final : public TokenGenerator {
   std::vector<std::unique_ptr<Sequence>> new_sequences_;  // scratch of take_new
   std::vector<StepPiece> pieces_;  // a copy, because the scheduler's list changes when a sequence finishes
 
-  SequenceFinisher finisher_;  // engine thread only, except its mean service time
+  SequenceFinisher finisher_;  // engine thread only; any thread may read the mean service time
 
   // Written by the engine thread, except last_request_id_, which submitting threads write. Any thread reads
   // them.
@@ -166,7 +166,7 @@ class Engine final : public TokenGenerator {
   mutable Mutex published_mutex_;
   EngineFigures published_ HEARTH_GUARDED_BY(published_mutex_);  // a copy of figures_
 
-  std::jthread thread_;  // last member: starts after the others exist, and is joined before they end
+  std::jthread thread_;  // last: starts after all other members exist; joined before they are destroyed
 };
 
 }  // namespace hearth

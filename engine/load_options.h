@@ -49,17 +49,17 @@ struct LoadOptions {
   // The model.
   std::filesystem::path path;
   /// The file at `path`, if the caller has already opened it; null: load() opens it. Shared, because hearthd
-  /// checks the file before it binds its port and serves the model afterward. It also counts neurons with a
-  /// second model that uses the same mapping.
+  /// checks the file before it binds its port and serves the model afterward. hearthd also counts neurons
+  /// with a second model that uses the same mapping.
   std::shared_ptr<const ModelFile> file;
-  /// name of the FFN's activation, for files that do not state it; empty: use the file's or the
-  /// architecture's
+  /// name of the FFN's activation, for files that do not state it; empty: use the activation that the file or
+  /// the architecture specifies
   std::string ffn_activation;
 
   // Slots, context and steps.
   int n_slots = 4;         // sequences that run at once
-  int context_tokens = 0;  // per sequence; 0: the model's training context, at most kDefaultContext
-  int prefill_chunk = kCpuPrefillChunk;  // most prompt tokens in one step; 0: see prompt_step()
+  int context_tokens = 0;  // tokens per sequence; 0: the model's training context, at most kDefaultContext
+  int prefill_chunk = kCpuPrefillChunk;  // maximum number of prompt tokens in one step; 0: see prompt_step()
   // Number of contexts whose keys and values fit in memory at once: all sequences share a pool for
   // n_kv_contexts * context_tokens positions. With fewer contexts than slots, long sequences may have to wait
   // for each other. Values above n_slots have the effect of n_slots, and so does 0. kKvContextsDecided:
@@ -74,7 +74,7 @@ struct LoadOptions {
   /// Whether memory is spread over all NUMA nodes, if the machine has several. Changes the memory policy of
   /// the loading thread and of threads that it starts (kernels/cpu/threads/numa.h).
   bool spread_memory = true;
-  uint64_t memory_limit_bytes = 0;  // most memory used besides the file; 0: the machine's limit
+  uint64_t memory_limit_bytes = 0;  // maximum memory used besides the file; 0: the machine's limit
 
   // Which neurons are computed.
   SparsityRequest sparsity;
@@ -100,7 +100,7 @@ struct LoadOptions {
   /// The facts from which place_model() decides which parts of the model the GPU gets.
   PlacementFacts placement;
   /// For tests: called instead of place_model(), on the loading thread, with the inputs of the plan. If the
-  /// GPU grants fewer bytes than the placement needs, it is called again with a smaller budget.
+  /// GPU grants fewer bytes than the placement needs, this function is called again with a smaller budget.
   std::function<Placement(const PlanInputs& inputs, size_t budget_bytes)> choose_placement;
 
   /// This machine's measured rates, used if prefill_chunk is 0 and by streamed_from().

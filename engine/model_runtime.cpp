@@ -110,7 +110,7 @@ struct OpenModel {
                              // memory policy
   std::shared_ptr<const ModelFile> file;
   ModelSpec spec;
-  std::optional<ModelFile> predictor_file;  // beside the model; nullopt: missing or not needed
+  std::optional<ModelFile> predictor_file;  // file beside the model; nullopt: missing or not needed
   std::unique_ptr<const Tokenizer> tokenizer;
   CpuBackend cpu;
   Weights weights;  // in host memory
@@ -169,7 +169,7 @@ struct ModelRuntime::State {
   std::unique_ptr<Prefetcher> prefetcher;
   std::vector<std::string> notes;
   std::optional<PlacedModel> as_placed;
-  ModelFigures placed_figures;  // only memory sizes; the other figures change with each step
+  ModelFigures placed_figures;  // only the memory sizes are set; the other figures change with each step
   NeuronObservation observation;
   /// The number of contexts that the first placement chose. Later placements keep it, because callers rely on
   /// the number of KV blocks. 0: not placed yet.
@@ -257,7 +257,7 @@ void ModelRuntime::State::build_pass() {
   note_prompt_library();
 }
 
-/// If a library for prompts was found but is not used, adds a note that gives the reason.
+/// If a library that multiplies prompts was found but is not used, adds a note that gives the reason.
 void ModelRuntime::State::note_prompt_library() {
   if (!resolved->device.library || uses_library()) return;
   const std::string why = plan->shares ? "the CPU and the GPU share neurons and must compute the same bits"

@@ -15,7 +15,7 @@
 namespace hearth {
 namespace {
 
-// Most page-locked memory for the active neurons that a device reports in a step.
+// Maximum bytes of page-locked memory for the active neurons that a device reports in a step.
 constexpr double kFoundBytes = 128 << 20;
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Observes the neurons of a model while it runs. Measures the share of active neurons, counts how often each
-// neuron is active, and gives calibration and the training of predictors access to neurons' values. In a
-// mixture of experts, it counts how often each expert is chosen instead of single neurons.
+// neuron is active, and gives calibration and the training of predictors access to the neurons' activations.
+// In a mixture of experts, it counts how often each expert is chosen instead of single neurons.
 //
 // Owned by ModelRuntime, which attaches it to the forward pass each time the model is placed. Counts are
 // indexed by the neurons' numbers in the file, so counting continues when the model is placed again in
@@ -33,8 +33,8 @@ class NeuronObservation {
  public:
   using Order = std::vector<std::vector<int32_t>>;
 
-  /// spec and weights must outlive it. n_slots: most sequences in a batch; max_tokens: most tokens in one
-  /// step; n_threads: threads of down_sizes().
+  /// spec and weights must outlive it. n_slots: maximum number of sequences in a batch; max_tokens: maximum
+  /// number of tokens in one step; n_threads: number of threads that down_sizes() uses.
   NeuronObservation(const ModelSpec& spec, const Weights& weights, int n_slots, int max_tokens, int n_threads)
       : spec_(spec), weights_(weights), n_slots_(n_slots), max_tokens_(max_tokens), n_threads_(n_threads) {}
 
@@ -48,8 +48,8 @@ class NeuronObservation {
   /// they can. They cannot if a dense pass reads the down projection as stored in the file, because such a
   /// pass does not handle neurons one by one.
   const std::string& why_not_counted() const { return run_.why_not_counted; }
-  /// Returns the most tokens in a step whose neurons are counted. A GPU limits them, because it reports the
-  /// active neurons of a step in page-locked memory.
+  /// Returns the maximum number of tokens in a step whose neurons are counted. A GPU limits it, because it
+  /// reports the active neurons of a step in page-locked memory.
   int max_counted_tokens() const;
   /// Starts counting single neurons from zero. Call it before the engine thread runs, or on that thread.
   /// Throws std::invalid_argument (one sentence) if they cannot be counted.
@@ -81,13 +81,13 @@ class NeuronObservation {
   /// the engine thread runs. live_activity.h says which thread may call which function.
   LiveActivity& show_live();
 
-  /// Calibrated mode only: replaces the thresholds [n_layers] and sets the function that observes values
-  /// (empty: no observer); see FfnPass. Engine thread only.
+  /// Calibrated mode only; see FfnPass. set_thresholds() replaces the thresholds [n_layers]. observe_values()
+  /// sets the function that gets the activations of neurons; empty: no observer. Engine thread only.
   void set_thresholds(std::span<const float> thresholds);
   void observe_values(ValueObserver observer);
-  /// Sets the observer, which gets the values of all neurons in the file's order; null removes it. The
-  /// observer must outlive the model or be removed before. Engine thread only. REQUIRES: the model was loaded
-  /// dense, on the CPU.
+  /// Sets the observer, which gets the activations of all neurons in the file's order; null removes the
+  /// observer. The observer must outlive the model or be removed before it is destroyed. Engine thread only.
+  /// REQUIRES: the model was loaded dense, on the CPU.
   void observe_neurons(NeuronObserver* observer);
 
   // -- for ModelRuntime, between steps --
@@ -127,8 +127,8 @@ class NeuronObservation {
   const int n_slots_, max_tokens_, n_threads_;
   Run run_;
   CountOptions options_;
-  bool interrupted_ = false;                  // detach() has stopped a count
-  int n_found_tokens_ = 0;                    // most tokens of a step whose neurons the device can report
+  bool interrupted_ = false;  // detach() has stopped a count
+  int n_found_tokens_ = 0;    // maximum number of tokens in a step whose neurons the device can report
   std::unique_ptr<ExpertRecorder> recorder_;  // null: experts are not recorded
   std::unique_ptr<LiveActivity> live_;        // null: show_live() was not called
 

@@ -11,16 +11,17 @@
 //     where s is the share of the weights that is copied, b the bytes per weight, M the multiply-adds per
 //     second and B the bytes per second over PCIe.
 //
-// So a step has the larger of these two numbers of tokens, but at most 1,024 and at most a context's. Scratch
-// may take a sixteenth of the GPU's budget, because it displaces neurons: the number of tokens is halved
-// until their scratch fits or 128 is reached.
+// So the number of tokens in a step is the larger of these two values of n, but at most 1,024 and at most the
+// context. Scratch may take only a sixteenth of the GPU's budget, because scratch displaces neurons. If it
+// would take more, the number of tokens is halved until the scratch fits or 128 tokens are reached.
 //
 // In a mixture of experts, a token multiplies with the weights of few experts, but a step copies nearly all
 // experts that the GPU does not hold. For 128 experts of 2.6 MB, that is 340 MB a layer, or 14 ms on PCIe 4.
 // So a step has 2,048 tokens, subject to the same limits of context and scratch.
 //
-// Running streams must wait for a step that also has prompt tokens. Copying takes as long for few tokens as
-// for many, so such a step may have the n tokens of the formula, but at least 128. In a mixture it has 128.
+// Running streams must wait for the end of a step that also has prompt tokens. Copying takes as long for few
+// tokens as for many, so such a step may have the n tokens of the formula, but at least 128. In a mixture it
+// has 128.
 //
 // Called while a model is loaded, and in plans for models that are not loaded. Pure; any thread.
 #pragma once
@@ -37,14 +38,14 @@ struct Weights;
 
 /// Prompt tokens of a step on the CPU.
 inline constexpr int kCpuPrefillChunk = 128;
-/// The fewest and the most prompt tokens on a GPU. Scratch and context may lower both.
+/// The minimum and maximum number of prompt tokens in a step on a GPU. Scratch and context may lower both.
 inline constexpr int kGpuPrefillChunk = 512, kMostPrefillChunk = 1024;
 /// Prompt tokens of a step on a GPU to which every step copies a mixture's missing experts.
 inline constexpr int kMixturePrefillChunk = 2048;
 
 struct PromptStep {
   int tokens = kCpuPrefillChunk;          // most prompt tokens in a step
-  int beside_streams = kCpuPrefillChunk;  // most prompt tokens in a step with decoding sequences
+  int beside_streams = kCpuPrefillChunk;  // maximum number of prompt tokens in a step with decoding sequences
 };
 
 /// A machine's rates of processing prompts. 0 means unknown; then a typical rate is used.

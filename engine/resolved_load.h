@@ -22,9 +22,9 @@
 
 namespace hearth {
 
-// Most rows of logits computed at once. Scoring needs the logits of every prompt position. With 64 rows, the
-// logits buffer (rows x vocabulary floats) takes 10-40 MB, and still one read of the output matrix serves
-// many rows.
+// Maximum number of rows of logits that are computed at once. Scoring needs the logits of every prompt
+// position. With 64 rows, the logits buffer (rows x vocabulary floats) takes 10-40 MB, and one read of the
+// output matrix still serves many rows.
 inline constexpr int kMaxLogitRows = 64;
 
 /// Returns the bounds of a step of a model loaded with these options. The plan later sets `shares` and
@@ -62,7 +62,7 @@ struct Reservation {
                          // LoadOptions sets the memory limit
   uint64_t memory_limit_bytes = 0;  // limit for the whole process
 
-  /// Returns the bounds of a pass, with what the plan sets. `plan` is null without a device.
+  /// Returns the bounds of a pass, including those that the plan sets. `plan` is null without a device.
   PassBounds pass_bounds(const Plan* plan) const;
   /// Returns the memory left after keys, values and work space; negative if these exceed the limit.
   double free_bytes() const {

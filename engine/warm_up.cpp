@@ -13,8 +13,8 @@ namespace {
 // Enough tokens to touch all memory that prompts need on a CPU, but few enough for a model that computes only
 // a few prompt tokens per second.
 constexpr int kPromptTokens = 8;
-// Most keys for which decode steps are recorded. Most conversations start with fewer tokens. A model that
-// decodes five tokens a second takes 2.4 s for these steps.
+// Maximum number of keys for which decode steps are recorded. Most conversations start with fewer tokens. A
+// model that decodes five tokens a second takes 2.4 s for these steps.
 constexpr int kMostKeys = 1024;
 // The GPU records the second step of a shape, not the first.
 constexpr int kStepsToRecord = 2;

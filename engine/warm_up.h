@@ -18,8 +18,8 @@ namespace hearth {
 struct WarmUp {
   int n_slots = 1;         // EngineOptions::n_slots
   int context_tokens = 1;  // EngineOptions::context_tokens
-  /// Switches the counting of single neurons on or off; it is off at first. Empty if neurons will not be
-  /// counted. Steps that count are recorded separately.
+  /// Switches the counting of single neurons on or off; it is off at first. Empty: neurons will not be
+  /// counted. Steps with counting are recorded separately from steps without it.
   std::function<void(bool)> count = {};
 };
 

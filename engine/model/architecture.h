@@ -24,7 +24,7 @@ enum class NormPlace : uint8_t {
   kBefore,  // the input of attention and the FFN
   kAfter,   // the output of attention and the FFN, before it is added to the residual stream
   kBoth,
-  kSum,  // the residual stream after each addition; the normed sum is the new residual stream
+  kSum,  // the residual stream after each output is added to it; the normed sum is the new residual stream
 };
 
 /// Norms of q and k. They are of the architecture's kind (NormKind), without biases.
@@ -55,15 +55,15 @@ enum class PredictorInput : uint8_t {
 };
 
 /// Which layers let a token see only a window of positions, if the file has the key attention.sliding_window.
-/// In every group of `period` layers, layer number `full` (from 0) has no window: its tokens see all
-/// positions.
+/// In every group of `period` layers, the layer with index `full` in the group has no window: its tokens see
+/// all positions.
 struct WindowPattern {
   int period = 0;  // 0: all layers have the window
   int full = 0;
   bool full_turns =
       true;  // if false, layers without a window have no rotary embedding (in models with windows)
   bool unscaled = false;  // only layers without a window extend the context (RopeScaling)
-  double rope_base = 0;   // default for layers with a window; 0: equal to that of the other layers
+  double rope_base = 0;   // default RoPE base of layers with a window; 0: the base of the other layers
 };
 
 /// Mixtures of experts.

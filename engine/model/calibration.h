@@ -15,12 +15,14 @@
 namespace hearth {
 
 struct Calibration {
-  std::vector<float> thresholds;  // [n_layers] skip a neuron if |value| * norm of its down column is less
-  std::string text_sha256;        // hash of the text from which the thresholds were determined
-  double fidelity_budget = 0;     // allowed rise of perplexity, as a share
-  double dense_perplexity = 0;    // on the held-out part of the text
-  double perplexity = 0;          // with neurons skipped, on the held-out part of the text
-  double skipped = 0;             // share of neurons whose down column is skipped, on the held-out part
+  /// [n_layers] Layer i skips a neuron if |activation| * norm of the neuron's down column is below
+  /// thresholds[i].
+  std::vector<float> thresholds;
+  std::string text_sha256;      // hash of the text from which the thresholds were determined
+  double fidelity_budget = 0;   // allowed rise of perplexity, as a share
+  double dense_perplexity = 0;  // on the held-out part of the text
+  double perplexity = 0;        // perplexity with neurons skipped, on the held-out part of the text
+  double skipped = 0;           // share of neurons whose down column is skipped, on the held-out part
 };
 
 /// "model.gguf" -> "model.gguf.calibration".

@@ -155,7 +155,8 @@ RopeSpec read_local_rope(const Keys& keys, const Architecture& arch, const RopeS
   return local;
 }
 
-/// Returns for each layer whether it has a window, according to the file's key, or else to the architecture.
+/// Returns for each layer whether it has a window, according to the file's key or, if the file lacks the key,
+/// to the architecture.
 std::vector<bool> windowed_layers(const Keys& keys, const Architecture& arch, int n_layers) {
   constexpr const char* kKey = "attention.sliding_window_pattern";
   std::vector<bool> windowed;
@@ -221,9 +222,9 @@ RouterScore read_router_score(const ModelFile& file, const Keys& keys, const Arc
   }
 }
 
-/// Returns the neurons per expert for a file without a key for them, as in old files of qwen2moe and
-/// qwen3moe, in which feed_forward_length is the width of dense layers. This is the width of the first tensor
-/// of experts, or d_ff if there is none.
+/// Returns the neurons per expert for a file without a key for this number. Old files of qwen2moe and
+/// qwen3moe lack the key, and their feed_forward_length is the width of dense layers. The number is the width
+/// of the first tensor of experts, or d_ff if there is no such tensor.
 int64_t expert_width(const ModelFile& file, int n_layers, int d_ff) {
   for (int i = 0; i < n_layers; ++i) {
     const std::string up = "blk." + std::to_string(i) + ".ffn_up";

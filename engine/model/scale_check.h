@@ -12,7 +12,7 @@
 
 namespace hearth {
 
-/// Most bytes read per tensor. In a larger tensor, only evenly spaced rows are checked.
+/// Maximum number of bytes read per tensor. In a larger tensor, only evenly spaced rows are checked.
 inline constexpr size_t kScaleCheckBytes = size_t{64} << 20;
 
 /// Throws ModelFileError if an FFN matrix or a predictor has a scale, a min or a plain weight that is not

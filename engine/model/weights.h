@@ -46,7 +46,7 @@ struct MixtureWeights {
   Linear router;                       // [n_experts, d_model], in the memory of the layer's device
   const float* choice_bias = nullptr;  // [n_experts] or null, see Router
   std::vector<Expert> experts;         // [n_experts]
-  Linear shared_gate;                  // [1, d_model] computes the weight of the shared expert; or null
+  Linear shared_gate;          // [1, d_model] computes the weight of the shared expert; null: no such gate
   std::vector<Expert> shared;  // the shared expert, if it has a gate; without a gate, it is the layer's gate,
                                // up and down
 };
@@ -62,13 +62,13 @@ struct LayerWeights {
   const float* sinks = nullptr;         // [n_heads] or null, see AttentionScores
   const float* query_growth = nullptr;  // [Weights::query_growth.size()] or null, see AttentionScores::growth
   Linear attention_out;                 // [d_model, attended_dim]
-  NormWeights attention_post_norm;      // [d_model] norms attention's output or the sum (NormPlace)
+  NormWeights attention_post_norm;      // [d_model] norms attention's output or the residual sum (NormPlace)
   NormWeights ffn_norm;                 // [d_model]; null in parallel layers whose FFN uses attention_norm
-  Linear gate, up;            // [d_ff, d_model]; may be rows of one tensor. gate is null if the FFN has none.
-                              // In a mixture: the shared expert's, [d_shared, d_model], or null
-  Linear down;                // [d_model, d_ff]; in PowerInfer's files, instead:
-  Linear down_rows;           // [d_ff, d_model] row j is neuron j's down column; the bias is [d_model]
-  NormWeights ffn_post_norm;  // [d_model] norms the FFN's output or the sum (NormPlace)
+  Linear gate, up;   // [d_ff, d_model]; may be rows of one tensor. gate is null if the FFN has none. In a
+                     // mixture: matrices of the shared expert, [d_shared, d_model], or null
+  Linear down;       // [d_model, d_ff]; in PowerInfer's files, instead:
+  Linear down_rows;  // [d_ff, d_model] row j is neuron j's down column; the bias is [d_model]
+  NormWeights ffn_post_norm;  // [d_model] norms the FFN's output or the residual sum (NormPlace)
   MixtureWeights mixture;
   /// The layer's predictor, or null. For the input x, it proposes neuron j if
   /// (predictor_out relu(predictor_in x))_j is at least the predictors' threshold.
@@ -146,7 +146,8 @@ std::array<Matrix, 8> attention_matrices(const LayerWeights& layer);
 /// Bytes of attention_matrices(). One token reads all of them.
 size_t attention_bytes(const LayerWeights& layer);
 
-/// Returns the bytes of one expert's matrices, and of all experts of a layer.
+/// expert_bytes() returns the bytes of one expert's matrices, experts_bytes() those of all experts of a
+/// layer.
 size_t expert_bytes(const Expert& expert);
 size_t experts_bytes(const MixtureWeights& mixture);
 

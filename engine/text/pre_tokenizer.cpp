@@ -36,7 +36,8 @@ constexpr std::string_view kQwen35Stages[] = {
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
     R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 constexpr std::string_view kLagunaStages[] = {R"([^\n]+|\n+)", kQwen2Stages[0]};
-// The second expression's numbers have at most three digits, because the first one has already cut them.
+// The \p{N}+ of the second expression matches at most three digits, because the first expression has already
+// cut numbers into groups of three.
 constexpr std::string_view kMiniCpm5Stages[] = {
     R"(\p{N}{1,3})", R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|)"
                      R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};

@@ -30,8 +30,8 @@ class BpeEncoder final : public TextEncoder {
   void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
 
  private:
-  // The unit of merging: a token id, or a higher number for a string that is not a token: a byte that the
-  // vocabulary lacks, or an intermediate result on the way to a longer token.
+  // The unit of merging. It is a token id, or a higher number for a string that is not a token. Such a string
+  // is a byte that the vocabulary lacks or an intermediate result on the way to a longer token.
   using Symbol = int32_t;
 
   Symbol intern(const std::string& bytes);

@@ -50,7 +50,7 @@ struct MergeSides {
   std::string_view left;
   std::string_view right;
 };
-/// Splits `merge`, the file's merge number i, which has the form "LEFT RIGHT". Throws ModelFileError if a
+/// Splits `merge`, the file's merge at index i, which has the form "LEFT RIGHT". Throws ModelFileError if a
 /// side is missing.
 MergeSides merge_sides(const std::string& file, size_t i, std::string_view merge);
 

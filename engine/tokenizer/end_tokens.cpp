@@ -12,15 +12,15 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-// These always end a generation. If a file does not mark such a token as a control token, its converter was
-// wrong.
+// Tokens with these texts always end a generation. If a file does not mark such a token as a control token,
+// the converter that wrote the file was wrong.
 constexpr std::array kAlwaysEnd = {
     "<|im_end|>"sv,    "<|eot_id|>"sv,         "<|eom_id|>"sv, "<|end|>"sv,
     "<|endoftext|>"sv, "<|end_of_text|>"sv,    "<EOT>"sv,      "<｜end▁of▁sentence｜>"sv,
     "<end_of_turn>"sv, "<end_of_utterance>"sv,
 };
-// These could be ordinary words of a vocabulary, so they end a generation only if they are control or
-// user-defined tokens.
+// These texts could be ordinary words of a vocabulary, so tokens with them end a generation only if they are
+// control or user-defined tokens.
 constexpr std::array kEndIfSpecial = {
     "<|return|>"sv,
     "<|call|>"sv,  // gpt-oss
@@ -40,7 +40,8 @@ constexpr std::array kEndIfSpecial = {
     "▁<EOT>"sv,                 // Code Llama
     "<eos>"sv,
 };
-// Ends a text only if it is a control token, because other vocabularies contain it as an HTML tag.
+// A token with this text ends a generation only if it is a control token, because some vocabularies contain
+// the text as an HTML tag.
 constexpr std::string_view kSentencePieceEnd = "</s>";
 
 /// Two tokens that identify a model family if the vocabulary has both.

@@ -35,7 +35,7 @@ class Tokenizer {
   virtual void append_bytes(int32_t token, bool with_special, std::string& out) const = 0;
 
   virtual int n_vocab() const = 0;
-  virtual int32_t bos() const = 0;  // -1 if the model has no begin token; eos() likewise
+  virtual int32_t bos() const = 0;  // bos() and eos() return -1 if the model has no such token
   virtual int32_t eos() const = 0;
   /// Tokens that end a generation: eos, eot, eom, and tokens known by name (<|im_end|>, ...). Ascending.
   virtual const std::vector<int32_t>& end_tokens() const = 0;
@@ -57,9 +57,9 @@ class Tokenizer {
 /// must outlive it.
 class Detokenizer {
  public:
-  /// at_start: whether the first token begins the text. If so, the space prefix is stripped if the model does
-  /// that; pass false to continue after a prompt. shown: control tokens whose text is emitted although
-  /// with_special is false, ascending.
+  /// at_start: whether the first token begins the text. If so, a leading space is dropped from models with
+  /// strips_leading_space(). Pass false to continue after a prompt. shown: control tokens whose text is
+  /// emitted although with_special is false, ascending.
   Detokenizer(const Tokenizer& tokenizer, bool at_start, bool with_special = false,
               std::vector<int32_t> shown = {});
   /// Returns the text that this token completes. May be empty while a character is incomplete.

@@ -44,7 +44,7 @@ struct Vocabulary {
   std::vector<float> scores;
   std::vector<TokenType> types;  // [n_vocab]
 
-  int32_t bos = -1;  // like eos and unk, -1 if the model has no such token
+  int32_t bos = -1;  // bos, eos and unk are -1 if the model has no such token
   int32_t eos = -1;
   int32_t unk = -1;
   bool add_bos = false;

@@ -55,16 +55,16 @@ std::string describe(const Value& value);
 /// ModelFileError.
 Value read_value(Cursor& cursor);
 
-/// Reads one scalar of `type` as an integer or as a float. `bytes` must hold at least as many bytes as the
-/// type has. Returns nullopt if `type` is of the other kind, or if an unsigned number exceeds int64_t.
-/// Booleans are not integers.
+/// integer_at() reads a scalar of an integer type, float_at() a scalar of a float type. `bytes` must hold at
+/// least fixed_size(type) bytes. Both return nullopt if `type` is of a different kind; integer_at() also if
+/// an unsigned number exceeds int64_t. Booleans are not integers.
 std::optional<int64_t> integer_at(ValueType type, const std::byte* bytes);
 std::optional<double> float_at(ValueType type, const std::byte* bytes);
 
 bool is_integer(ValueType type);
 bool is_float(ValueType type);
 
-/// Returns the bytes of a number or boolean; 0 for strings and arrays.
+/// Returns the size in bytes of a number or boolean of this type; 0 for strings and arrays.
 size_t fixed_size(ValueType type);
 
 }  // namespace hearth::gguf

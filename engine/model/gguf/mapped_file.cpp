@@ -66,7 +66,8 @@ void require_regular(const std::string& file, const struct stat& status, const c
 MappedFile MappedFile::open(const std::filesystem::path& path, const char* expected) {
   const std::string file = file_error::file_label(path.string());
   struct stat status {};
-  // Check the kind of file before opening it as well, because merely opening a device can have an effect.
+  // Check the kind of file once before opening it and once afterward, because merely opening a device can
+  // have an effect.
   if (::stat(path.c_str(), &status) != 0) fail_with_errno(file, errno);
   require_regular(file, status, expected);
   // With O_NONBLOCK, opening does not wait for a writer if the path has meanwhile become a pipe.
@@ -101,7 +102,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  watched_ = WatchedMapping();  // first, before the addresses can belong to another mapping
+  watched_ = WatchedMapping();  // unregister before munmap() frees the addresses
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 

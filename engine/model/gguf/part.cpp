@@ -118,8 +118,8 @@ constexpr uint64_t kDefaultAlignment = 32;        // as the format specifies
 // above a huge page.
 constexpr uint64_t kMinAlignment = 8;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 21;
-// Bytes of the smallest possible entries. A key has a length, a type and one byte of value. A tensor has a
-// length, a dimension count, one dimension, a type and an offset.
+// Size in bytes of the smallest possible key and of the smallest possible tensor entry. A key has a length, a
+// type and one byte of value. A tensor has a length, a dimension count, one dimension, a type and an offset.
 constexpr uint64_t kMinKeyBytes = 8 + 4 + 1;
 constexpr uint64_t kMinTensorBytes = 8 + 4 + 8 + 4 + 8;
 

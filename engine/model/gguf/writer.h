@@ -29,7 +29,7 @@ namespace hearth::gguf {
 
 struct WriterOptions {
   std::string_view magic = "GGUF";  // four bytes; PowerInfer's files have "PWRI"
-  uint32_t alignment = 32;          // of tensor data; a power of two, at least 8
+  uint32_t alignment = 32;          // alignment of tensor data; a power of two, at least 8
   bool replace = false;             // false: refuses to replace an existing file
 };
 
