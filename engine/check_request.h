@@ -1,6 +1,6 @@
 // Checks engine options against the model's limits, and requests against the contract of request.h. Both
 // checks run before the engine thread sees these values. Also creates the sequences of a request. Called on
-// the threads that construct the Engine and submit to it.
+// the thread that constructs the Engine and on the threads that submit requests.
 #pragma once
 
 #include <cstdint>

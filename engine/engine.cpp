@@ -290,8 +290,8 @@ void Engine::count_tokens(const StepPiece& piece, const ChosenTokens& chosen) {
   n_accepted_tokens_.fetch_add(static_cast<uint64_t>(chosen.n_accepted), std::memory_order_relaxed);
 }
 
-// Adds the sequence's prompt tokens whose keys and values are new in the cache to the total. Does not count
-// tokens again that are recomputed.
+// Counts the sequence's prompt tokens whose keys and values are new in the cache. Does not count a token
+// again when it is recomputed.
 void Engine::count_prompt(Sequence& sequence) {
   const int n_there = std::min(sequence.n_computed, sequence.n_prompt);
   if (n_there <= sequence.n_counted) return;

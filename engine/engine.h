@@ -166,7 +166,7 @@ class Engine final : public TokenGenerator {
   mutable Mutex published_mutex_;
   EngineFigures published_ HEARTH_GUARDED_BY(published_mutex_);  // a copy of figures_
 
-  std::jthread thread_;  // last: starts after all other members exist; joined before they are destroyed
+  std::jthread thread_;  // last member, so that the thread runs only while all other members exist
 };
 
 }  // namespace hearth

@@ -106,8 +106,8 @@ struct OpenModel {
     return hearth::resolve(options, {.file = *file, .spec = spec, .weights = weights}, measure);
   }
 
-  std::string memory_words;  // from spread_memory(), which runs before all else, because threads inherit the
-                             // memory policy
+  std::string memory_words;  // the text from spread_memory(), which runs before all else, because threads
+                             // inherit the memory policy
   std::shared_ptr<const ModelFile> file;
   ModelSpec spec;
   std::optional<ModelFile> predictor_file;  // file beside the model; nullopt: missing or not needed

@@ -34,8 +34,8 @@ struct LoadedModel {
   const Tokenizer& tokenizer;
   int context_tokens;  // of one sequence, after defaults and limits
   PromptStep prompt_step;
-  size_t weight_bytes;  // read once per decoded token of a dense pass; includes the token embeddings if they
-                        // are also the output matrix
+  size_t weight_bytes;  // the weights that a dense pass reads per decoded token; includes the token
+                        // embeddings if they are also the output matrix
 };
 
 /// How the model is placed in memory and runs. Only place_again() changes it.

@@ -40,7 +40,8 @@ struct Weights;
 inline constexpr int kCpuPrefillChunk = 128;
 /// The minimum and maximum number of prompt tokens in a step on a GPU. Scratch and context may lower both.
 inline constexpr int kGpuPrefillChunk = 512, kMostPrefillChunk = 1024;
-/// Prompt tokens of a step on a GPU to which every step copies a mixture's missing experts.
+/// Prompt tokens of a step in a mixture of experts, if each step copies the experts that the GPU does not
+/// hold.
 inline constexpr int kMixturePrefillChunk = 2048;
 
 struct PromptStep {

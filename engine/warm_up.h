@@ -4,7 +4,7 @@
 // the pages of scratch, keys and values, and starts threads. On a GPU, the first long prompt fills the
 // staging buffers, and the second step of a shape is recorded (kernels/cuda/runtime/step_recorder.h). Call
 // warm_up() on the loading thread, after loading and before the Engine is created; the keys and values that
-// its steps write are never read. Set up observers of the model's neurons before that, because a device
+// its steps write are never read. Set up observers of the model's neurons before calling it, because a device
 // discards its recorded steps when it allocates memory for observers.
 #pragma once
 
@@ -23,7 +23,7 @@ struct WarmUp {
   std::function<void(bool)> count = {};
 };
 
-/// Runs a prompt and decodes some tokens after it, which reads all weights that every token needs. On a GPU,
+/// Runs a prompt and decodes some tokens after it. This reads all weights that every token needs. On a GPU,
 /// the prompt has StepLimits::long_step tokens, a short prompt follows, and the decode steps of one sequence
 /// of up to 1,024 tokens are recorded.
 void warm_up(ForwardModel& model, const WarmUp& how);

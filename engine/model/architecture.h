@@ -103,7 +103,7 @@ struct Architecture {
   float attention_cap = 0;  // default of AttentionScores::soft_cap for files without the key; 0: no cap
   float logit_cap = 0;      // default of ModelSpec::logit_cap for files without the key; 0: no cap
   /// Number of layers of the one model of the family that divides scores by the root of d_model / n_heads
-  /// instead of head_dim; 0: no model does.
+  /// instead of the root of head_dim; 0: no model does.
   int layers_scored_by_width = 0;
   EmbeddingScale embedding_scale = EmbeddingScale::kNone;
   LogitScale logit_scale = LogitScale::kNone;

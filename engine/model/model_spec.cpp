@@ -269,7 +269,8 @@ MixtureSpec read_mixture(const ModelFile& file, const Keys& keys, const Architec
   return mixture;
 }
 
-/// Reads the scales of embeddings, of what layers add, of scores and of logits, and the soft caps.
+/// Reads the soft caps, and the scales of embeddings, attention scores, logits, and the outputs that are
+/// added to the residual stream.
 void read_scales(const Keys& keys, ModelSpec& spec) {
   constexpr double kLeast = 1e-6, kMost = 1e6;
   const Architecture& arch = spec.arch;

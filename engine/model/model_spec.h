@@ -86,7 +86,7 @@ struct ModelSpec {
   RopeSpec rope;
   RopeSpec local_rope;  // for layers with LayerSpec::local_rope
   float embedding_scale = 1.0f,
-        residual_scale = 1.0f;   // factors for embeddings, and for what layers add to the stream
+        residual_scale = 1.0f;   // factors for embeddings, and for outputs added to the residual stream
   float attention_scale = 0.0f;  // scale of scores; 0: 1 / sqrt(head_dim)
   float attention_cap = 0.0f, logit_cap = 0.0f;  // soft caps, cap * tanh(x / cap); 0: none
   float logit_scale = 1.0f;                      // factor for logits, applied before the cap

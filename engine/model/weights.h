@@ -93,8 +93,8 @@ struct Weights {
   std::vector<float> rope_divisors;       // rope_freqs or rope_factors_short [n_rot / 2], or empty
   std::vector<float> long_rope_divisors;  // rope_factors_long, for contexts beyond the original one; or empty
   std::vector<std::vector<float>> turned_keys;  // [n_layers] LatentWeights::keys of older files; or empty
-  std::vector<float> query_growth;              // [i] the factor in stretch i of rope.original_context
-                                                // positions; or empty
+  /// [i] the factor of queries in stretch i of rope.original_context positions; or empty
+  std::vector<float> query_growth;
 
   struct alignas(64) Line {
     float floats[16];

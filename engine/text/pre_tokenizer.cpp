@@ -1,5 +1,5 @@
 // The pre-tokenizers by name. The expressions come from the models' tokenizer.json files; llama.cpp's
-// converters write the names, and several names share expressions as they do there.
+// converters write the names. Several names share expressions, as in llama.cpp.
 #include "engine/text/pre_tokenizer.h"
 
 #include <algorithm>

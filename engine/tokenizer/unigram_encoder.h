@@ -48,7 +48,7 @@ class UnigramEncoder final : public TextEncoder {
   const Vocabulary& vocabulary_;
   CharacterMap map_;
   std::vector<Word> words_;                 // the tokens that encode() searches, sorted by their bytes
-  std::array<uint32_t, 257> first_word_{};  // [byte] index of the first of words_ with this first byte
+  std::array<uint32_t, 257> first_word_{};  // [byte] index in words_ of the first word with this first byte
   std::array<int32_t, 256> byte_tokens_;    // -1 if the vocabulary has none
   bool has_all_bytes_ = true;
   float unknown_score_ = 0;

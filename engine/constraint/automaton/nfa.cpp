@@ -20,8 +20,8 @@ constexpr int kMostRepeatsApart = 20;  // nested in each other
 
 }  // namespace
 
-/// A task: add edges that match `expr` between these two states. Jobs wait in a vector, so that deep
-/// expressions take no stack. No job adds an edge into `from` unless `from` equals `to`.
+/// A job is to add edges that match `expr` between the states `from` and `to`. Jobs wait in a vector, so that
+/// deep expressions take no stack. No job adds an edge into `from` unless `from` equals `to`.
 struct NfaBuilder::Job {
   Expr expr;
   int32_t from, to;

@@ -22,8 +22,9 @@ Utf8 utf8(char32_t c) {
 /// One range of values for each byte of an encoding. The product of these ranges is a range of code points.
 using ByteRanges = std::vector<std::pair<unsigned char, unsigned char>>;
 
-/// Cuts the code points from `first` to `last` into products of byte ranges. The encodings of both must have
-/// equal lengths. place: index of the byte to cut at; prefix: the ranges of the bytes before it.
+/// Cuts the code points from `first` to `last` into products of byte ranges. The encodings of `first` and
+/// `last` must have equal lengths. place: index of the byte to cut at; prefix: the ranges of the bytes before
+/// it.
 void cut_range(const Utf8& first, const Utf8& last, size_t place, ByteRanges prefix,
                std::vector<ByteRanges>& out) {
   const size_t n = first.size();

@@ -3,7 +3,7 @@
 //
 // For most tokens, the rule on top of a stack decides alone whether the token is allowed, because the token
 // does not reach the end of the rule. These tokens are found once for each view of a state (automaton.h),
-// with one walk through the vocabulary, which takes about a millisecond inside a JSON string. At few
+// with one walk through the vocabulary, which takes about a millisecond inside a JSON string. At a few
 // positions, the rule can end within a token; only there is the rest of the token read with the stack below.
 // The idea is XGrammar's (Dong et al. 2024, arXiv:2411.15100). Views cover only short tokens
 // (TokenTrie::kShortBytes), so longer tokens are read with the whole set of stacks.

@@ -116,7 +116,7 @@ StackSets::Set StackSets::finish() {
   }
   // 2. Follow calls. Every rule comes after all its callers; by then, all stacks that can be below it are
   // known.
-  using Turn = std::pair<int32_t, size_t>;  // rank of an item's state, and the item's index
+  using Turn = std::pair<int32_t, size_t>;  // the rank of an item's state, then the item's index
   std::vector<Turn> open;
   const auto add_turns = [&](size_t from) {
     for (size_t i = from; i < n_items_; ++i) {

@@ -43,7 +43,7 @@ class StackSets {
   StackSets(const StackSets&) = delete;
   StackSets& operator=(const StackSets&) = delete;
 
-  /// Starts a new count of steps. The operations that follow may take kMostWork steps together.
+  /// Starts a new count of steps. The operations that follow may take kMostWork steps in total.
   void begin_work() { work_left_ = kMostWork; }
   /// Steps since begin_work().
   size_t work_done() const { return kMostWork - work_left_; }

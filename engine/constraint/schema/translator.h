@@ -41,7 +41,8 @@ class SchemaTranslator {
   using Expr = Grammar::Expr;
   struct Known {
     bool under_way = false;
-    std::optional<Grammar::Rule> rule{};  // set if the value has members, or was requested while in progress
+    std::optional<Grammar::Rule> rule{};  // set for objects and arrays, and for a value that was requested
+                                          // while its translation was in progress
     std::optional<Expr> expression{};
   };
   struct DeclaredName {

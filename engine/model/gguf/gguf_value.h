@@ -50,8 +50,8 @@ std::string_view value_type_name(ValueType type);
 /// "string", "array of 12 float32": the type of a key, for messages and listings.
 std::string describe(const Value& value);
 
-/// Reads a value's type and payload. Checks the type, every string of an array, that booleans are 0 or 1, and
-/// the nesting depth of arrays. Checks the number of elements before it iterates over them. Throws
+/// Reads a value's type and payload. Checks the type, every string of an array, the nesting depth of arrays,
+/// and that booleans are 0 or 1. Checks the number of elements before it iterates over them. Throws
 /// ModelFileError.
 Value read_value(Cursor& cursor);
 

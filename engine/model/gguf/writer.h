@@ -86,8 +86,8 @@ class Writer {
   void key(std::string_view name, const Value& value);
 
   /// Announces a tensor. Its bytes follow later, in the order of these calls. shape: dimensions in GGUF's
-  /// order, shape[0] contiguous. REQUIRES: begin_data() was not called yet; 1 to 4 dimensions, none zero;
-  /// whole weight blocks in a row.
+  /// order, shape[0] contiguous. REQUIRES: begin_data() was not called yet; 1 to 4 nonzero dimensions; rows
+  /// consist of whole weight blocks.
   void tensor(std::string_view name, DType dtype, const std::vector<int64_t>& shape);
 
   /// Returns the bytes of the whole file with everything announced so far.
