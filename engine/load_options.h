@@ -95,8 +95,8 @@ struct LoadOptions {
   bool graphs = true;                       // record the GPU's steps as CUDA graphs and replay them
   bool prefetch = true;                     // copy cold neurons to the GPU before they are needed
   CopyWay prefetch_way = CopyWay::kGather;  // how prefetch copies from pinned memory
-  bool cpu_share = true;  // false: in layers that the GPU runs, it streams the neurons that it lacks, and
-                          // the CPU computes none
+  bool cpu_share = true;  // false: the CPU computes no neurons in layers that the GPU runs; the GPU streams
+                          // those that it lacks
   /// The facts from which place_model() decides which parts of the model the GPU gets.
   PlacementFacts placement;
   /// For tests: called instead of place_model(), on the loading thread, with the inputs of the plan. If the

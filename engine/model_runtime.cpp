@@ -33,7 +33,8 @@
 namespace hearth {
 namespace {
 
-// Share of a load's time for reading the file. Laying out neurons and a short probe take the rest.
+// Share of a load's progress that stands for reading the file. Laying out neurons and a short probe take the
+// remaining time.
 constexpr double kPrefaultShare = 0.8;
 
 /// Returns a function that takes the progress of one stage, from 0 to 1, and reports it to `whole` as

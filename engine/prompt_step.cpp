@@ -97,7 +97,7 @@ int streamed_from(const Weights& weights, const PromptRates& rates) {
     n_weights += static_cast<double>(weight.n_rows) * static_cast<double>(weight.n_cols);
   };
   for (const LayerWeights& layer : weights.layers) {
-    if (!layer.mixture.experts.empty()) {  // the weights that are streamed; all experts have equal sizes
+    if (!layer.mixture.experts.empty()) {  // only these weights are streamed; all experts have equal sizes
       const Expert& one = layer.mixture.experts.front();
       for (const Matrix& weight : {one.gate, one.up, one.down}) add(weight);
       continue;

@@ -88,7 +88,7 @@ struct Architecture {
   bool gated = true;               // true: the FFN computes act(gate) * up; false: act(up), without a gate
   bool qkv_bias = false;           // q, k and v must have biases; false: biases are used if the file has them
   QkNorm qk_norm = QkNorm::kNone;  // before RoPE
-  bool qk_norm_optional = false;   // used if the file has it
+  bool qk_norm_optional = false;   // the norms of q and k are used if the file has them
   bool qk_norm_after_rope = false;
   int layers_per_unturned = 0;      // n: every n-th layer has no rotary embedding; 0: all layers have one
   bool parallel_attention = false;  // attention and the FFN both read the layer's input, and their outputs

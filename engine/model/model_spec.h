@@ -35,9 +35,9 @@ struct RopeSpec {
 
 /// Properties that differ between layers.
 struct LayerSpec {
-  int window = 0;           // positions that a token sees, its own included; 0: all positions before it
+  int window = 0;           // positions that a token sees, including its own; 0: no limit
   bool turns = true;        // a rotary embedding is applied
-  bool local_rope = false;  // it uses ModelSpec::local_rope
+  bool local_rope = false;  // the layer uses ModelSpec::local_rope
   bool experts = false;     // the FFN is a mixture of experts
 };
 

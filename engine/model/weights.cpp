@@ -157,8 +157,8 @@ class Binder {
 };
 
 /// Binds the norms of a layer. In parallel layers, attention and the FFN may share the norm attn_norm, or
-/// each may have its own. Then Falcon's names are attn_norm_2 for attention and attn_norm for the FFN;
-/// GPT-NeoX's are attn_norm for attention and ffn_norm for the FFN.
+/// each may have its own. In the second case, the norms of attention and the FFN are attn_norm_2 and
+/// attn_norm in Falcon's files, attn_norm and ffn_norm in GPT-NeoX's files.
 void bind_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   const Architecture& arch = spec.arch;
   const auto norm = [&](std::string_view stem) {

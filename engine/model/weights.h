@@ -27,24 +27,25 @@ struct Linear {
   const float* bias = nullptr;
 };
 
-/// The additional weights of a layer with latent attention; LayerWeights::q is the last projection of its
+/// The additional weights of a layer with latent attention; LayerWeights::q is the last projection of the
 /// queries. Let x be the layer's input and c the norm of the first kv_rank numbers of kv_a x. Then head h's
 /// key is (keys_h^T c, the rotated rest of kv_a x), and its value is values_h c. Empty in other layers.
 struct LatentWeights {
-  Linear q_a;                        // [q_rank, d_model], or null: q reads the layer's input
+  Linear q_a;                        // [q_rank, d_model]; null: q reads the layer's input
   const float* q_a_norm = nullptr;   // [q_rank]
   Linear kv_a;                       // [kv_rank + d_rope, d_model]
   const float* kv_a_norm = nullptr;  // [kv_rank]
-  Matrix keys;    // [n_heads * kv_rank, d_nope], one head after the other: maps the d_nope unrotated numbers
-                  // of a head's query to the latent space
-  Matrix values;  // [.., kv_rank] head h's d_value rows begin at row first_value + h * rows_apart
+  /// [n_heads * kv_rank, d_nope], one head after the other. Maps the d_nope unrotated numbers of a head's
+  /// query to the latent space.
+  Matrix keys;
+  Matrix values;  // kv_rank columns; head h's d_value rows begin at row first_value + h * rows_apart
   int64_t first_value = 0, rows_apart = 0;
 };
 
 /// A layer's mixture of experts; empty if the layer has none. Except for the router, it stays in host memory.
 struct MixtureWeights {
   Linear router;                       // [n_experts, d_model], in the memory of the layer's device
-  const float* choice_bias = nullptr;  // [n_experts] or null, see Router
+  const float* choice_bias = nullptr;  // [n_experts], see Router; null: no bias
   std::vector<Expert> experts;         // [n_experts]
   Linear shared_gate;          // [1, d_model] computes the weight of the shared expert; null: no such gate
   std::vector<Expert> shared;  // the shared expert, if it has a gate; without a gate, it is the layer's gate,
@@ -57,20 +58,22 @@ struct LayerWeights {
   /// if queries have a latent too, q is [projected_q_dim, q_rank].
   Linear q, k, v;
   LatentWeights latent;
-  const float* q_norm = nullptr;        // shape: ModelSpec::qk_norm_shape(), or null
-  const float* k_norm = nullptr;        //
-  const float* sinks = nullptr;         // [n_heads] or null, see AttentionScores
-  const float* query_growth = nullptr;  // [Weights::query_growth.size()] or null, see AttentionScores::growth
-  Linear attention_out;                 // [d_model, attended_dim]
-  NormWeights attention_post_norm;      // [d_model] norms attention's output or the residual sum (NormPlace)
-  NormWeights ffn_norm;                 // [d_model]; null in parallel layers whose FFN uses attention_norm
-  Linear gate, up;   // [d_ff, d_model]; may be rows of one tensor. gate is null if the FFN has none. In a
-                     // mixture: matrices of the shared expert, [d_shared, d_model], or null
-  Linear down;       // [d_model, d_ff]; in PowerInfer's files, instead:
-  Linear down_rows;  // [d_ff, d_model] row j is neuron j's down column; the bias is [d_model]
+  const float* q_norm = nullptr;  // shape: ModelSpec::qk_norm_shape(); null: no norm
+  const float* k_norm = nullptr;  //
+  const float* sinks = nullptr;   // [n_heads], see AttentionScores; null: no sinks
+  /// [Weights::query_growth.size()], see AttentionScores::growth; null: queries do not grow
+  const float* query_growth = nullptr;
+  Linear attention_out;             // [d_model, attended_dim]
+  NormWeights attention_post_norm;  // [d_model] norms attention's output or the residual sum (NormPlace)
+  NormWeights ffn_norm;             // [d_model]; null in parallel layers whose FFN uses attention_norm
+  /// [d_ff, d_model]; may be rows of one tensor. gate is null if the FFN has none. In a mixture: matrices of
+  /// the shared expert, [d_shared, d_model]; null if there is no shared expert or MixtureWeights has it.
+  Linear gate, up;
+  Linear down;                // [d_model, d_ff]; null in PowerInfer's files, which have down_rows
+  Linear down_rows;           // [d_ff, d_model] row j is neuron j's down column; the bias is [d_model]
   NormWeights ffn_post_norm;  // [d_model] norms the FFN's output or the residual sum (NormPlace)
   MixtureWeights mixture;
-  /// The layer's predictor, or null. For the input x, it proposes neuron j if
+  /// The layer's predictor; null: no predictor. For the input x, it proposes neuron j if
   /// (predictor_out relu(predictor_in x))_j is at least the predictors' threshold.
   Matrix predictor_in;   // [rank, d_model]; layers may have different ranks
   Matrix predictor_out;  // [d_ff, rank]
@@ -78,9 +81,9 @@ struct LayerWeights {
 
 struct Weights {
   Matrix token_embedding;      // [n_vocab, d_model]
-  Matrix position_embedding;   // [offset + positions, d_model], or null
-  Matrix token_types;          // [types, d_model], or null
-  NormWeights embedding_norm;  // [d_model] norms the sum of a token's embeddings; or null
+  Matrix position_embedding;   // [offset + positions, d_model]; null: no learned positions
+  Matrix token_types;          // [types, d_model]; null: no token types
+  NormWeights embedding_norm;  // [d_model] norms the sum of a token's embeddings; null: no norm
   std::vector<LayerWeights> layers;
   /// [n_layers] The layers in host memory, for a device that computes them in long steps
   /// (ComputeDevice::streams_layers); their vectors are in the device's memory. Empty if the device does not
@@ -90,10 +93,10 @@ struct Weights {
   NormWeights output_norm;        // [d_model]
   Linear output;                  // [n_vocab, d_model]; the token embeddings if the file has no output.weight
   bool embeds_on_device = false;  // the token embeddings are in the device's memory, not the host's
-  std::vector<float> rope_divisors;       // rope_freqs or rope_factors_short [n_rot / 2], or empty
-  std::vector<float> long_rope_divisors;  // rope_factors_long, for contexts beyond the original one; or empty
-  std::vector<std::vector<float>> turned_keys;  // [n_layers] LatentWeights::keys of older files; or empty
-  /// [i] the factor of queries in stretch i of rope.original_context positions; or empty
+  std::vector<float> rope_divisors;  // [n_rot / 2] rope_freqs or rope_factors_short; empty: no such tensor
+  std::vector<float> long_rope_divisors;  // rope_factors_long, for longer contexts; empty: no such tensor
+  std::vector<std::vector<float>> turned_keys;  // [n_layers] LatentWeights::keys of older files
+  /// [i] the factor of queries in stretch i of rope.original_context positions; empty: queries do not grow
   std::vector<float> query_growth;
 
   struct alignas(64) Line {

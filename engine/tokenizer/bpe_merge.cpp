@@ -53,8 +53,8 @@ MergeTable::Merge MergeTable::find(int32_t left, int32_t right) const {
 
 namespace {
 
-// Longest word, in symbols, that is merged by scanning: n scans of n pairs (512 bytes in all) cost less than
-// maintaining a queue.
+// Maximum number of symbols in a word that is merged by scanning. Up to this length, n scans of n pairs (512
+// bytes in all) cost less than maintaining a queue.
 constexpr size_t kShortWord = 64;
 
 void merge_short(const MergeTable& merges, std::vector<int32_t>& symbols) {

@@ -41,7 +41,8 @@ std::string Detokenizer::push(int32_t token) {
   const size_t before = pending_.size();
   const bool show = with_special_ || std::binary_search(shown_.begin(), shown_.end(), token);
   tokenizer_->append_bytes(token, show, pending_);
-  // A token may append no text, as a hidden begin token does. Then the first word is still to come.
+  // A token may append no text, as a hidden begin token does. After such a token, the first word is still to
+  // come.
   if (strip_space_ && pending_.size() > before) {
     strip_space_ = false;
     if (pending_[before] == ' ') pending_.erase(before, 1);

@@ -9,7 +9,7 @@
 
 namespace hearth {
 
-/// Fills vocabulary.end_tokens. Also sets the type of tokens whose text always ends a generation to kControl.
+/// Fills vocabulary.end_tokens. Also sets a token's type to kControl if its text always ends a generation.
 /// REQUIRES: vocabulary has its texts, types and eos.
 void find_end_tokens(const ModelFile& file, Vocabulary& vocabulary);
 

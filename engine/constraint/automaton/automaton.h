@@ -3,7 +3,7 @@
 //
 // A text is read with a stack: a call pushes the state in which the caller continues, and the end of a rule
 // pops that state. Immutable and thread-safe once built. mask/mask_cache.h describes how tokens are found
-// with it.
+// with the automaton.
 #pragma once
 
 #include <array>

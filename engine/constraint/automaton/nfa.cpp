@@ -109,8 +109,8 @@ class NfaBuilder::Build {
     if (parts.empty()) add_empty(job.from, job.to);
   }
 
-  /// Adds the required copies. Then adds a loop if there is no maximum, or else one copy for each optional
-  /// repeat. The text may leave the repeat before each of the optional copies.
+  /// Adds the required copies. If there is no maximum, adds a loop after them, else one copy for each
+  /// optional repeat. The text may leave the repeat before each optional copy.
   void build_repeat(const Job& job, Expr what, int least, int most) {
     if (most != Grammar::kNoMaximum && most < least) return;  // no count satisfies both limits
     const Dfa* small = std::max(least, most) >= kManyCopies ? made_small(what) : nullptr;

@@ -56,8 +56,8 @@ class MaskCache {
   /// The tokens that a rule allows by itself, and the trie nodes at which it may end, for one view of a
   /// state.
   struct ViewMask {
-    TokenMask mask;               // used if the tokens are many
-    std::vector<int32_t> tokens;  // used if they are few
+    TokenMask mask;               // used if there are many tokens
+    std::vector<int32_t> tokens;  // used if there are few tokens
     /// the inner nodes in the trie of short tokens at which the rule can have ended
     std::vector<uint32_t> ends;
   };

@@ -20,7 +20,7 @@ struct SchemaNode {
   bool truth = false;                         // of kBoolean
   std::string text{};                         // a string's characters; a number as written
   std::vector<const SchemaNode*> children{};  // for kArray and kObject, in order
-  std::string key{};                          // its name or index in the parent
+  std::string key{};                          // name or index of this node in the parent
   const SchemaNode* parent = nullptr;
 
   size_t n_nodes = 1;  // number of nodes in this subtree, including this one

@@ -146,7 +146,7 @@ class Writer {
   std::vector<std::byte> buffer_;
   uint64_t n_written_ = 0;  // bytes handed to the system
   size_t next_tensor_ = 0;  // the tensor whose bytes come next
-  uint64_t in_tensor_ = 0;  // bytes of it written so far
+  uint64_t in_tensor_ = 0;  // bytes of next_tensor_ that were written
 };
 
 /// Returns the value of general.file_type for a file whose matrices have this type: llama.cpp's number for
