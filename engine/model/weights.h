@@ -54,8 +54,8 @@ struct MixtureWeights {
 
 struct LayerWeights {
   NormWeights attention_norm;  // [d_model], norm of attention's input
-  /// [projected_q_dim | kv_dim, d_model]. They may be rows of one tensor. With a KV latent, k and v are null;
-  /// if queries have a latent too, q is [projected_q_dim, q_rank].
+  /// q is [projected_q_dim, d_model], k and v are [kv_dim, d_model]. They may be rows of one tensor. With a
+  /// latent for keys and values, k and v are null. With a latent for queries, q is [projected_q_dim, q_rank].
   Linear q, k, v;
   LatentWeights latent;
   const float* q_norm = nullptr;  // shape: ModelSpec::qk_norm_shape(); null: no norm

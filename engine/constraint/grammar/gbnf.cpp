@@ -96,7 +96,7 @@ class Parser {
     if (!skip(c)) fail("expected '" + std::string(1, c) + "' " + where + ", found " + found());
   }
 
-  /// Skips blanks and comments. over_lines: also skip line breaks, where they have no meaning.
+  /// Skips blanks and comments. over_lines: also skip line breaks; set where line breaks have no meaning.
   void skip_space(bool over_lines) {
     for (; !at_end(); ++at_) {
       const char c = text_[at_];

@@ -1,6 +1,6 @@
 // Parses GBNF, llama.cpp's notation for grammars, as llama.cpp's grammars/README.md describes it.
 //
-//   root  ::= "yes" | "no" " " reason   # a rule; alternatives; what follows each other; a comment
+//   root  ::= "yes" | "no" " " reason   # a rule; alternatives; a sequence; a comment
 //   reason ::= [a-z]+ ("," [^"\n]*)? .{1,3}
 //
 // Literals and classes consist of characters, written as UTF-8 or as \n \r \t \\ \" \[ \] \xNN \uNNNN

@@ -50,7 +50,7 @@ class Grammar {
   Expr any_number(Expr what) { return repeat(what, 0, kNoMaximum); }
   Expr call(Rule rule);
   // both() returns the strings that a and b both match, except() the strings that a matches and b does not.
-  // REQUIRES: a and b contain no calls.
+  // Neither a nor b may contain calls.
   Expr both(Expr a, Expr b);
   Expr except(Expr a, Expr b);
 

@@ -38,7 +38,8 @@ class MaskCache {
   MaskCache(const Automaton& automaton, const TokenTrie& trie);
 
   // These functions throw ConstraintError if the text can be read in too many ways (StackSets).
-  /// The place before any text.
+
+  /// Returns the place before any text.
   Place initial();
   /// Returns the place after further bytes. place.set is kDead if the bytes are not allowed.
   Place after(Set set, std::string_view bytes);

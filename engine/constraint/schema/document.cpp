@@ -185,7 +185,7 @@ void SchemaDocument::note_anchors() {
   for (const SchemaNode& node : nodes_) {
     if (!node.is(Kind::kString) || node.parent == nullptr) continue;
     if (node.key == "$anchor") anchors_.emplace(node.text, node.parent);
-    // Drafts up to 7 define anchors in this form.
+    // In drafts up to 7, an $id that begins with '#' defines an anchor.
     if (node.key == "$id" && node.text.starts_with('#') && !node.text.starts_with("#/"))
       anchors_.emplace(node.text.substr(1), node.parent);
   }

@@ -31,14 +31,15 @@ class JsonText {
   JsonText(Grammar& grammar, StringForm form) : grammar_(grammar), form_(form) {}
   bool is_plain() const { return form_ == StringForm::kPlain; }
 
-  // Each of the next functions returns a call of a rule.
+  // Each function of this group returns a call of a rule.
   Grammar::Expr free_string();  // any string, with any escapes
   Grammar::Expr value();        // any JSON value
   Grammar::Expr object();
   Grammar::Expr array();
   Grammar::Expr gap();  // white space inside brackets
 
-  // The next expressions contain no calls, so that they can be used in Grammar::both() and except().
+  // The functions of this group return expressions without calls, so that these can be used in
+  // Grammar::both() and except().
   Grammar::Expr character();  // any character of a string
   Grammar::Expr characters(std::span<const CharRange> set);
   Grammar::Expr string();  // any string; each can be written in one way only

@@ -1,8 +1,8 @@
 // Translates schemas to expressions. This is the implementation of json_schema.h, which defines the result.
 // One thread, one document.
 //
-// The unit of translation is a conjunction: a list of schemas that all hold for one value. It determines a
-// conjunction for each of the value's members, for example everything that the schemas require of one
+// The unit of translation is a conjunction: a list of schemas that all hold for one value. From it follows
+// one conjunction for each of the value's members, for example everything that the schemas require of one
 // property. The translation of each conjunction is stored, so that a recursive schema becomes rules that call
 // each other.
 #pragma once

@@ -39,7 +39,7 @@ Mutex watch_mutex;
 std::array<Watched, kMostMappings> watched_files HEARTH_GUARDED_BY(watch_mutex);
 std::array<bool, kMostMappings> taken_places HEARTH_GUARDED_BY(watch_mutex){};
 
-// the action for all other addresses; written once, before the handler takes effect
+// the action for addresses outside the mappings; written once, before the handler takes effect
 struct sigaction action_before;
 
 /// Returns the index of the mapping that contains this address; -1: none.
