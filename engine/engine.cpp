@@ -14,8 +14,8 @@
 namespace hearth {
 namespace {
 
-// An idle engine promises a heartbeat at least once a second; half a second leaves a margin on a busy
-// machine.
+// An idle engine promises a heartbeat at least once a second. Waiting only half a second leaves a margin on a
+// busy machine.
 constexpr std::chrono::milliseconds kIdleBeat{500};
 
 double seconds(std::chrono::steady_clock::duration duration) {

@@ -103,7 +103,7 @@ struct LoadOptions {
   /// GPU grants fewer bytes than the placement needs, this function is called again with a smaller budget.
   std::function<Placement(const PlanInputs& inputs, size_t budget_bytes)> choose_placement;
 
-  /// This machine's measured rates, used if prefill_chunk is 0 and by streamed_from().
+  /// This machine's measured rates. Used to choose prefill_chunk if it is 0, and by streamed_from().
   PromptRates prompt_rates;
 
   // Observers.

@@ -3,8 +3,8 @@
 // In a mixture of experts, it counts how often each expert is chosen instead of single neurons.
 //
 // Owned by ModelRuntime, which attaches it to the forward pass each time the model is placed. Counts are
-// indexed by the neurons' numbers in the file, so counting continues when the model is placed again in
-// another order.
+// indexed by the neurons' numbers in the file, so counting continues when the model is placed again with its
+// neurons in a different order.
 #pragma once
 
 #include <cstdint>

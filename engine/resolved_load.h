@@ -71,7 +71,7 @@ struct Reservation {
   /// Whether the whole file can stay in memory.
   bool holds(const ModelFile& file) const { return file.total_bytes() < memory_limit_bytes; }
   /// Throws a ModelFileError whose message names the contexts and the memory that they need. `why` continues
-  /// its sentence ("but ...", "which ...").
+  /// the sentence of the message ("but ...", "which ...").
   [[noreturn]] void refuse(const std::string& why) const;
 };
 

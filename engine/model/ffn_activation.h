@@ -1,8 +1,9 @@
 // The names of FFN activations, and which activation a model has.
 //
-// GGUF does not store the activation, because the architecture determines it. Some models were trained with
-// another activation (ReluLLaMA, ProSparse). Their users must specify it, with --ffn-activation or the key
-// hearth.ffn_activation. Pure functions, called at load.
+// GGUF does not store the activation, because the architecture determines it. Some models (ReluLLaMA,
+// ProSparse) were trained with an activation that differs from their architecture's. The users of these
+// models must specify it, with --ffn-activation or the key hearth.ffn_activation. Pure functions, called at
+// load.
 #pragma once
 
 #include <optional>

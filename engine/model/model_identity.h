@@ -29,11 +29,12 @@ struct ModelIdentity {
 };
 
 /// Returns a SHA-256 hash over the list of tensors (names, types and shapes, in the file's order) and
-/// kSampledBytes from the middle of each tensor. A fine-tuned model has another hash, because fine-tuning
-/// changes nearly every weight. A few hundred small reads take a moment, while hashing a large file would
-/// take minutes. The keys are not read, so a model with another chat template has an equal hash. Split and
-/// whole files have equal hashes, wherever they are stored. The hash identifies a model but proves nothing,
-/// because it does not change if only weights outside the samples change.
+/// kSampledBytes from the middle of each tensor. A fine-tuned model has a hash that differs from the
+/// original's, because fine-tuning changes nearly every weight. A few hundred small reads take a moment,
+/// while hashing a large file would take minutes. The keys are not read, so changing a model's chat template
+/// does not change its hash. Split and whole files have equal hashes, wherever they are stored. The hash
+/// identifies a model but proves nothing, because it does not change if only weights outside the samples
+/// change.
 Sha256 content_hash(const ModelFile& file);
 inline constexpr size_t kSampledBytes = 256;
 

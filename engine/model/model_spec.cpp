@@ -186,7 +186,7 @@ std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, c
     if (has_window) layer.window = window;
     layer.local_rope = has_window && arch.window.unscaled;
     // full_turns applies only in files with a window, where the pattern tells which layers have none. In
-    // other files, all layers rotate.
+    // other files, all layers have a rotary embedding.
     const int unturned = arch.layers_per_unturned;
     layer.turns = arch.rope != RopeKind::kNone && (arch.window.full_turns || window == 0 || has_window) &&
                   (unturned == 0 || i % unturned != unturned - 1);

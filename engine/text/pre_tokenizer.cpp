@@ -157,7 +157,7 @@ constexpr std::string_view kChameleonStages[] = {"<sentinel:[0-9]+>",       "IMG
                                                  R"([\t\n]|    |  )",       R"(\p{N})",
                                                  R"([\p{P}!-/:-@\[-`{-~])", kGpt2};
 
-// BLOOM's words are runs without white space and without the punctuation of some scripts, which is cut off.
+// BLOOM's words contain neither white space nor the punctuation of some scripts, which is cut off.
 constexpr std::string_view kBloom = R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";
 constexpr std::string_view kBloomStages[] = {kBloom};
 constexpr std::string_view kVikingStages[] = {kBloom, R"(\p{N})"};

@@ -1,4 +1,4 @@
-// Checks whether token ids mean the same in two models, so that one can draft for the other.
+// Checks whether token ids mean the same in two models, so that one model can draft tokens for the other.
 #pragma once
 
 #include <optional>

@@ -57,8 +57,8 @@ class Tokenizer {
 /// must outlive it.
 class Detokenizer {
  public:
-  /// at_start: whether the first token begins the text. If so, a leading space is dropped from models with
-  /// strips_leading_space(). Pass false to continue after a prompt. shown: control tokens whose text is
+  /// at_start: whether the first token begins the text. If so, and if strips_leading_space(), a leading space
+  /// of the text is dropped. Pass false to continue after a prompt. shown: control tokens whose text is
   /// emitted although with_special is false, ascending.
   Detokenizer(const Tokenizer& tokenizer, bool at_start, bool with_special = false,
               std::vector<int32_t> shown = {});

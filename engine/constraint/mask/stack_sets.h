@@ -57,7 +57,7 @@ class StackSets {
     const Set known = row < 0 ? kUnknown : next_[static_cast<size_t>(row) + automaton_.class_of_byte()[byte]];
     return known != kUnknown ? known : find_next(set, byte);
   }
-  /// Returns the set of stacks that can follow after the rule on top of a stack has ended.
+  /// Returns the set of stacks that can follow once the rule on top of a stack has ended.
   Set after_end(Stack stack);
   /// Returns a set with one stack: this state, with an unknown stack below it (kContext).
   Set alone(int32_t state);

@@ -42,7 +42,7 @@ class JsonText {
   // Grammar::both() and except().
   Grammar::Expr character();  // any character of a string
   Grammar::Expr characters(std::span<const CharRange> set);
-  Grammar::Expr string();  // any string; each can be written in one way only
+  Grammar::Expr string();  // any string; each string can be written in one way only
   Grammar::Expr constant(std::string_view string);
   Grammar::Expr quoted(Grammar::Expr characters);
   Grammar::Expr colon();

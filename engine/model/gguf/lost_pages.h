@@ -1,10 +1,10 @@
 // Keeps the process alive when a mapped model file loses pages, because the file is truncated or its disk
 // cannot read it. The system then raises SIGBUS, which by default ends a process without a message.
 //
-// After survive_lost_pages(), such a signal has another effect: the mapping is filled with zeros from the
-// lost page on, the loss is recorded, and the thread continues. Code that computes with the file's bytes must
-// call lost_file() after reading them and before using the results; ModelRuntime does so after each step.
-// SIGBUS at any other address still ends the process.
+// After survive_lost_pages(), such a signal no longer ends the process. Instead, the mapping is filled with
+// zeros from the lost page on, the loss is recorded, and the thread continues. Code that computes with the
+// file's bytes must call lost_file() after reading them and before using the results; ModelRuntime does so
+// after each step. SIGBUS at any other address still ends the process.
 //
 // The handler only changes the mapping and an atomic, so it may interrupt any code on any thread.
 #pragma once

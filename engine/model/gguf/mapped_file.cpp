@@ -108,8 +108,8 @@ MappedFile::~MappedFile() {
 
 namespace {
 
-// Bytes read between two progress reports: enough for long disk reads, few enough for smooth progress (60
-// reports per GB).
+// Number of bytes read between two progress reports: enough for long disk reads, few enough for smooth
+// progress (60 reports per GB).
 constexpr size_t kTouchedBytes = size_t{16} << 20;
 constexpr size_t kPageBytes = 4096;
 // Together with the caller, four threads read, which keeps an NVMe drive busy. From the page cache, two

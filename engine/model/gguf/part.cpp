@@ -53,7 +53,7 @@ constexpr std::array<Beginning, 18> kBeginnings = {{
     {"\x7f\x45LF"sv, "a program (ELF)", "give the path of a GGUF model"},
 }};
 
-// Bytes read from the start of a file in another format: enough to tell text from weights.
+// Number of bytes read from the start of a file that is not GGUF: enough to tell text from weights.
 constexpr size_t kSample = 512;
 
 // A safetensors file begins with a length, followed by a JSON object of that length.

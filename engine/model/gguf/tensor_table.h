@@ -18,8 +18,8 @@ namespace hearth::gguf {
 /// Reads `count` tensor entries, and locates the tensors' data, which follows the entries. The cursor must be
 /// at the first entry; `bytes` is the whole file that it reads. A tensor must have 1 to 4 nonzero dimensions,
 /// rows of whole weight blocks, and a supported type. Its data must be inside the file, aligned to
-/// `alignment`, and must not overlap another tensor's. Throws ModelFileError. The caller checks that names
-/// are unique.
+/// `alignment`, and must not overlap the data of any other tensor. Throws ModelFileError. The caller checks
+/// that names are unique.
 std::vector<TensorInfo> read_tensors(Cursor& cursor, std::span<const std::byte> bytes,
                                      const std::string& file, uint64_t count, uint64_t alignment);
 
