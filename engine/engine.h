@@ -45,7 +45,8 @@ struct EngineOptions {
   int context_tokens = 4096;  // maximum number of tokens of one sequence, prompt and generated
   int queue_capacity = 512;  // maximum number of waiting requests; 0: accept only what free slots can run now
   int prefill_chunk = 128;   // maximum number of prompt tokens in one step
-  int prefill_beside = 0;    // maximum number of prompt tokens beside decoding sequences; 0: prefill_chunk
+  /// maximum number of prompt tokens in a step that also has decoding sequences; 0: prefill_chunk
+  int prefill_beside = 0;
   SpeculationOptions speculation = {};  // whether tokens are drafted
   int promise_tokens = kPromiseTokens;  // generated tokens that one promise of KV blocks covers (scheduler.h)
 };

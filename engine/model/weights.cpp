@@ -388,7 +388,7 @@ std::vector<float> bind_divisors(Binder& bind, const ModelFile& file, const Mode
   if (!bind.has(name)) return {};
   const int n_pairs = spec.rope.n_rot / 2;
   const float* divisors = bind.vector(name, n_pairs);
-  // Dividing by zero would make positions infinite. NaN fails the comparison too.
+  // Dividing by zero would make positions infinite. The comparison also fails for NaN.
   if (!std::all_of(divisors, divisors + n_pairs, [](float d) { return d > 0.0f && d < 1e6f; })) {
     fail(file, name, " holds a divisor that is not a positive number below 1e6; the file is damaged");
   }

@@ -288,7 +288,7 @@ bool Vocabulary::is_plain(int32_t token) const {
 
 int32_t read_token_id(const ModelFile& file, const Vocabulary& vocabulary, const char* key,
                       int32_t by_default) {
-  // Some converters write the largest unsigned number where there is no such token.
+  // Some converters write the largest unsigned number as the id of a token that the model does not have.
   constexpr int64_t kWrittenNone = 0xFFFFFFFF;
   const auto id = file.find_int(key);
   if (id && (*id == kWrittenNone || *id == -1)) return -1;

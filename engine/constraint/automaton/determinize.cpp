@@ -85,7 +85,7 @@ class Subsets {
     for (const Nfa::Edge& edge : nfa_.edges) edges_[next[static_cast<size_t>(edge.from)]++] = edge;
   }
 
-  /// Returns the number of the subset with these states. Empties the list.
+  /// Returns the number of the subset that consists of `states`. Empties `states`.
   int32_t number_of(States& states) {
     std::sort(states.begin(), states.end());
     states.erase(std::unique(states.begin(), states.end()), states.end());

@@ -108,7 +108,7 @@ void StackSets::end_rules(Set below) {
 }
 
 StackSets::Set StackSets::finish() {
-  // 1. End rules. When a rule ends, the rules below it may end too.
+  // 1. End rules. When a rule ends, the rules below it may end as a consequence.
   while (!ended_.empty()) {
     const Set below = ended_.back();
     ended_.pop_back();

@@ -192,7 +192,7 @@ class Gatherer {
     all_.values.push_back(value.children);
   }
 
-  /// `not` is supported only with types to exclude and with a schema that allows everything or nothing.
+  /// Only two forms of `not` are supported: types alone, and a schema that allows everything or nothing.
   void negation(const SchemaNode& value) {
     must_be_schema(value);
     const bool is_all = value.is(Kind::kBoolean) ? value.truth : value.children.empty();
