@@ -43,7 +43,7 @@ struct DeviceAnswer {
   uint64_t budget_bytes = 0;
   bool library = false;            // a library should multiply prompts (PassBounds::library)
   bool library_decodes = false;    // the library should also multiply quantized matrices
-  std::vector<std::string> notes;  // sentences for the log: why less is used than requested
+  std::vector<std::string> notes;  // sentences for the log that say why less is used than requested
 };
 
 /// Memory reserved for sequences and steps, besides the file.

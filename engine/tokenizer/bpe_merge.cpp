@@ -28,8 +28,8 @@ MergeTable::MergeTable(size_t n_merges) {
 }
 
 size_t MergeTable::entry_of(uint64_t pair) const {
-  // The multiplication spreads the right symbol over the top bits; before that, the shift mixes in the left
-  // symbol.
+  // First the shift mixes the left symbol into the right one, then the multiplication spreads the result over
+  // the top bits.
   constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
   pair ^= pair >> 29;
   return static_cast<size_t>((pair * kGolden) >> shift_);
