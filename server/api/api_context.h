@@ -61,7 +61,7 @@ struct ServedModel : EmbeddingTarget {
 struct ApiWorld {
   std::function<int64_t()> unix_seconds;                       // for `created`
   std::function<std::chrono::steady_clock::time_point()> now;  // for keep-alive pings
-  std::function<uint64_t()> random_bits;                       // for ids, and for seeds missing in requests
+  std::function<uint64_t()> random_bits;                       // for ids, and for seeds that requests omit
   static ApiWorld real();  // system clocks, and one random generator per thread
 };
 
@@ -90,8 +90,8 @@ class ApiContext {
   std::string served_name(const std::string& asked) const;
 
   /// Returns the model that embeds for this request, and the model name for the answer. If the request names
-  /// no model, this is the embedding model if there is one. Throws RequestError (404) for a name that is not
-  /// served. Valid as long as the context.
+  /// no model, returns the embedding model or, without one, the served model. Throws RequestError (404) for a
+  /// name that is not served. Valid as long as the context.
   std::pair<const EmbeddingTarget*, std::string> embedding_target(const Json& body,
                                                                   std::string_view path_model) const;
 
@@ -107,7 +107,7 @@ class ApiContext {
   std::unique_ptr<const ChatDialect> dialect_;
   std::unique_ptr<const ConstraintCompiler> constraints_;
   std::unique_ptr<ResponseStore> responses_;
-  std::unique_ptr<BackgroundAnswers> background_;  // last member, because its answers use the others
+  std::unique_ptr<BackgroundAnswers> background_;  // declared last, because its answers use the members above
 };
 
 }  // namespace hearth

@@ -10,12 +10,12 @@
 namespace hearth {
 namespace {
 
-/// A program uses a handful of formats; each takes up to several MB of masks.
+/// A client uses a handful of formats; the masks of each take up to several MB.
 constexpr size_t kMostEntries = 32;
 /// A key contains the request's tools, which may be megabytes. Constraints with longer keys are not cached.
 constexpr size_t kMostKeyBytes = size_t{1} << 20;
 
-/// Throws RequestError if the format cannot be enforced, even without the tools.
+/// Throws RequestError if the format cannot be enforced, even on its own, without the tools.
 void check_format(const AnswerFormat& format) {
   try {
     Automaton(format_grammar(format), 0);
@@ -71,7 +71,7 @@ std::shared_ptr<const Constraint> ConstraintCompiler::compile(const ChatForm& fo
     if (std::ranges::any_of(form.choice.tools, is_strict)) refuse_constraint("tools", error);
   }
   try {
-    return compile_tools(true);  // each schema can be enforced alone, but together they are too large
+    return compile_tools(true);  // each schema can be enforced alone, but all schemas together are too large
   } catch (const ConstraintError& error) {
     refuse_constraint("tools", error);
   }

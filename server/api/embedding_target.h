@@ -21,10 +21,9 @@ struct EmbeddingTarget {
   int context_tokens = 0;          // maximum tokens of one text
   int n_dimensions = 0;            // of the model's vectors
   Pooling pooling = Pooling::kLast;
-  bool looks_ahead = false;              // true for an encoder, whose texts need their first and last special
-                                         // token
-  ModelFileFacts facts = {};             // facts from the model's file, shown by Ollama's endpoints
-  std::string device;                    // device that computes the model; shown by /v1/models
+  bool looks_ahead = false;   // true for an encoder, which needs a begin and an end token around each text
+  ModelFileFacts facts = {};  // facts from the model's file, shown by Ollama's endpoints
+  std::string device;         // device that computes the model; shown by /v1/models
   const Tokenizer* tokenizer = nullptr;  // not null; outlives the service
   size_t longest_token_bytes = 0;        // bytes of the longest token of the vocabulary; set by ApiContext
   TokenGenerator* engine = nullptr;      // not null; outlives the service

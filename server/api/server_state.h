@@ -42,8 +42,8 @@ class ServerState {
                        Clock now = std::chrono::steady_clock::now)
       : stale_after_(stale_after), now_(std::move(now)) {}
 
-  /// Longer than the slowest step that still makes progress. A prefill chunk of a 70B model on a CPU takes a
-  /// minute.
+  /// How old a heartbeat may be: longer than the slowest step that still makes progress. A prefill chunk of a
+  /// 70B model on a CPU takes a minute.
   static constexpr std::chrono::seconds kStaleAfter{180};
   /// How long a request waits for an unloaded model. A large model takes this long to load from a slow disk.
   static constexpr std::chrono::seconds kPatience{900};
@@ -63,7 +63,7 @@ class ServerState {
   std::shared_ptr<const ReadyModel> await_model(std::chrono::seconds patience = kPatience) const;
   /// Whether a request waits for an unloaded model.
   bool is_wanted() const;
-  /// Whether the engines are alive and, if they have work, send heartbeats. False while loading.
+  /// Whether the engines are alive and, if they have work, send heartbeats. False while no model is loaded.
   bool engines_are_well() const;
   /// False if only a restart of the process helps. This is reported by /livez and to the service manager's
   /// watchdog.
@@ -72,12 +72,14 @@ class ServerState {
   bool serves() const { return phase() == Phase::kReady && engines_are_well(); }
   // Answers to probes. They never wait for the engine. They need no key and reveal little: only health()
   // names the model.
-  /// 200 if requests are served, else 503 with Retry-After.
+  /// Returns 200 if requests are served, or would be after loading the unloaded model; else 503 with
+  /// Retry-After.
   HttpResponse health() const;
-  /// 200 while process and engines are alive, including while loading and stopping; 503 if only a restart
+  /// Returns 200 while process and engines are alive, even while loading or stopping; 503 if only a restart
   /// helps.
   HttpResponse live() const;
-  /// Has the status of health(), a sentence and, while loading, the progress.
+  /// Returns the status code of health(). If that is 503, the body says why in a sentence and, while loading,
+  /// contains the progress.
   HttpResponse ready() const;
 
  private:

@@ -10,8 +10,8 @@
 namespace hearth {
 namespace {
 
-/// Clients and proxies give up on silent streams (common strict ones after 30 to 60 s), and a stream is
-/// silent during a long prefill. A third of 30 s allows for one lost ping.
+/// Clients and proxies give up on streams that stay silent, the strict ones commonly after 30 to 60 s, and a
+/// long prefill keeps a stream silent. A third of 30 s allows for one lost ping.
 constexpr std::chrono::seconds kStreamPingInterval{10};
 
 /// JSON parsers skip white space before the value.
@@ -73,7 +73,8 @@ Choices::Update Answer::take(StreamEvent event) {
   return update;
 }
 
-/// Cancels the request and takes the engine's remaining events, because the last one contains the times.
+/// Cancels the request and takes the engine's remaining events, because the last event of a sequence contains
+/// the sequence's times.
 void Answer::settle() {
   while (!choices_.complete()) {
     std::optional<StreamEvent> event = events_.next_after_cancel();
@@ -119,7 +120,8 @@ bool Answer::send_end(ResponseWriter& writer) {
   return true;
 }
 
-/// Before the first blank line of a whole answer, sends the status and headers.
+/// Keeps a silent connection open: sends a stream's ping, or a blank line of an unstreamed answer. Sends the
+/// status and headers before the first blank line.
 bool Answer::ping(ResponseWriter& writer) {
   if (!std::exchange(begun_, true) && !writer.begin("application/json", {})) return false;
   return write(writer, spec_.stream ? shape_->ping() : kJsonPing);

@@ -30,8 +30,8 @@ class Answer final : public PendingAnswer {
   std::optional<ApiError> look_ahead(std::chrono::milliseconds timeout);
 
   /// Sends the answer. A stream begins at once. An unstreamed answer sends its status when it is complete, so
-  /// that a failure gets an error status; if the first blank line is due earlier, the status is sent then. A
-  /// client that leaves before the status is sent gets 499, which only the log shows.
+  /// that a failure gets an error status, but no later than the first blank line that keeps a silent
+  /// connection open. A client that leaves before the status is sent gets 499, which only the log shows.
   void run(ResponseWriter& writer) override;
 
  private:

@@ -19,8 +19,8 @@ class AnswerEvents {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
-  /// stream: not null. silence: time without output after which a ping is due; 0: never. now: the clock for
-  /// pings and client checks.
+  /// stream: not null. silence: time without output after which a ping is due; 0: no pings. now: the clock
+  /// for pings and client checks.
   AnswerEvents(std::shared_ptr<TokenStream> stream, std::chrono::seconds silence, Clock now);
   /// Cancels the request.
   ~AnswerEvents() { cancel(); }
@@ -32,14 +32,14 @@ class AnswerEvents {
   /// Makes `event` the next event. Call at most once before that event is taken.
   void put_back(StreamEvent event) { early_ = std::move(event); }
 
-  /// Waits for the next event. Returns nullopt if the client has left, or if `ping`, which is called whenever
-  /// a ping is due, returns false.
+  /// Waits for the next event, and calls `ping` whenever a ping is due. Returns nullopt if the client has
+  /// left or `ping` returns false.
   std::optional<StreamEvent> next(ResponseWriter& writer, const std::function<bool()>& ping);
   /// Call after bytes were sent to the client: restarts the measurement of the silence.
   void sent() { last_sent_ = now_(); }
 
-  /// Cancels the request and returns its next event, or nullopt if the engine sends none in time. The last
-  /// event of a sequence contains its times, which the log shows.
+  /// Cancels the request and returns the request's next event, or nullopt if the engine sends none in time.
+  /// The last event of a sequence contains the sequence's times, which the log shows.
   std::optional<StreamEvent> next_after_cancel();
 
   void cancel() { stream_->cancel(); }

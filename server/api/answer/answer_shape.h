@@ -3,8 +3,8 @@
 //
 // Choices turns the engine's events into parts that do not depend on a protocol; a shape turns parts into
 // bytes, for example OpenAI's chat or completion chunks. For a stream, Answer calls begin() first; then, for
-// each choice, part() several times and end() once; and finally finish() or failure(). For other answers it
-// calls only whole(). Each answer has its own shape, on the HTTP thread.
+// each choice, part() several times and end() once; and finally finish() or failure(). For an unstreamed
+// answer it calls only whole(). Each answer has its own shape, on the HTTP thread.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ struct EchoedPrompt {
 struct ChoicePart {
   int choice = 0;
   ToolEvent said;
-  /// If log-probabilities are requested: the tokens whose text arrived since the choice's last part. Offsets
-  /// count from the start of the choice's text, including an echoed prompt.
+  /// If log-probabilities are requested: the tokens whose text arrived since the choice's previous part.
+  /// Offsets count from the start of the choice's text, including an echoed prompt.
   std::vector<PlacedToken> tokens = {};
   const EchoedPrompt* echo = nullptr;  // not null if `said` is the prompt's text; valid during the call
 };
@@ -69,7 +69,7 @@ struct FinishedChoice {
   int choice = 0;
   ChoiceEnd end = ChoiceEnd::kStop;
   std::string stop_string = {};  // the stop string that ended the choice; empty if none did
-  bool cancelled = false;        // ended by its AnswerControl; `end` is then meaningless
+  bool cancelled = false;        // true: the AnswerControl ended the choice, and `end` means nothing
 };
 
 /// An item of a choice: adjacent parts of one kind, joined.
@@ -106,7 +106,7 @@ class AnswerShape {
   /// The error format used before the status is sent.
   virtual ErrorStyle error_style() const { return ErrorStyle::kOpenAi; }
   virtual std::string_view stream_type() const { return "text/event-stream"; }
-  /// Returns the bytes to send on a silent stream; empty if this family's clients cannot skip any.
+  /// Returns bytes that this family's clients skip, to send on a silent stream; empty if there are none.
   virtual std::string_view ping() const { return ": ping\n\n"; }
 
   /// Tells the shape the number of prompt tokens. Called once, before the other functions.

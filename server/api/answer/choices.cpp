@@ -138,14 +138,14 @@ void Choices::take_piece(int sequence, TextPiece piece, Update& update) {
       {.choice = sequence, .said = {.text = std::move(piece.text)}, .tokens = std::move(piece.tokens)});
 }
 
-/// Assigns the tokens that do not belong to any item yet to the last item.
+/// Assigns to the last item all tokens that do not belong to an item yet.
 void Choices::count_tokens(Candidate& candidate) {
   candidate.said.back().n_tokens += candidate.tokens.size() - candidate.n_placed;
   candidate.n_placed = candidate.tokens.size();
 }
 
-// Makes stream parts, or items of an unstreamed answer. Tokens go with the first part that follows their
-// text.
+// Makes parts for a stream, or items for an unstreamed answer. A token goes with the first part that is made
+// after the token arrived, except that the end of a call gets no tokens.
 void Choices::take_parts(int sequence, const std::vector<ToolEvent>& parts, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   for (const ToolEvent& part : parts) {
@@ -240,7 +240,8 @@ AnswerTotals Choices::totals() const {
                         .n_rejected = drafts_.n_predicted - drafts_.n_foreseen};
   for (size_t prompt = 0; prompt < spec_->prompts.size(); ++prompt) {
     // A prompt counts once, however many choices it has. Later candidates find the first candidate's prompt
-    // in the cache, so the minimum over the candidates is the number that was cached before the request.
+    // in the cache, so the minimum over the candidates is the number of tokens that were cached before the
+    // request.
     int n_cached = std::numeric_limits<int>::max();
     for (size_t i = 0; i < static_cast<size_t>(spec_->best_of); ++i) {
       const Candidate& candidate = candidates_[prompt * static_cast<size_t>(spec_->best_of) + i];

@@ -82,8 +82,8 @@ class Choices {
     EchoedPrompt echo = {};
     size_t n_placed = 0;  // unstreamed: how many of `tokens` have been assigned to items
     int n_cached = 0;
-    /// n_reasoning: thinking tokens. n_undecided: tokens that arrived since the last part and are not yet
-    /// counted for any kind of part.
+    /// n_reasoning: number of thinking tokens. n_undecided: number of tokens since the last part; the kind of
+    /// the next part decides whether they count as thinking.
     int n_reasoning = 0, n_undecided = 0;
     bool echo_due = false;  // true while the echo waits for the prompt's log-probabilities
 

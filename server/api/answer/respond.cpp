@@ -18,11 +18,12 @@ namespace hearth {
 namespace {
 
 /// How long to wait for the first event. If the engine fails at once, it reports that within this time, while
-/// an error status can still be sent. Other requests are not delayed, because their first token takes longer
-/// than this.
+/// an error status can still be sent. Requests that do not fail are not delayed, because their first token
+/// takes longer than this.
 constexpr std::chrono::milliseconds kFirstLook{10};
 
-/// Returns the tokens of the request's prediction, or null if it has none or the engine does not draft.
+/// Returns the tokens of the request's prediction, or null if the request has none or the engine does not
+/// draft.
 std::shared_ptr<const std::vector<int32_t>> prediction_of(const GenerationFields& generation,
                                                           const ApiContext& api) {
   if (!generation.prediction || !api.model().engine->status().speculates) return nullptr;

@@ -12,8 +12,8 @@ StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stop
 std::string StopMatcher::push(std::string_view text) {
   assert(!stopped_);
   held_ += text;
-  // The first occurrence of each stop string is also its first to end. Among the stop strings, the earliest
-  // end wins, and then the longest string.
+  // Of each stop string, the occurrence that begins first also ends first. Among the stop strings, the one
+  // that ends first counts; if several end there, the longest.
   size_t best_end = std::string::npos;
   size_t best_start = std::string::npos;
   for (const std::string& stop : stops_) {

@@ -73,7 +73,7 @@ Json MessageShape::message(Json content, const FinishedChoice* finished, const U
           {"usage", usage_json(usage)}};
 }
 
-// The number of cached tokens is known only at the end; the usage sent there replaces this one.
+// The number of cached tokens is known only at the end; the usage sent at the end replaces this one.
 std::string MessageShape::begin() {
   return event(
       {{"type", "message_start"}, {"message", message(Json::array(), nullptr, {.n_prompt = n_prompt_})}});

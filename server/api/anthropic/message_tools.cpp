@@ -1,4 +1,4 @@
-// Rewrites tools and choice in OpenAI's form, for read_tool_choice().
+// Rewrites Anthropic's tools and choice to OpenAI's form, which read_tool_choice() reads.
 #include "server/api/anthropic/message_tools.h"
 
 #include <string>

@@ -8,8 +8,8 @@
 
 namespace hearth {
 
-/// Throws RequestError, also for tools that the client does not run itself: tools that Anthropic's servers
-/// run, and tools whose parameters only Anthropic's models know.
+/// Throws RequestError, also for Anthropic's own tools: those that its servers run, and those whose
+/// parameters only its models know.
 ToolChoice read_message_tools(const RequestFields& fields);
 
 }  // namespace hearth

@@ -49,7 +49,7 @@ void read_prefill(ChatRequest& request) {
   request.add_generation_prompt = false;
 }
 
-/// Whether the model should think. The type between_tools enables thinking only after tool results.
+/// Whether the model should think. With the type between_tools, it should think only after a tool result.
 bool read_thinking_type(const RequestFields& thinking, const Json& messages) {
   const std::string type =
       thinking.required_word("type", {"enabled", "disabled", "adaptive", "between_tools"});

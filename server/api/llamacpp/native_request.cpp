@@ -1,4 +1,5 @@
-// Most parameters are read like those of other endpoints; this file reads what only llama.cpp has.
+// Most parameters are read like those of other endpoints; this file reads the parameters that only llama.cpp
+// has.
 #include "server/api/llamacpp/native_request.h"
 
 #include <string>
@@ -25,8 +26,8 @@ constexpr RefusedField kRefusedNatively[] = {
 };
 
 /// Returns the body without the members that other readers would refuse, and without a seed of -1, which
-/// requests a random seed. Also drops the limit in milliseconds, because it would make answers depend on the
-/// machine's load; n_predict limits their length.
+/// requests a random seed. Also drops the time limit in milliseconds, because it would make answers depend on
+/// the machine's load; n_predict limits their length.
 Json for_other_readers(const Json& body) {
   Json rest = body;
   for (const char* name : {"n_probs", "response_fields", "return_tokens", "t_max_predict_ms"})

@@ -13,8 +13,8 @@ namespace hearth {
 
 /// llama.cpp's /props: context, slots, template, begin and end tokens, and default parameter values.
 HttpResponse props(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-/// llama.cpp's /slots. All slots are alike, so the first ones are shown as busy, as many as are in use. With
-/// fail_on_no_slot=1 in the query, the status is 503 if no slot is free.
+/// llama.cpp's /slots. All slots are alike: as many slots as are in use are shown as busy, beginning with the
+/// first. With fail_on_no_slot=1 in the query, the status is 503 if no slot is free.
 HttpResponse slots(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
 /// vLLM's /tokenizer_info, for clients that tokenize with this server and render its template themselves.
 HttpResponse tokenizer_info(const ApiContext& api, const HttpRequest& request,

@@ -18,8 +18,8 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-/// Limit of tokens in a request. Each byte of a body may be a token, and the answer may take a hundred bytes
-/// per token.
+/// Maximum number of tokens in a request. Each byte of a body may be a token, and the answer may take a
+/// hundred bytes per token.
 constexpr size_t kMaxTokens = size_t{1} << 18;
 
 size_t max_tokens(const ApiContext& api) {
@@ -33,7 +33,7 @@ void check_number(size_t n_tokens, std::string_view param, const ApiContext& api
                           ". Send it in parts.");
 }
 
-/// Refuses texts that have too many tokens, even if every token is as long as possible.
+/// Refuses a text that would have too many tokens even if every token were as long as possible.
 void check_length(const Json& text, std::string_view param, const ApiContext& api) {
   if (text.is_array()) {
     for (const Json& part : text) check_length(part, param, api);

@@ -14,7 +14,7 @@
 namespace hearth {
 
 struct OllamaGenerateRequest {
-  ChatRequest chat;  // its messages: the system text, if there is one, and the prompt
+  ChatRequest chat;  // the messages are the system text, if there is one, and the prompt
   std::string prompt;
   std::string suffix;  // if not empty, the answer fills the gap between the prompt and this suffix
   bool raw = false;    // do not use the chat template; implied by a suffix

@@ -1,4 +1,4 @@
-// Reads inputs like /v1/embeddings; the answers have Ollama's form.
+// Reads inputs as /v1/embeddings does; the answers have Ollama's form.
 #include "server/api/ollama/ollama_embed.h"
 
 #include <string>

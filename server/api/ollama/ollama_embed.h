@@ -11,8 +11,8 @@
 
 namespace hearth {
 
-/// member: "input" or "prompt". The result has no inputs if the body has no texts. n_dimensions: dimensions
-/// of the model's vectors. Throws RequestError.
+/// member: the member that contains the texts, "input" or "prompt". The result has no inputs if the body has
+/// no texts. n_dimensions: dimensions of the model's vectors. Throws RequestError.
 EmbeddingRequest parse_ollama_embed(const Json& body, const char* member, const RequestLimits& limits,
                                     int n_dimensions);
 

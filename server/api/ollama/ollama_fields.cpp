@@ -45,7 +45,7 @@ void refuse_copies(const RequestFields& options) {
     refuse_param("options.n", "'options.n' must be 1: this API has one answer.");
 }
 
-/// Reads num_predict; 0 and negative numbers mean all the room left.
+/// Reads num_predict; 0 and negative numbers mean all the room left in the context.
 std::optional<int64_t> read_length(const RequestFields& options) {
   const std::optional<int64_t> n = options.integer("num_predict", kMinInt64, kMaxInt64);
   if (!n) return std::nullopt;

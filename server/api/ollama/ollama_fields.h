@@ -17,7 +17,7 @@ class ChatDialect;
 /// but have no effect: those that tell Ollama how to load a model.
 ChatRequest read_ollama_fields(const RequestFields& fields, const RequestLimits& limits);
 
-/// Throws RequestError if `think` requests thinking from a model that cannot think. model: its name.
+/// Throws RequestError if `think` requests thinking from a model that cannot think. model: the model's name.
 void check_thinking(const ChatDialect& dialect, const RequestFields& fields, const std::string& model);
 
 }  // namespace hearth

@@ -60,8 +60,8 @@ Json capabilities(const ApiContext& api) {
   return list;
 }
 
-/// Returns the metadata keys of the model file. The training context is replaced by the context that a
-/// request may use here.
+/// Returns the model file's metadata, in which the training context is replaced by the context that a request
+/// may use here.
 Json model_info(const EmbeddingTarget& target) {
   Json info = target.facts.keys;
   info[target.facts.architecture + ".context_length"] = target.context_tokens;

@@ -18,10 +18,10 @@ struct ChatRequest {
   /// system.
   Json messages;
   ToolChoice choice;                  // the tools, and which of them may be called
-  std::optional<int64_t> max_tokens;  // >= 1; absent: the rest of the context
+  std::optional<int64_t> max_tokens;  // >= 1; absent: all that the context leaves
   bool logprobs = false;
   int top_logprobs = 0;                      // 0 .. 20
-  bool add_generation_prompt = true;         // extension: false does not open an assistant turn
+  bool add_generation_prompt = true;         // extension; false: the prompt does not open an assistant turn
   bool continue_last = false;                // extension: the answer continues the last message, which is the
                                              // assistant's
   Json template_arguments = Json::object();  // extension chat_template_kwargs: variables for the template

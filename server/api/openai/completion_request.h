@@ -20,7 +20,7 @@ struct CompletionRequest {
   int best_of = 1;                    // sequences per prompt, >= generation.n
   bool echo = false;                  // the answer begins with the prompt
   std::optional<int> logprobs;        // 0 .. 5
-  std::string suffix;                 // not empty: the text after the gap that the completion fills
+  std::string suffix;                 // if not empty: the text after the gap that the completion fills
   bool add_special_tokens = true;     // extension: adds the begin token before text prompts
 };
 

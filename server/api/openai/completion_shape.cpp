@@ -32,7 +32,7 @@ void add_prompt(LegacyLogprobs& out, const EchoedPrompt& echo, const Tokenizer& 
   }
 }
 
-/// Whole choices and chunks have these same members.
+/// A whole choice and a chunk both have these members.
 Json choice_json(int index, std::string text, Json logprobs, const char* reason) {
   Json json = Json::object();
   json["text"] = std::move(text);

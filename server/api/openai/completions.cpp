@@ -1,4 +1,4 @@
-// Turns a request's bytes into an accepted generation, in numbered steps; Answer does the rest.
+// Turns a request's bytes into an accepted generation, in numbered steps; Answer then sends the result.
 #include "server/api/openai/completions.h"
 
 #include <memory>

@@ -43,7 +43,7 @@ EmbeddingAnswer::Outcome EmbeddingAnswer::answer(ResponseWriter& writer) {
   return send_vectors(writer) ? Outcome::kComplete : Outcome::kClientLeft;
 }
 
-/// Before the first blank line, sends the status and headers.
+/// Keeps a silent connection open. Sends the status and headers before the first blank line.
 bool EmbeddingAnswer::send_blank_line(ResponseWriter& writer) {
   events_.sent();
   if (!std::exchange(begun_, true) && !writer.begin("application/json", {})) return false;

@@ -39,9 +39,9 @@ class EmbeddingAnswer final : public PendingAnswer {
 
   EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events, AnswerEvents::Clock now);
 
-  /// Sends the status when the vectors have arrived, so that a failure has an error status, or when the first
-  /// blank line is due, if that is earlier. A client that leaves before the status gets 499, which only the
-  /// log shows.
+  /// Sends the status when the vectors have arrived, so that a failure gets an error status, but no later
+  /// than the first blank line that keeps a silent connection open. A client that leaves before the status is
+  /// sent gets 499, which only the log shows.
   void run(ResponseWriter& writer) override;
 
  private:

@@ -19,8 +19,8 @@ struct EmbeddingRequest {
   std::optional<int> dimensions;   // 1 .. n_dimensions; absent: all
   bool add_special_tokens = true;  // extension: adds the begin and end tokens to texts
   std::optional<int64_t>
-      n_kept_tokens;         // extension: keep only this many last tokens of each input; -1: as many as fit
-  bool keeps_start = false;  // keep the first n_kept_tokens of a longer input instead, like Ollama
+      n_kept_tokens;  // extension: keep only this many tokens at the end of each input; -1: as many as fit
+  bool keeps_start = false;  // true: keep the first n_kept_tokens of a longer input, as Ollama does
 };
 
 /// Parses the body's JSON object. n_dimensions: dimensions of the model's vectors. Throws RequestError.

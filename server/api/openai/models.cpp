@@ -11,8 +11,8 @@
 namespace hearth {
 namespace {
 
-/// Extension to OpenAI's model object: how the FFN is computed and what that saves. The shares refer to all
-/// FFN neurons and are measured at load.
+/// Extension to OpenAI's model object: how the FFN is computed and how many bytes that saves. Shares are
+/// fractions of all FFN neurons, measured when the model is loaded.
 Json sparsity_json(const SparsityReport& report) {
   Json json = Json::object();
   json["mode"] = std::string(sparsity_name(report.mode));

@@ -1,4 +1,4 @@
-// Not every token is valid text, so both shapes need a notation for the bytes of a token.
+// Not every token is valid text, so chats and completions need a notation for the bytes of a token.
 #include "server/api/openai/token_logprobs.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Log-probabilities of tokens in the shapes of OpenAI's two endpoints.
+// The JSON of tokens' log-probabilities, in the formats of OpenAI's chats and completions.
 //
 // Pure functions of plain data, called by answer shapes on the HTTP thread. The engine computes the numbers.
 // JSON has no -infinity, so -9999.0 is sent for it, as OpenAI does.

@@ -57,8 +57,8 @@ std::optional<AnswerFormat> read_json_object(const RequestFields& fields, const 
   return AnswerFormat{Kind::kJsonObject, {}, {}, fields.param(name)};
 }
 
-/// Reads {"type": "json_schema", "json_schema": {"name", "schema", "strict"}} or {"type": "json_object"}. In
-/// the latter, llama.cpp's clients add a "schema".
+/// Reads {"type": "json_schema", "json_schema": {"name", "schema", "strict"}} or {"type": "json_object"}.
+/// llama.cpp's clients also send a "schema" with the type "json_object".
 std::optional<AnswerFormat> read_response_format(const RequestFields& fields) {
   const Json* format = fields.object("response_format");
   if (format == nullptr) return std::nullopt;

@@ -23,8 +23,8 @@ constexpr int kMaxAnswers = 128;  // the limit of OpenAI's specification
 /// Each generated token is compared with all stop tokens, and every sequence has a copy of the list.
 constexpr size_t kMaxStopTokens = 256;
 /// Limit of the number of logit_bias entries times the number of sequences, because each sequence has a copy
-/// of the entries. This limit is 16 MB, enough for thirteen sequences with entries for a vocabulary of
-/// 150,000.
+/// of the entries. At this limit the copies take 16 MB, enough for thirteen sequences with entries for a
+/// vocabulary of 150,000.
 constexpr size_t kMaxBiasCopies = 2'000'000;
 
 /// Accepts -2^63 to 2^64 - 1, because some clients draw signed seeds and some unsigned ones.

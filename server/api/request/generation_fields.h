@@ -19,7 +19,7 @@ namespace hearth {
 /// Limits against which a request is checked.
 struct RequestLimits {
   int n_vocab = 0;                       // token ids are 0 .. n_vocab - 1
-  const Tokenizer* tokenizer = nullptr;  // finds the tokens of texts; if null, see read_sampling
+  const Tokenizer* tokenizer = nullptr;  // finds the tokens of texts; may be null, see read_sampling()
 };
 
 struct GenerationFields {
@@ -32,8 +32,8 @@ struct GenerationFields {
   AnswerFormat format;                  // the required format of the answer
   bool ignore_eos = false;              // extension: the model's end tokens do not end the text
   int n = 1;                            // choices per prompt
-  /// Extension truncate_prompt_tokens: a longer prompt is cut to this many last tokens; -1: to as many as
-  /// fit.
+  /// Extension truncate_prompt_tokens: only this many tokens at the end of a longer prompt are kept; -1: as
+  /// many as fit.
   std::optional<int64_t> keep_prompt_tokens = {};
   /// OpenAI's prediction: text that the client expects in the answer. It does not change any token.
   std::optional<std::string> prediction = {};

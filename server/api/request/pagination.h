@@ -12,7 +12,8 @@
 
 namespace hearth {
 
-/// The names of the pagination parameters of one family of clients, and the longest page.
+/// The names of the pagination parameters of one family of clients, and the maximum number of items on a
+/// page.
 struct PageRules {
   const char* after = nullptr;
   const char* before = nullptr;  // null: not supported

@@ -27,8 +27,8 @@ struct PreparedPrompt {
 };
 
 /// Tokenizes a completion's prompt. Names of special tokens in the text become those tokens. An empty text
-/// becomes the model's <|endoftext|> token, as with OpenAI; without one, its begin token, or else its end
-/// token. Throws RequestError if the vocabulary has none of these.
+/// becomes the model's <|endoftext|> token, as with OpenAI; in a model without that token, the begin token or
+/// else the end token. Throws RequestError if the vocabulary has none of these.
 PreparedPrompt prepare_prompt(const Prompt& prompt, bool add_special_tokens, const Tokenizer& tokenizer);
 
 /// Tokenizes a rendered chat template. The text already has all special tokens, so none is added.
@@ -45,8 +45,8 @@ void refuse_hopeless(std::string_view text, size_t longest_token_bytes, int cont
 
 /// Input for deciding the length of an answer.
 struct LengthRule {
-  std::optional<int64_t> asked;   // the request's max_tokens
-  int default_tokens = 0;         // used if the request has no max_tokens; 0: all the room left
+  std::optional<int64_t> asked;  // the request's max_tokens
+  int default_tokens = 0;        // used if the request has no max_tokens; 0: all the room left in the context
   std::string_view prompt_param;  // "prompt" or "messages", for errors
 };
 

@@ -18,8 +18,8 @@ namespace hearth {
 namespace {
 
 constexpr int64_t kMaxTokenCount = std::numeric_limits<int32_t>::max();
-/// A lower temperature is treated as argmax: the softmax would be one-hot in float anyway, and dividing by
-/// the temperature would overflow.
+/// A temperature below this is treated as argmax: the softmax would be one-hot in float anyway, and dividing
+/// by the temperature would overflow.
 constexpr double kLeastTemperature = 1e-4;
 /// A repetition penalty above 2 turns text to noise, and a penalty below 0.5 makes the model repeat one
 /// token. These limits only keep the arithmetic finite.
@@ -53,7 +53,7 @@ void read_penalties(const RequestFields& fields, SamplingParams& sampling) {
     set(sampling.repetition_penalty, fields.number(name, kLeastRepetitionPenalty, kMaxRepetitionPenalty));
 }
 
-/// Reads how many last tokens the repetition penalty covers, from llama.cpp's parameters.
+/// Reads from llama.cpp's parameters how many of the last tokens the repetition penalty covers.
 void read_penalty_window(const RequestFields& fields, SamplingParams& sampling) {
   for (const char* name : {"repeat_last_n", "penalty_last_n"}) {
     const std::optional<int64_t> n = fields.integer(name, -1, kMaxTokenCount);

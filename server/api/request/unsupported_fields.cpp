@@ -68,8 +68,8 @@ bool is_empty(const Json& value) {
                            : value.is_structured() && value.empty();
 }
 
-/// Checks the types of parameters that concern accounts, billing, caches and logs of other servers; they have
-/// no effect here.
+/// Checks the types of parameters that concern accounts, billing, caches and logs of other servers. These
+/// parameters have no effect here.
 void check_harmless(const RequestFields& fields) {
   for (const char* name : {"user", "service_tier", "safety_identifier", "prompt_cache_key",
                            "prompt_cache_retention", "cache_salt", "request_id"})

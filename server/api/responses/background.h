@@ -26,7 +26,7 @@ class BackgroundAnswers {
   BackgroundAnswers(const BackgroundAnswers&) = delete;
   BackgroundAnswers& operator=(const BackgroundAnswers&) = delete;
 
-  /// Runs the answer and discards its output. If kMaxRunning answers are already running, destroys this one
+  /// Runs the answer and discards its output. If kMaxRunning answers are already running, destroys `answer`
   /// and returns false.
   bool start(std::unique_ptr<PendingAnswer> answer);
 

@@ -13,7 +13,7 @@ namespace hearth {
 
 class Conversation {
  public:
-  /// instructions: the system message before all others; empty if there is none.
+  /// instructions: text of the system message that precedes all messages; empty: no such message.
   explicit Conversation(const std::string& instructions);
 
   /// Adds an item, which comes from read_input_items() (but is not a reference) or from a response's output.

@@ -20,8 +20,8 @@ namespace {
 
 std::string place_of(size_t i) { return "input[" + std::to_string(i) + "]"; }
 
-/// Returns the status for a response that is not stored. OpenAI sends 400. A proxy that sends this header
-/// needs 404, after which it asks the next replica (docs/shipping.md).
+/// Returns the status for a response that is not stored. OpenAI sends 400. A proxy that sends X-Ask-Others
+/// needs 404, which makes it ask the next replica (docs/shipping.md).
 int status_of_missing(const HttpRequest& request) {
   return request.header("X-Ask-Others").empty() ? 400 : 404;
 }
@@ -103,14 +103,14 @@ void replace_all(std::string& text, std::string_view what, std::string_view with
     text.replace(at, what.size(), with);
 }
 
-/// Translates errors of shared code, which name the parameters of a chat, to the parameter names of the
+/// Errors of code shared with chats name the parameters of a chat. Replaces these names by those of the
 /// Responses API.
 ApiError in_own_words(ApiError error) {
   if (error.param == "messages") {
     error.param = "input";
     replace_all(error.message, "'messages'", "'input'");
   }
-  // A tool of the Responses API has no inner object.
+  // A tool of the Responses API has no inner object "function".
   if (error.param.starts_with("tools[")) {
     replace_all(error.param, "].function.", "].");
     replace_all(error.message, "].function.", "].");

@@ -1,5 +1,5 @@
-// One reader for each item type. Errors for unsupported content (images, files, audio, other tools) name its
-// type.
+// One reader for each item type. Errors for unsupported content (images, files, audio, tools that are not
+// functions) name the content's type.
 #include "server/api/responses/input_items.h"
 
 #include <algorithm>

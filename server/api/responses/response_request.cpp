@@ -50,7 +50,7 @@ AnswerFormat read_schema(const RequestFields& format) {
   return {AnswerFormat::Kind::kJsonSchema, json_text(*schema), {}, param};
 }
 
-/// Reads `text`: {"format": {"type": ...}, "verbosity"}. Returns the copy of it for the response.
+/// Reads `text`: {"format": {"type": ...}, "verbosity"}. Returns the `text` that the response repeats.
 Json read_text(const RequestFields& fields, AnswerFormat& out) {
   Json echo = {{"format", {{"type", "text"}}}, {"verbosity", "medium"}};
   const Json* text = fields.object("text");

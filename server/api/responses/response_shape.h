@@ -13,9 +13,9 @@
 
 namespace hearth {
 
-/// If the request asks for it, stores the response from the moment when the engine has accepted the request.
-/// If the client leaves early, the part of a stream that was sent is stored as cancelled; an unstreamed
-/// answer is removed, because no client knows its id.
+/// Stores the response, if the request asks for that, as soon as the engine has accepted the request. If the
+/// client leaves early, the part of a stream that was sent is stored as cancelled; an unstreamed answer is
+/// removed from the store, because no client knows its id.
 class ResponseShape final : public AnswerShape {
  public:
   struct Asked {

@@ -72,7 +72,7 @@ std::optional<KeptResponse> ResponseStore::find(const std::string& id) {
 }
 
 // Marks the newest response as used first and the oldest one last. A conversation therefore loses its newest
-// responses first, and the rest can still be continued.
+// responses first, and the older ones can still be continued.
 std::vector<KeptResponse> ResponseStore::conversation(const std::string& id, std::string& missing) {
   const MutexLock lock(mutex_);
   std::vector<KeptResponse> found;

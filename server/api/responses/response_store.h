@@ -27,7 +27,7 @@ struct KeptResponse {
   std::string previous_id;                      // id of the response that this one continues; empty if none
   std::shared_ptr<const Json> input;            // the response's own items, each with an id; not null
   std::shared_ptr<const Json> response;         // the response as sent to its client; not null
-  std::shared_ptr<AnswerControl> control = {};  // cancels the response; null once it has ended
+  std::shared_ptr<AnswerControl> control = {};  // cancels the response; null once the response has ended
 };
 
 /// Limits of a store. They are far above the needs of one household's conversations in a day.

@@ -20,7 +20,8 @@ HttpResponse count_input_tokens(const ApiContext& api, const HttpRequest& reques
 
 HttpResponse retrieve_response(const ApiContext& api, const HttpRequest& request, std::string_view id);
 HttpResponse delete_response(const ApiContext& api, const HttpRequest& request, std::string_view id);
-/// Cancels a response that is being generated. The client that waits for it receives it marked as cancelled.
+/// Cancels a response that is being generated. A client that waits for the response receives it, marked as
+/// cancelled.
 HttpResponse cancel_response(const ApiContext& api, const HttpRequest& request, std::string_view id);
 /// Lists the items of the response's own input. Query parameters: order (desc, asc), limit and after.
 HttpResponse list_input_items(const ApiContext& api, const HttpRequest& request, std::string_view id);

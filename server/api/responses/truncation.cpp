@@ -29,8 +29,8 @@ Json without_turns(const Json& messages, const std::vector<int>& turns, int n_dr
   return kept;
 }
 
-/// Returns the least number of turns that must be dropped. It counts only bytes of text, so that a
-/// conversation that is megabytes too long need not be rendered.
+/// Returns a lower bound on the number of turns to drop. Counts only bytes of text, so that a conversation
+/// that is megabytes too long need not be rendered.
 int hopeless_turns(const Json& messages, const std::vector<int>& turns, size_t max_bytes) {
   size_t bytes = 0;
   for (size_t i = messages.size(); i-- > 0;) {
