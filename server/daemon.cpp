@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Threads beyond one for each request that the engine accepts. They send refusals, answer /health and
+// Threads in addition to one for each request that the engine accepts. They send refusals, answer /health and
 // /v1/models, and read slow bodies.
 constexpr size_t kSpareThreads = 128;
 // File descriptors reserved for everything but clients: log, model, trace, ports, signals, libraries.
@@ -44,8 +44,8 @@ void warn_if_open(const Options& options, const Auth& auth) {
 
 int64_t to_ms(double time_s) { return std::llround(time_s * 1000); }
 
-/// Whether the request is a successful probe. The access log omits these, because probes arrive every few
-/// seconds.
+/// Whether the request is a successful probe. The access log omits such requests, because probes arrive every
+/// few seconds.
 bool is_routine(const AccessRecord& record) {
   const Endpoint* const endpoint = find_destination(record.path, record.method, false).endpoint;
   return record.status == 200 && endpoint != nullptr && endpoint->is_probe;
@@ -258,7 +258,7 @@ Daemon::Outcome Daemon::drain() {
   service_manager_.notify("EXTEND_TIMEOUT_USEC=" +
                           std::to_string((options_.drain_seconds + 10LL) * 1'000'000));
   const Clock::time_point deadline = Clock::now() + seconds(options_.drain_seconds);
-  host_.abandon_load();  // stops the load of a replacement, if one is running
+  host_.abandon_load();  // stops the load of a replacement model, if there is one
   draining_ = std::async(std::launch::async, [this, deadline] { return host_.drain(deadline); });
   while (draining_.wait_for(seconds(0)) != std::future_status::ready) {
     service_manager_.beat(state_.is_alive());
@@ -275,7 +275,7 @@ Daemon::Outcome Daemon::drain() {
   host_.finish_profile();
   server_->stop(kLastBytes);
   log_info("stopped");
-  // A replacement may still be loading from a slow disk. In that case exit without waiting for it.
+  // A replacement model may still be loading from a slow disk. In that case exit without waiting for it.
   return {.exit_code = 0, .at_once = host_.is_loading() && !host_.has_ended()};
 }
 

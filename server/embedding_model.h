@@ -1,10 +1,10 @@
 // The embedding model that --embedding-model names. It embeds texts for /v1/embeddings with its own engine,
 // so that long lists of texts and running answers do not wait for each other.
 //
-// Owned by ServingModel. It runs on the CPU with half of the threads, because the first model uses the GPU if
-// there is one. When both compute at once, they share the processors like two programs.
+// Owned by ServingModel. It runs on the CPU with half of the threads, because the served model uses the GPU
+// if there is one. When both compute at once, they share the processors like two programs.
 //
-// Built by hearthd's load thread, before the first model; const for everyone after that.
+// Built by hearthd's load thread, before the served model; const for everyone after that.
 #pragma once
 
 #include <cstdint>

@@ -27,10 +27,10 @@ struct ModelFiles {
   }
 };
 
-/// Opens the model files, only once for the whole start. Fails at once where loading could only fail later:
-/// no model given, a path that is not a readable, complete GGUF file, an unreadable chat template file, an
-/// ISA or GPU that this machine lacks, no name left for the embedding model, a draft model with another
-/// vocabulary. Throws StartError.
+/// Opens the model files, only once for the whole start. Throws StartError at once for mistakes that would
+/// otherwise show only during the load: no model is given, a path is not a readable, complete GGUF file, the
+/// chat template file is unreadable, this machine lacks the ISA or the GPU, no name is left for the embedding
+/// model, or the draft model's vocabulary is not the served model's.
 ModelFiles open_checked(const Options& options);
 
 /// Returns the GPU, or the reason why none is used. Throws StartError if the options request a GPU and there
@@ -45,7 +45,7 @@ std::string read_template_file(const std::string& path);
 /// without ".gguf" and without a split's "-00001-of-00002".
 std::vector<std::string> model_names(const Options& options);
 
-/// The embedding model's names: --embedding-alias, then the file's name, except names that the first model
+/// The embedding model's names: --embedding-alias, then the file's name, except names that the served model
 /// has. Empty if no name is left.
 std::vector<std::string> embedding_model_names(const Options& options);
 

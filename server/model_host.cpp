@@ -173,8 +173,8 @@ void ModelHost::leave(Clock::time_point deadline) {
 
 void ModelHost::look_after_leaving() {
   for (Leaving& one : leaving_) {
-    // Each request holds a reference to the model until it is answered. If none does, only background answers
-    // can be left.
+    // Each request holds a reference to the model until it is answered. If no request does, only background
+    // answers can be left.
     const bool in_use = one.model.use_count() > 1;
     if (!one.drained.valid()) {
       if (in_use && Clock::now() < one.deadline) continue;
@@ -225,7 +225,7 @@ void ModelHost::lose(const std::string& why) {
 }
 
 // Whether the requested model can load while the current one serves. A GPU holds only one model at a time,
-// and a trace records only one.
+// and a trace records only one model.
 bool ModelHost::has_room_beside(const Wish& wish) const {
   if (options_.device != Options::Device::kCpu && current_->uses_device()) return false;
   return trace_ == nullptr &&

@@ -1,7 +1,7 @@
 // Owns the served model for the life of the process: loads it, replaces it, and unloads it when idle.
 //
 // main calls tick() several times a second; tick() and the threads it starts do all loading and freeing. HTTP
-// threads take the served model from ServerState and request another one through handle_admin(). A model is
+// threads take the served model from ServerState and request a replacement through handle_admin(). A model is
 // freed when its last answer has ended.
 //
 // Replacing: if the served model uses no GPU and there is memory for both, the new model loads beside it and
@@ -43,8 +43,8 @@ class ModelHost {
   /// Starts loading the first model.
   void begin(ModelFiles files);
   enum class Event { kNone, kProgress, kReady };
-  /// Performs the actions that are due and returns the latest event; kProgress while a model is loading.
-  /// Throws what the first load throws.
+  /// Performs the actions that are due. Returns kReady if one of them began to serve a new model, else
+  /// kProgress while a model is loading. Throws what the first load throws.
   Event tick();
   /// True until the first model is served.
   bool is_starting() const { return is_starting_; }
@@ -56,7 +56,8 @@ class ModelHost {
   /// Options of the served model, or of the last one if none is loaded.
   const Options& options() const { return options_; }
 
-  /// For SIGHUP: schedules the model that `now` names if it is another one or its file has changed.
+  /// For SIGHUP: schedules a load of the model that `now` names if that is not the served model, or if its
+  /// file has changed.
   void reload(const Options& now);
   void start_profiling();
   bool skip_profiling();

@@ -8,7 +8,7 @@
 
 namespace hearth {
 
-/// Logs the first model. `engine`: the options of its engine.
+/// Logs the served model. `engine`: the options of the model's engine.
 void log_model(const std::string& name, const ModelRuntime& runtime, const EngineOptions& engine,
                bool can_chat);
 

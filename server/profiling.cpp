@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 // Time between progress lines. Shorter work logs none.
 constexpr std::chrono::seconds kProgressEvery{2};
 
-/// Thrown to stop a placement in progress, because the engine is ending and will not use it.
+/// Thrown to stop a placement in progress when the engine ends, because the placement would not be used.
 struct Abandoned : std::exception {};
 
 class ProgressLog {
@@ -117,8 +117,7 @@ void Profiling::run(const std::stop_token& stop) {
   if (!places) *over_ = true;
 }
 
-/// Measures, then gives the engine the task of placing the model. Returns whether it gave the engine this
-/// task.
+/// Measures, then has the engine place the model. Returns whether the engine was given this task.
 bool Profiling::measure_and_place(const std::stop_token& stop) {
   // 1. Measure, while there are no requests.
   ProgressLog progress;

@@ -23,7 +23,7 @@ void log_solution(const PlacementSolution& solution);
 class Profiling {
  public:
   struct Inputs {
-    ModelRuntime& runtime;  // on a device, run by `engine`; both outlive this object
+    ModelRuntime& runtime;  // on a device; `engine` runs it. Both must outlive this object
     Engine& engine;
     LoadOptions load;  // options with which the runtime was loaded
     std::filesystem::path activity_file;

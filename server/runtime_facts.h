@@ -1,5 +1,5 @@
 // Derives facts from a loaded model: the options of its engine, its description for the API, and the memory
-// that other models cannot use. Used for the first model and for the embedding model.
+// that other models cannot use. Used for the served model and for the embedding model.
 #pragma once
 
 #include <cstdint>

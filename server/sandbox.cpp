@@ -34,7 +34,8 @@ void add_folders(const std::string& file, std::vector<fs::path>& folders) {
 
 FileRights needed_files(const Options& options, const CacheFolder& cache) {
   FileRights rights;
-  // Kernel files about processors, memory and quotas; libraries that are loaded late; time zones.
+  // Needed are kernel files about processors, memory and quotas, libraries that are loaded late, and time
+  // zones.
   rights.readable = {"/proc",       "/sys", "/usr", "/lib", "/lib64", "/etc/localtime", "/etc/ld.so.cache",
                      "/dev/urandom"};
   rights.writable = {"/dev/null"};

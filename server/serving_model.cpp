@@ -183,8 +183,8 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
 }
 
 /// Subtracts another model's memory from the limit in `load`. A limit that the options set excludes the pages
-/// of model files, so only reserved bytes are subtracted from it. Without one, the limit is the machine's
-/// memory, which must also hold the pages of the other model's file.
+/// of model files, so only reserved bytes are subtracted from it. If the options set none, the limit is the
+/// machine's memory, which must also hold the pages of the other model's file.
 void leave_memory_to(const ModelRuntime& other, LoadOptions& load) {
   const bool budget = load.memory_limit_bytes > 0;
   const uint64_t limit = budget ? load.memory_limit_bytes : memory_limit_bytes();

@@ -47,7 +47,8 @@ constexpr std::array kEndpoints = [] {
   using enum Access;
   using enum ModelUse;
   return std::to_array<Endpoint>({
-      // path, method, access, use of the model, handler, only with the page, a probe
+      // Columns: path, method, access, use of the model, handler, whether it is only for a server with the
+      // page, whether it is a probe.
       {"/completions", "POST", kUse, kWakes, completions},
       {"/chat/completions", "POST", kUse, kWakes, chat_completions},
       {"/responses", "POST", kUse, kWakes, create_response},
@@ -123,9 +124,9 @@ std::optional<std::string_view> match_path(std::string_view pattern, std::string
   return path.substr(before.size(), path.size() - before.size() - after.size());
 }
 
-/// Returns the first row whose path matches, whatever its method, or null if there is none. A later row with
-/// another pattern does not belong to the path, even if its pattern matches too because its '*' covers more
-/// characters.
+/// Returns the first row whose path matches, whatever its method, or null if there is none. The path's rows
+/// are those with the pattern of this row. Rows with a later pattern do not count, even if that pattern
+/// matches because its '*' covers more characters.
 const Endpoint* first_row(std::string_view path, bool has_page) {
   const auto* found = std::ranges::find_if(kEndpoints, [path, has_page](const Endpoint& endpoint) {
     return (has_page || !endpoint.of_page) && match_path(endpoint.path, path);

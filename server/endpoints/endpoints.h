@@ -28,7 +28,7 @@ enum class ModelUse {
   kWakes,    // needs the model; an unloaded one is loaded
 };
 
-/// Parts of the server from which endpoints without a model answer. The parts must outlive the users of this
+/// The parts of the server that answer endpoints without a model. The parts must outlive the users of this
 /// struct.
 struct ServerParts {
   const ServerState& state;
@@ -37,9 +37,9 @@ struct ServerParts {
 };
 
 struct Endpoint {
-  /// A path in the form of read_api_path(). One '*' may stand for one or more characters, including slashes,
-  /// which become the argument. Without a '*', the argument is the model that the request's path names, or
-  /// empty if it names none.
+  /// A path in the form of read_api_path(). One '*' may stand for one or more characters, including slashes;
+  /// these characters become the argument. Without a '*', the argument is the model that the request's path
+  /// names, or empty if it names none.
   std::string_view path;
   std::string_view method;  // GET also answers HEAD, whose body the transport omits
   Access access;
@@ -57,7 +57,8 @@ struct Endpoint {
 
   bool of_page = false;  // exists only if the server has a page (--page)
   /// Whether monitoring requests the endpoint every few seconds. If so, a success is not logged, and
-  /// --metrics-port serves the endpoint too. Such a row has the method GET and a handler of type OfServer.
+  /// --metrics-port serves the endpoint too. The row of a probe has the method GET and a handler of type
+  /// OfServer.
   bool is_probe = false;
 };
 
@@ -67,11 +68,13 @@ std::span<const Endpoint> endpoints();
 
 /// The destination of a request. Valid as long as the request's path.
 struct Destination {
-  const Endpoint* endpoint = nullptr;  // null if no row of the path has the method
+  const Endpoint* endpoint = nullptr;  // null if no row of the path has the request's method
   std::string_view argument = {};
   // If `endpoint` is null: the methods of the path, separated by commas; empty if there is no such path.
   std::string methods = {};
-  Access access = Access::kUse;  // the row's access; without a row, the strictest of the path
+  // The row's access. If `endpoint` is null: the strictest access of the path's rows or, for an unknown path,
+  // kAdmin below /admin and else kUse.
+  Access access = Access::kUse;
 };
 
 /// path: HttpRequest::path.

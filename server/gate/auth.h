@@ -32,7 +32,7 @@ class Auth {
   };
   /// Refuses with 401 if the request carries none of the keys, and with 403 if its key lacks the role. The
   /// key is read from Authorization: Bearer, X-Api-Key or api-key, whichever is found first. The hash of the
-  /// sent key is compared with every key's hash, always all bytes, so timing reveals nothing about a partly
+  /// sent key is compared with all bytes of every key's hash, so timing reveals nothing about a partly
   /// guessed key.
   Verdict check(const HttpRequest& request, Role role) const;
 

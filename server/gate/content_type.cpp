@@ -8,7 +8,7 @@
 namespace hearth {
 namespace {
 
-// Accepted besides types that end with "json", such as application/json.
+// Accepted types, in addition to all types that end with "json" (for example application/json).
 constexpr std::array<std::string_view, 4> kTaken = {"", "text/plain", "application/x-www-form-urlencoded",
                                                     "application/octet-stream"};
 constexpr size_t kShownBytes = 100;  // the error message shows at most this much of a type

@@ -1,10 +1,10 @@
 // Decides which Content-Type a request with a JSON body may have. Pure; called by Routes on HTTP worker
 // threads.
 //
-// Many clients send JSON under another type: curl -d sends application/x-www-form-urlencoded, and fetch()
-// sends text/plain. These types are therefore accepted, and only the body is checked. But a type for another
-// kind of body (a form with files, XML, an image) shows that the client uses the wrong endpoint or library,
-// and the error "not JSON at byte 1" would not reveal that.
+// Many clients label JSON with a wrong type: curl -d sends application/x-www-form-urlencoded, and fetch()
+// sends text/plain. These types are therefore accepted, and only the body is checked. A type for a body that
+// is never JSON (a form with files, XML, an image) is refused: it shows that the client uses the wrong
+// endpoint or library, which the error "not JSON at byte 1" would not reveal.
 #pragma once
 
 #include <optional>

@@ -69,7 +69,7 @@ HttpResponse CorsPolicy::preflight(const HttpRequest& request) const {
   response.headers.emplace_back("Allow", "GET, HEAD, POST, DELETE, OPTIONS");
   if (!allows(request.header("Origin"), request.remote_address)) return response;
   response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
-  // Lists the requested headers by name, because "*" does not cover Authorization and SDKs send a dozen
+  // Lists the requested headers by name: "*" does not cover Authorization, and SDKs send a dozen
   // x-stainless-* headers.
   const std::string_view wanted = request.header("Access-Control-Request-Headers");
   if (!wanted.empty() && is_header_list(wanted)) {

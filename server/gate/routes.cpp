@@ -132,7 +132,7 @@ HttpResponse Routes::whole_answer(const Endpoint& endpoint, const HttpRequest& r
 void Routes::answer(const Endpoint& endpoint, std::string_view argument, const HttpRequest& request,
                     ErrorStyle errors, ResponseWriter& writer) const {
   if (endpoint.model == ModelUse::kNone) return writer.send(whole_answer(endpoint, request));
-  // Held until the answer has ended, even if another model replaces this one.
+  // Keeps the model until the answer has ended, even if another model replaces it.
   const std::shared_ptr<const ReadyModel> model =
       endpoint.model == ModelUse::kWakes ? state_.await_model() : state_.model();
   if (model == nullptr || state_.phase() == ServerState::Phase::kStopping)

@@ -32,7 +32,7 @@ struct AccessRules {
   CorsPolicy cors;
   HostPolicy hosts = HostPolicy("0.0.0.0", {});
   TrustedProxies proxies = TrustedProxies({});
-  bool has_page = true;  // GET / returns the page to everyone; otherwise it returns a line of text
+  bool has_page = true;  // true: GET / returns the page to everyone; false: it returns a line of text
 };
 
 class Routes {

@@ -1,8 +1,9 @@
 // Finds the client behind a proxy. Pure; const and thread-safe.
 //
-// All requests that pass through a proxy come from the proxy's address. Without keys, all its clients would
-// therefore count as one client when slots are shared. X-Forwarded-For tells them apart and is believed if a
-// trusted proxy sends it. It has no other effect: access is decided by the connection's address.
+// All requests that pass through a proxy come from the proxy's address. Without keys, all clients of a proxy
+// would therefore count as one client when slots are shared. The header X-Forwarded-For tells the clients
+// apart and is believed if a trusted proxy sends it. The header has no other effect: access is decided by the
+// connection's address.
 #pragma once
 
 #include <array>

@@ -26,7 +26,7 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                              // 0: any free port
   uint64_t max_body_bytes = 16ull << 20;        // larger bodies get 413
-  uint64_t max_bodies_bytes = 256ull << 20;     // total of all bodies; a large one that exceeds it gets 503
+  uint64_t max_bodies_bytes = 256ull << 20;     // total of all bodies; large bodies beyond it get 503
   size_t max_threads = 192;                     // requests answered at once; more get 503
   size_t max_idle_connections = 1000;           // connections that wait for a request
   std::chrono::milliseconds head_time{10'000};  // limit for the arrival of a request's head
@@ -47,7 +47,7 @@ class HttpServer {
   using Gate = std::function<Admission(HttpRequest&)>;
   using AccessLog = std::function<void(const AccessRecord&)>;
   /// Called when the gate or a handler throws, with the exception's what() and the request's id. Also called,
-  /// without an id, when memory runs out before or after them. Must not throw.
+  /// without an id, when memory runs out before the gate or after the handler. Must not throw.
   using FailureLog = std::function<void(const std::string& what, const std::string& request_id)>;
 
   /// Binds the port; throws ListenError.
@@ -63,7 +63,8 @@ class HttpServer {
   /// Waits until no request is being answered or `time` has passed; the server keeps answering. Returns
   /// whether it is idle. Any thread.
   bool wait_until_idle(std::chrono::milliseconds time);
-  /// Closes the port, waits up to `grace` for running answers to end, then breaks off the rest. Idempotent.
+  /// Closes the port, waits up to `grace` for running answers to end, then breaks off those that still run.
+  /// Idempotent.
   void stop(std::chrono::milliseconds grace);
 
  private:

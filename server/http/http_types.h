@@ -49,7 +49,7 @@ struct HttpRequest {
 struct GenerationRecord {
   int64_t n_prompt = 0, n_cached = 0, n_generated = 0;  // tokens, summed over the request's sequences
   bool has_times = false;  // the engine has reported the times of at least one sequence
-  // Each is the maximum over the request's finished sequences.
+  // Each of these times is the maximum over the request's finished sequences.
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
   const char* ended = "complete";  // or "client left", "failed"; static storage
   const char* finish_reason =

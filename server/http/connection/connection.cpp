@@ -61,8 +61,8 @@ Connection::Connection(UniqueFd fd, std::string remote_address, milliseconds sta
 Connection::Head Connection::receive_head() {
   input_.erase(0, used_);
   used_ = scanned_ = 0;
-  // A pipelined request may be here already. Otherwise read, but not much more than a head: the body comes
-  // later.
+  // The buffer may already contain a pipelined request. Otherwise read from the socket, but not much more
+  // than a head, because the body is read later.
   Head head = check_head();
   while (head == Head::kIncomplete) {
     std::array<char, 4096> chunk;

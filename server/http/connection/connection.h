@@ -68,7 +68,7 @@ class Connection {
   bool discard_input();
 
   SteadyTime deadline;     // for the poller: when to close the connection
-  bool lingering = false;  // for the poller: answered, only waiting for the client to close
+  bool lingering = false;  // for the poller: the last answer was sent, and only the client's close is awaited
   int n_requests = 0;      // number answered so far
 
  private:

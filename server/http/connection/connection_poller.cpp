@@ -22,7 +22,8 @@ using std::chrono::milliseconds;
 // How long an answered client may keep sending before its connection is closed. Closing at once would reset
 // the connection, and the client might never read the answer.
 constexpr milliseconds kLingerTime{2000};
-// When no descriptors are left, every accept() fails at once; the pause lets workers close some of theirs.
+// When no descriptors are left, every accept() fails at once; the pause gives workers time to close
+// connections.
 constexpr milliseconds kAcceptPause{50};
 
 std::string numeric_address(const sockaddr_storage& address, socklen_t size) {
@@ -59,7 +60,7 @@ void ConnectionPoller::stop() {
 
 void ConnectionPoller::wake() {
   const uint64_t one = 1;
-  // Fails only if the counter is full, and then the poller is awake anyway.
+  // The write fails only if the counter is full, and then the poller is awake anyway.
   [[maybe_unused]] const ssize_t n = ::write(wake_fd_.get(), &one, sizeof(one));
 }
 
@@ -83,7 +84,8 @@ void ConnectionPoller::run() {
       polled.push_back({connection->fd(), POLLIN, 0});
     ::poll(polled.data(), polled.size(), wait_ms());
 
-    // Handle the polled connections first, while their indices still match, and the new ones afterward.
+    // Handle the polled connections first, while the indices of waiting_ still match those of `polled`, and
+    // new connections afterward.
     for (size_t i = 2; i < polled.size(); ++i) {
       if (polled[i].revents != 0 && !advance(waiting_[i - 2])) waiting_[i - 2].reset();
     }
@@ -115,21 +117,22 @@ void ConnectionPoller::take_returned() {
     returned.swap(returned_);
   }
   for (std::unique_ptr<Connection>& connection : returned) {
-    // The next request may have arrived together with the last one; poll() would not report it.
+    // The next request may have arrived together with the previous one and be in the buffer already, where
+    // poll() does not see it.
     if (advance(connection)) waiting_.push_back(std::move(connection));
   }
 }
 
 void ConnectionPoller::accept_all() {
-  // Bounded, so that a flood of new connections does not starve the others.
+  // Bounded, so that a flood of new connections does not starve the waiting connections.
   for (int i = 0; i < 64; ++i) {
     sockaddr_storage address{};
     socklen_t size = sizeof(address);
     UniqueFd fd(::accept4(listen_fd_.get(), reinterpret_cast<sockaddr*>(&address), &size,
                           SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
-      // If descriptors or memory ran out, make room, because half-open connections must not keep others out
-      // until they expire. Any other error concerns only this one connection.
+      // If descriptors or memory ran out, make room, because half-open connections must not keep new clients
+      // out until they expire. Any other error concerns only the connection that was to be accepted.
       const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (exhausted && close_first_to_expire()) continue;
       if (exhausted) accept_again_ = options_.now() + kAcceptPause;

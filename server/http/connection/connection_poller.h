@@ -19,10 +19,10 @@
 namespace hearth {
 
 struct PollerOptions {
-  size_t max_waiting = 1000;                    // with more, the connection that would expire first is closed
-  std::chrono::milliseconds head_time{10'000};  // from accept(), or a later request's first byte, to the
-                                                // head's end
-  std::chrono::milliseconds idle_time{75'000};  // between requests; longer than the 60 s of most proxies
+  size_t max_waiting = 1000;  // if more wait, the connection that would expire first is closed
+  /// Time from accept(), or from the first byte of a later request, to the end of the request's head.
+  std::chrono::milliseconds head_time{10'000};
+  std::chrono::milliseconds idle_time{75'000};  // time between requests; longer than the 60 s of most proxies
   std::chrono::milliseconds stall_time = kStallTime;  // limit for a client that takes none of its answer
   std::function<SteadyTime()> now = std::chrono::steady_clock::now;
 };

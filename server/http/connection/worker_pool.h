@@ -1,4 +1,4 @@
-// Threads that answer requests, created on demand up to a bound; further work is refused, not queued.
+// Threads that answer requests, created on demand up to a bound; work beyond that is refused, not queued.
 //
 // The poller hands over a connection once a request's head is complete. An idle thread costs a few KiB.
 #pragma once

@@ -7,7 +7,7 @@
 namespace hearth {
 
 std::string http_date(std::time_t time) {
-  // Not strftime: its names follow the process's locale, and HTTP's are always English.
+  // This does not use strftime, whose names follow the process's locale; HTTP's names are always English.
   constexpr std::array<const char*, 7> kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   constexpr std::array<const char*, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                    "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};

@@ -2,7 +2,7 @@
 //
 // cpp-httplib writes heads and whole bodies; http_framing.cpp is the only file that includes it, and this
 // header shows none of its types. The library never sees a client's bytes: it gets a fixed head, GET or HEAD
-// without headers. Library versions judge requests differently (number of headers, Accept, Range, trailers of
+// without headers. Library versions treat requests differently (number of headers, Accept, Range, trailers of
 // chunked bodies), and clients must not notice which version is installed. Called by HTTP worker threads.
 #pragma once
 

@@ -170,8 +170,9 @@ RequestHead parse_head(std::string_view bytes, uint64_t max_body_bytes) {
   head.framing.is_head = head.request.method == "HEAD";
   const bool is_http10 = head.framing.is_http10;
   head.expects_continue = !is_http10 && lowered(head.request.header("expect")) == "100-continue";
-  // A chunked body may end at another byte than the client intended, and the bytes after it must not be read
-  // as a request. HTTP/1.0 closes the connection unless the client asks to keep it open.
+  // The connection closes after a chunked body: the body may have ended at a different byte than the client
+  // intended, and the bytes after it must not be read as a request. An HTTP/1.0 connection closes unless the
+  // client asks to keep it open.
   head.closes = head.fault || head.body.is_chunked || has_connection_option(head.request, "close") ||
                 (is_http10 && !has_connection_option(head.request, "keep-alive"));
   return head;
