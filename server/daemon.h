@@ -1,4 +1,5 @@
-// The life of hearthd between a good configuration and the exit code: bind, load, serve, drain.
+// What hearthd does after it has accepted its configuration and before it returns its exit code: bind, load,
+// serve, drain.
 //
 // All of it runs on main's thread; the HTTP server, the engine and the load have threads of their own.
 #pragma once

@@ -43,8 +43,8 @@ using namespace hearth;
 constexpr int kFailed = 1;         // failed while running
 constexpr int kCouldNotStart = 2;  // bad options, key file, template, port or model
 
-/// Logs the effective configuration and the source of each value that is not a default. Secrets read "(set)".
-/// The text format has one line per group of options; the machine-readable format has one object.
+/// Logs the effective configuration and the source of each value that is not a default. Secrets are shown as
+/// "(set)". The text format gets one line per group of options; the machine-readable format gets one object.
 void log_configuration(const Invocation& invocation) {
   const bool for_people = invocation.options.log_format == Options::LogFormat::kText;
   LogFields values, sources;
@@ -85,8 +85,8 @@ std::string version_line() {
   return line + (*facts.cuda == 0 ? ", no CUDA)" : std::string(", CUDA ") + facts.cuda + ")");
 }
 
-/// Reads a key from standard input and prints its hashed line for a key file. Warns of short keys: a key that
-/// can be guessed can also be guessed from its hash.
+/// Reads a key from standard input and prints the line for a key file that contains the key's hash. Warns of
+/// short keys: a key that can be guessed can also be guessed from its hash.
 int hash_key() {
   constexpr size_t kMostKeyBytes = 4096, kShortKeyBytes = 20;
   std::string key;

@@ -49,11 +49,11 @@ class ModelHost {
   /// True until the first model is served.
   bool is_starting() const { return is_starting_; }
   bool is_loading() const { return loading_.valid(); }
-  /// Start of the current load, or of the last one.
+  /// When the current load began; if none is running, when the last load began.
   Clock::time_point load_start() const { return load_start_; }
   /// The served model; null if none is loaded.
   const ServingModel* model() const { return current_.get(); }
-  /// Options of the served model, or of the last one if none is loaded.
+  /// Options of the served model; if none is loaded, those of the model that was served last.
   const Options& options() const { return options_; }
 
   /// For SIGHUP: schedules a load of the model that `now` names if that is not the served model, or if its

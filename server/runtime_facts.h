@@ -12,7 +12,8 @@
 
 namespace hearth {
 
-/// The options of the engine that runs the model, without drafts. n_slots: as in the model's LoadOptions.
+/// The options of the engine that runs the model, except those for drafts. n_slots: as in the model's
+/// LoadOptions.
 EngineOptions engine_for(const ModelRuntime& runtime, int n_slots, int queue_capacity);
 
 /// The model as the API shows it. names: at least one. created: Unix seconds. The runtime and the engine must

@@ -46,7 +46,7 @@ struct ServedModel : EmbeddingTarget {
   std::string fingerprint = "hearth";
   /// Interval after which an unstreamed answer gets a blank line; 0: never (--keepalive-seconds).
   std::chrono::seconds blank_line_interval{0};
-  int max_tokens_default = 0;    // default of chat answers; 0: all that the context leaves
+  int max_tokens_default = 0;    // default length of chat answers; 0: all that the context leaves
   SparsityReport sparsity = {};  // how the FFN was computed when the model was loaded; shown by /v1/models
   const ChatTemplate* chat_template = nullptr;   // null: the model has none, and chat is refused
   std::optional<EmbeddingTarget> embedder = {};  // the embedding model; if absent, the served model embeds

@@ -43,7 +43,7 @@ std::string cut_behind_last_message(std::string rendered, const Json& messages) 
         "messages",
         "The answer cannot continue the last of 'messages': the model's chat template changes its text.");
   }
-  // Keep the part of the trailing white space that the template kept.
+  // Keep as much of the message's trailing white space as the template has kept.
   size_t end = at + trimmed.size();
   for (size_t i = last + 1; i < text.size() && end < rendered.size() && rendered[end] == text[i]; ++i) ++end;
   rendered.resize(end);

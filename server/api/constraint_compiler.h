@@ -1,7 +1,7 @@
 // Compiles the format that a request requires of its answer into the constraint that the engine enforces.
 //
-// Each process has one, made when the model is loaded. It caches compiled constraints, because a program
-// sends the same schema with every request. Thread-safe.
+// Each ApiContext has one. It caches compiled constraints, because a client program sends the same schema
+// with every request. Thread-safe.
 #pragma once
 
 #include <functional>

@@ -72,7 +72,7 @@ class ServerState {
   bool serves() const { return phase() == Phase::kReady && engines_are_well(); }
   // Answers to probes. They never wait for the engine. They need no key and reveal little: only health()
   // names the model.
-  /// Returns 200 if requests are served, or would be after loading the unloaded model; else 503 with
+  /// Returns 200 if requests are served, even if the model must first be loaded again; else 503 with
   /// Retry-After.
   HttpResponse health() const;
   /// Returns 200 while process and engines are alive, even while loading or stopping; 503 if only a restart

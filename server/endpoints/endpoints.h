@@ -28,8 +28,8 @@ enum class ModelUse {
   kWakes,    // needs the model; an unloaded one is loaded
 };
 
-/// The parts of the server that answer endpoints without a model. The parts must outlive the users of this
-/// struct.
+/// The parts of the server from which handlers make an answer without a model. The parts must outlive the
+/// users of this struct.
 struct ServerParts {
   const ServerState& state;
   std::function<HttpResponse()> metrics;                  // the figures for GET /metrics

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMostBits = 128;
 constexpr int kBitsBeforeIpv4 = 96;  // prefix length of ::ffff:0:0/96, which holds IPv4 addresses
-constexpr size_t kMostHops = 32;     // no chain of proxies is longer; limits the work that a header can cause
+constexpr size_t kMostHops = 32;     // no real chain of proxies is longer; bounds the work for one header
 
 /// Removes the port and the brackets that some proxies write: "10.0.0.1:80", "[::1]:80".
 std::string_view without_port(std::string_view text) {

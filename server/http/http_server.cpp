@@ -1,9 +1,9 @@
 // Connections, workers and the steps of one request; see the header.
 //
-// cpp-httplib only writes the heads of answers (http_framing). This folder replaces its accept loop, thread
-// pool, keep-alive, parsing and routing, which hold a thread per connection, end on ECONNABORTED, refuse
-// descriptors above FD_SETSIZE, match paths with a recursive std::regex, and refuse chunked bodies with
-// trailers.
+// cpp-httplib only writes the heads of answers (http_framing). This folder replaces the library's accept
+// loop, thread pool, keep-alive, parsing and routing, because the library holds a thread per connection, ends
+// when accept() reports ECONNABORTED, refuses descriptors above FD_SETSIZE, matches paths with a recursive
+// std::regex, and refuses chunked bodies with trailers.
 #include "server/http/http_server.h"
 
 #include <array>
@@ -32,7 +32,7 @@ constexpr int kMaxRequestsPerConnection = 10'000;
 // time a line of 8 Mbit/s transfers a megabyte.
 constexpr std::chrono::seconds kBusyBodyTime{1};
 
-/// Returns a chunk of a body (RFC 9112, 7.1). Without bytes, it is the chunk that ends the body.
+/// Returns a chunk of a body (RFC 9112, 7.1). If `bytes` is empty, returns the chunk that ends the body.
 std::string chunk_of(std::string_view bytes) {
   std::array<char, 16> size{};
   const std::to_chars_result end = std::to_chars(size.begin(), size.end(), bytes.size(), 16);

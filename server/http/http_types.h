@@ -24,7 +24,9 @@ struct HttpRequest {
   std::string remote_address;  // numeric; behind a proxy, the proxy's address
   /// The client's numeric address, as reported by a trusted proxy if there is one. Set by the gate.
   std::string sender;
-  std::string client;      // "key NAME", else the sender. Set by the gate; used to share slots, not for logs
+  /// "key NAME" if the request has a known key, else the sender. Set by the gate. Used to share slots among
+  /// clients, not for logs.
+  std::string client;
   std::string request_id;  // the client's x-request-id, else one made by the transport
   HttpHeaders headers;     // in order of arrival
 

@@ -32,11 +32,12 @@ struct PredictionUsage {
 
 struct Usage {
   int64_t n_prompt = 0, n_cached = 0, n_completion = 0;  // tokens
-  int64_t n_reasoning = 0;  // part of n_completion spent on thinking; the count of tag tokens is approximate
+  /// How many of the n_completion tokens are thinking. The count of the tags' tokens is approximate.
+  int64_t n_reasoning = 0;
   std::optional<PredictionUsage> prediction = {};  // absent: the request has no prediction
 };
 
-/// Cost of an answer. Times are maxima over its sequences.
+/// Cost of an answer. Each time is the maximum over the answer's sequences.
 struct AnswerTotals {
   Usage usage;
   std::optional<DraftCounts> drafts = {};  // absent: the engine does not draft
@@ -112,7 +113,7 @@ class AnswerShape {
   /// Tells the shape the number of prompt tokens. Called once, before the other functions.
   virtual void know_prompt(int64_t /*n_tokens*/) {}
   /// Called when the engine has accepted the request. Returns a handle with which other threads can cancel
-  /// the answer, or null if they cannot.
+  /// the answer, or null if only the client can.
   virtual std::shared_ptr<AnswerControl> accepted() { return nullptr; }
 
   virtual std::string begin() { return {}; }

@@ -105,7 +105,7 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
   }
   take_piece(sequence, candidate.text.finish(), update);
   if (candidate.reader) take_parts(sequence, candidate.reader->finish(), update);
-  // The last character may have completed a stop string, so check for one here too.
+  // The last character may have completed a stop string, so check whether the text was stopped.
   const bool stop = event.reason == FinishReason::kStop || candidate.stopped();
   const bool calls = candidate.reader && candidate.reader->made_calls();
   end(sequence,

@@ -14,7 +14,7 @@ namespace hearth {
 HttpResponse ollama_version(const HttpRequest& request);
 /// GET /api/tags: every name of the model, and of the embedding model if there is one.
 HttpResponse ollama_tags(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-/// GET /api/ps: lists the same models as /api/tags, as models that stay loaded.
+/// GET /api/ps: lists the same models as /api/tags, and reports that they stay loaded.
 HttpResponse ollama_ps(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
 /// POST /api/show.
 HttpResponse ollama_show(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});

@@ -25,7 +25,7 @@ namespace {
       "context_length_exceeded");
 }
 
-/// Keeps the first or the last n_kept tokens.
+/// Keeps only the first n_kept tokens if keeps_start, else only the last n_kept.
 void cut(std::vector<int32_t>& tokens, size_t n_kept, bool keeps_start) {
   if (tokens.size() <= n_kept) return;
   if (keeps_start) {

@@ -1,4 +1,4 @@
-// Reads pagination parameters from the query of a URL, and selects the page of a list.
+// Reads pagination parameters from the query of a URL, and selects that page of a list.
 //
 // Called by handlers on HTTP threads; no state.
 #pragma once

@@ -15,7 +15,7 @@ namespace hearth {
 /// A parameter that would change the answer.
 struct RefusedField {
   const char* name;
-  /// A JSON array of values that have no effect. Null and empty strings, arrays and objects need not be
+  /// A JSON array of values that have no effect. Null, "", [] and {} never have an effect and need not be
   /// listed.
   const char* neutral;
   /// The end of the error message: why the parameter is refused, or what to send instead.

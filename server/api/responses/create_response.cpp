@@ -118,7 +118,7 @@ ApiError in_own_words(ApiError error) {
   return error;
 }
 
-/// Runs the steps after parsing and translates their errors.
+/// Runs the steps after parsing. Their errors then name the parameters of the Responses API.
 template <typename Steps>
 auto in_own_words(Steps steps) {
   try {

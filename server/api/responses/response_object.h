@@ -1,6 +1,7 @@
 // The JSON objects of the Responses API: a response, and its output items.
 //
-// Pure functions of plain data. The members are those that OpenAI sends, in OpenAI's order if it has one.
+// Pure functions of plain data. The members are those that OpenAI sends, in OpenAI's order where OpenAI
+// defines one.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ class ResponseStore {
   /// Stores a response under a new id. A response larger than the whole store is not stored.
   void put(const std::string& id, KeptResponse response);
 
-  /// Replaces a stored response by its final state and drops its control. Does nothing if the response is no
+  /// Replaces a stored response by its final state and drops the control. Does nothing if the response is no
   /// longer stored.
   void end(const std::string& id, std::shared_ptr<const Json> response);
 

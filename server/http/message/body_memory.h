@@ -2,7 +2,7 @@
 //
 // The share of a body grows while the body arrives, and is released when the request has been read. Small
 // bodies are never refused, so a client that fills the memory with large unfinished bodies keeps out only
-// large ones. A large body that has arrived waits for a place before it is parsed. Thread-safe.
+// large bodies. A large body that has arrived waits for a place before it is parsed. Thread-safe.
 #pragma once
 
 #include <atomic>

@@ -16,7 +16,7 @@ struct Current {
 thread_local const Current* current = nullptr;  // the library calls back on the thread that called it
 
 /// Gives the library a fixed head and no body. Nothing is marked override, because library versions declare
-/// different functions. socket() is not used, but old versions refuse large descriptors.
+/// different functions. socket() is not used; it returns 0 because old versions refuse large descriptors.
 class FramedStream final : public httplib::Stream {
  public:
   // NOLINTBEGIN(modernize-use-override)

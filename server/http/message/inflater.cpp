@@ -27,7 +27,8 @@ Inflater::Result Inflater::take(std::string_view bytes, uint64_t max_bytes, std:
   stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream_.avail_in = static_cast<uInt>(bytes.size());
   std::array<char, 16 * 1024> block;
-  // Goes on when the input is used up if the output block is full, because zlib may hold more output.
+  // After the last input byte, continues as long as the output block was full, because zlib may hold more
+  // output.
   for (bool has_more = true; has_more || stream_.avail_in > 0;) {
     if (at_end_) {
       // More bytes follow: another gzip member, or garbage, which the next inflate() detects.

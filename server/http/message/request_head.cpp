@@ -103,7 +103,8 @@ BodyFraming body_framing(const HttpRequest& request, uint64_t max_body_bytes,
                          lengths[0].find_first_not_of("0123456789") == std::string::npos;
   const std::optional<ContentCoding> coding = content_coding(request);
   BodyFraming body{.is_chunked = !encodings.empty(), .coding = coding.value_or(ContentCoding::kIdentity)};
-  // A proxy in front of this server could interpret such a request differently (RFC 9112, 6.3).
+  // A proxy in front of this server could interpret contradictory or malformed lengths differently (RFC
+  // 9112, 6.3).
   if (lengths.size() + encodings.size() > 1 || (lengths.size() == 1 && !is_number)) {
     fault = {400, "Content-Length and Transfer-Encoding of the request are contradictory or malformed", "",
              ""};
