@@ -55,8 +55,8 @@ ActivityCounter::StepScope::~StepScope() {
 bool ActivityCounter::may_count(const Batch& batch) const {
   if (batch.n_tokens() > shape_.max_tokens) return false;
   if (!options_.decode_only) return true;
-  // A step with prompt tokens has tokens without logits, or several tokens of one sequence. (If the last
-  // token of a prompt is alone in its step, it counts as a decoded token.)
+  // Reject steps with prompt tokens: they have tokens without logits, or several tokens of one sequence. (If
+  // the last token of a prompt is the only token of its sequence in the step, it counts as a decoded token.)
   if (batch.logit_rows.size() != batch.tokens.size()) return false;
   for (size_t t = 1; t < batch.slots.size(); ++t) {
     if (batch.slots[t] == batch.slots[t - 1]) return false;

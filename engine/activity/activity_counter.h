@@ -19,11 +19,11 @@ namespace hearth {
 
 /// Which tokens are counted.
 struct CountOptions {
-  /// Which steps are counted. false: all steps. true: only steps that just decode, so that each running
+  /// Which steps are counted. false: all steps. true: only steps without prompt tokens, in which each running
   /// sequence has one token.
   bool decode_only = false;
-  /// With n, two adjacent steps of every 2n countable steps are counted, so that counts include neighboring
-  /// tokens. 1: every step.
+  /// If this is n, two adjacent steps of every 2n countable steps are counted, so that counts include pairs
+  /// of neighboring tokens. 1: every step is counted.
   int one_of = 1;
 };
 
@@ -71,7 +71,8 @@ class ActivityCounter {
   /// A token of the step, and its predecessor in the sequence if the predecessor was counted.
   struct Token {
     int slot;
-    // Index in the step. kInSlot: the slot's last counted token. kNone: there is no counted predecessor.
+    // The predecessor: its index in the step; kInSlot if it is the slot's last counted token, from an earlier
+    // step; kNone if it was not counted.
     int before;
     bool last;                                               // last token of its slot in this step
     bool ends_window[ActivityCounts::kWindowTokens.size()];  // the token is the last one of a window

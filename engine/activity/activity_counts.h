@@ -40,7 +40,7 @@ struct ActivityCounts {
   int n_layers = 0, d_ff = 0;
   uint32_t n_tokens = 0;  // counted tokens
   uint32_t n_pairs = 0;   // counted tokens whose predecessor in the sequence was also counted
-  // [n_layers, d_ff], by the neurons' numbers in the model file:
+  // The next three are [n_layers, d_ff], indexed by a neuron's number in the model file.
   std::vector<uint32_t> active;      // tokens for which the neuron's value was nonzero
   std::vector<uint32_t> again;       // pairs for which the neuron's value was nonzero for both tokens
   std::vector<uint64_t> value_sums;  // of |value|, in kValueStep
@@ -65,7 +65,7 @@ struct ActivityCounts {
   /// How many experts of a layer `size` unrelated tokens read.
   double experts_read_by_others(int layer, int size) const;
 
-  /// Adds the counts of other tokens. If this object is empty, it takes the shape of the other. Throws
+  /// Adds `other`, the counts of other tokens. If this object is empty, it takes the shape of `other`. Throws
   /// std::overflow_error (one sentence) beyond 2^32 - 1 tokens. REQUIRES: equal shapes, unless one is empty.
   void add(const ActivityCounts& other);
 

@@ -1,14 +1,15 @@
 // The activity file: the counts of one model's neurons, or of a mixture's experts, kept from run to run.
 //
+// Its contents are, in this order:
 //   "HACT", version (uint32), then the model: layers, d_model, d_ff (uint32 each), content hash (32 bytes),
 //     activation and name (a length and that many bytes);
 //   version 2 only, for mixtures: experts per layer. Version 2 counts experts, version 1 counts neurons;
 //   the texts that were counted: their number, then the SHA-256 of each, ascending;
-//   sizes of the down columns: a byte 0 or 1, then float32 [n_layers, d_ff]; 0 in version 2;
-//   for each source: tokens and pairs. If there are tokens, for each layer the numbers [d_ff or experts] of
-//     active, again and value_sums (engine/activity/activity_counts.h). In version 2, for each window size
-//     the number of windows and the numbers [n_layers] of experts read;
-//   SHA-256 of all that.
+//   a byte: 1 if the sizes of the down columns follow, as float32 [n_layers, d_ff]; always 0 in version 2;
+//   for each source: the numbers of tokens and pairs. If there are tokens, for each layer the arrays active,
+//     again and value_sums [d_ff or experts] (engine/activity/activity_counts.h). In version 2, for each
+//     window size the number of windows and how many experts they read in each layer [n_layers];
+//   SHA-256 of all bytes before it.
 // Little-endian. Lengths, counts and numbers without a stated width are LEB128: most neurons take four or
 // five bytes per source. Read by the engine at load, by the solver and the report; written by hearth-profiler
 // count and by hearthd while it serves. Bytes are not trusted. Plain data; any thread.
@@ -43,7 +44,7 @@ std::string_view source_name(ActivitySource source);
 
 struct Activity {
   ModelIdentity model;
-  std::set<Sha256> texts;  // hashes of the texts behind prompts and generated text
+  std::set<Sha256> texts;  // hashes of the texts that prompts and generated tokens come from
   /// [n_layers, d_ff] norms of the down columns; empty if unknown. The size of a neuron's contribution is
   /// |value| times its norm.
   std::vector<float> down_sizes;
@@ -74,7 +75,7 @@ struct Activity {
 Activity parse_activity(std::span<const std::byte> bytes, const std::string& file);
 Activity read_activity(const std::filesystem::path& path);
 
-/// Throws ModelFileError if the file belongs to another model; `file` as above.
+/// Throws ModelFileError if the file belongs to another model. `file`: its file_error::file_label.
 void require_same_model(const Activity& activity, const ModelIdentity& model, const std::string& file);
 
 std::vector<std::byte> activity_bytes(const Activity& activity);

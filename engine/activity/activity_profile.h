@@ -42,8 +42,8 @@ struct ActivitySearch {
 };
 
 /// Looks in `search.file`, then in the activity file beside the model file (<model file>.activity, written by
-/// hearth-profiler count), then in PowerInfer's index, as below. Uses the first two only if `search.model` is
-/// set. Never throws for faulty files.
+/// hearth-profiler count), then in PowerInfer's index (see the overload below). Uses the first two only if
+/// `search.model` is set. Never throws for faulty files.
 FoundActivity find_activity(const std::filesystem::path& model_path, int n_layers, int d_ff,
                             const ActivitySearch& search);
 

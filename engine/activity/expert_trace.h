@@ -2,13 +2,15 @@
 // order. Counts (engine/activity/activity_file.h) contain only how often an expert is chosen. A trace also
 // contains when, so that caches of experts can be compared by replaying it (hearth-profiler replay).
 //
+// Its contents are, in this order:
 //   "HTRC", version (uint32), the model as in an activity file of a mixture;
-//   experts of a token; the number of layers with experts, and for each its number, ascending, and the bytes
-//   of one of its experts (gate, up and down);
-//   the number of runs, then each: a byte, 0 prompt or 1 generated, plus 2 if it begins a sequence; its
-//   number of tokens, not 0; the experts [n_tokens, layers with experts, experts of a token], the best first,
-//   as uint8, or as uint16 if a layer has more than 256 experts;
-//   SHA-256 of all that.
+//   the number of experts per token; the number of layers with experts, then for each of these layers,
+//     ascending, its number and the bytes of one of its experts (gate, up and down);
+//   the number of runs, then for each run: a byte, which is 0 for prompt tokens or 1 for generated tokens,
+//     plus 2 if the run begins a sequence; the run's number of tokens, not 0; the experts [n_tokens, layers
+//     with experts, experts per token], the best first, as uint8, or as uint16 if a layer has more than 256
+//     experts;
+//   SHA-256 of all bytes before it.
 // Little-endian. Numbers without a stated width are LEB128. A run is a part of a sequence with tokens of only
 // one kind. It continues the sequence of the previous run unless its first byte marks the beginning of a
 // sequence. Written by hearth-profiler count and synth. A trace contains no text, but it reveals something

@@ -107,7 +107,7 @@ class LiveActivity {
   void attach(const Run& run);
   void detach();
 
-  /// Scope of one step of the model. Samples the step if one is due.
+  /// Scope of one step of the model. Samples the step if the time for the next sample has come.
   class StepScope {
    public:
     /// `live` may be null.

@@ -29,7 +29,7 @@ struct MeasurementFile {
 
 class MeasurementWriter {
  public:
-  /// Begins with the magic word and the version.
+  /// Writes the magic word and the version.
   MeasurementWriter(const MeasurementFile& kind, uint32_t version);
 
   void raw(const void* data, size_t n);
@@ -71,7 +71,8 @@ class MeasurementReader {
   std::string text();
   Sha256 hash();
   std::span<const std::byte> take(uint64_t n) { return cursor_.take(n); }
-  /// Reads the model that MeasurementWriter::model() writes. of_experts: the file is of a mixture.
+  /// Reads the model that MeasurementWriter::model() writes. of_experts: whether the file belongs to a
+  /// mixture.
   ModelIdentity model(bool of_experts);
 
   size_t remaining() const { return cursor_.remaining(); }

@@ -23,8 +23,9 @@ uint64_t read_limit(const std::filesystem::path& path) {
   return in >> bytes ? bytes : kNoLimit;
 }
 
-/// Returns the lowest limit of a group and its parents. Inside a container, the group's path may name a group
-/// outside the mount; the root of the mount is then the group of this process. So the root is always read.
+/// Returns the lowest limit of a group and its parents. Always reads the root of the mount as well: inside a
+/// container, the group's path may name a group outside the mount, and then the root of the mount is the
+/// group of this process.
 uint64_t limit_up_to_root(const std::filesystem::path& mount, const std::string& group, const char* file) {
   std::filesystem::path path = mount;
   uint64_t limit = read_limit(path / file);

@@ -64,7 +64,8 @@ void NeuronSetup::lay_out() {
   if (in_.spec.has_experts()) return copy_experts();
   if (choice_.mode == Sparsity::kDense && !in_.has_device) return;
   order_ = find_order(in_, report_.notes);
-  // If a device determines the active neurons, the device has the gates, so the CPU needs none.
+  // In exact mode, assume that the device has all gate rows and finds the active neurons, so that the CPU's
+  // bundles need no gate rows. If this turns out to be wrong, fit_layout() changes the bundles.
   const bool gates_apart = !in_.has_device || choice_.mode == Sparsity::kExact;
   parts_ = bundle_parts(choice_.mode, gates_apart);
   const double bytes = NeuronLayout::bundle_bytes(in_.spec, in_.weights, parts_, order_);
@@ -134,7 +135,7 @@ void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& plac
     return;
   }
   if (choice_.mode == Sparsity::kCalibrated && !plan.shares) {
-    // If no layer is shared, matrix products read the gates and ups from the file, so bundles do not need
+    // If no layer is shared, matrix products read the gate and up rows from the file, so bundles do not need
     // them.
     parts_ = bundle_parts(choice_.mode);
     layout_ = NeuronLayout::in_bundles(in_.spec, in_.weights, parts_, order_, in_.cpu);

@@ -36,7 +36,7 @@ struct NeuronSetupInputs {
   Backend& cpu;
   bool has_device = false;  // a device computes some or all layers
   int n_threads = 1;
-  int max_tokens = 1;            // most tokens in one step of the pass
+  int max_tokens = 1;            // maximum number of tokens in a step
   int context_tokens = 1;        // positions that the pass supports
   double free_memory_bytes = 0;  // host memory that bundles may use
 };

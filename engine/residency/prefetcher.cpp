@@ -11,8 +11,8 @@
 namespace hearth {
 namespace {
 
-// The most arrivals that a layer reports in one step, and also the most departures. Together, they are as
-// many changes as the backend takes at once.
+// The maximum number of arrivals that a layer reports in one step, and also of departures. Together, these
+// are as many changes as the backend takes at once.
 constexpr int64_t kMostMoves = RowPrefetcher::kMaxChanges / 2;
 
 // A layer's neurons are copied in at most kPieces pieces, so that some arrive in time even if not all do. A
@@ -283,7 +283,7 @@ void Prefetcher::run(const std::stop_token& stop) {
       for (size_t ahead = 1; ahead <= n_ahead; ++ahead) {
         const size_t index = (latest + ahead) % states_.size();
         if (states_[index].has_proposal) continue;  // already served
-        // If newer reports have arrived, start over with them: they tell better which neurons are needed now.
+        // If newer reports have arrived, start over, because they show better which neurons are needed now.
         if (!serve(index)) break;
       }
       if (stop.stop_requested()) return;

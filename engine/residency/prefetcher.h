@@ -12,11 +12,11 @@
 // first layer, for the next token.
 //
 // The number of copied neurons is chosen so that the link and the CPU, which computes the rest, finish
-// together. The link copies during the whole time of a layer; the CPU computes during part of it. If the
-// device lacks n neurons, the number of copies is (n r + a) / (1 + r). Here r is the number of bundles that
-// the link copies while the CPU computes one, and `a` is the number that the link copies while the CPU is
-// idle. Both are measured while the engine runs, and fewer neurons are copied if copies still come too late.
-// Neurons that arrive late or are not wanted cost time but never change a result.
+// together. During the time of a layer, the link always copies, but the CPU computes only part of the time.
+// If the device lacks n neurons, the number of copies is (n r + a) / (1 + r). Here r is the number of bundles
+// that the link copies while the CPU computes one, and `a` is the number that the link copies while the CPU
+// is idle. Both are measured while the engine runs, and fewer neurons are copied if copies still come too
+// late. Neurons that arrive late or are not wanted cost time but never change a result.
 #pragma once
 
 #include <array>
@@ -96,8 +96,8 @@ class Prefetcher final : public RowPrefetcher {
   /// The state of one layer that both threads share. Guarded by mutex_ unless a member's comment names its
   /// thread.
   struct Exchange {
-    std::vector<uint64_t> any;       // [words] neurons that its last step wanted
-    std::vector<uint64_t> proposed;  // [words] neurons that a predictor proposed for its next step
+    std::vector<uint64_t> any;       // [words] neurons that the layer's last step wanted
+    std::vector<uint64_t> proposed;  // [words] neurons that a predictor proposed for the layer's next step
     bool visited = false;            // `any` is new: the Prefetcher's thread has not read it yet
     bool has_proposal = false;
     // n_begun: number of the layer's steps that the device has begun. next_step: n_begun when the engine
@@ -105,13 +105,15 @@ class Prefetcher final : public RowPrefetcher {
     uint64_t n_begun = 0, next_step = 0;
     std::vector<RowChange> arrived;  // to report to the backend
     std::vector<RowChange> leaving;  // to report to the backend: leaving neurons and their device rows
-    std::vector<int32_t> told;       // rows reported to the backend, for the Prefetcher's thread to take
-    std::vector<int32_t> freed;      // rows no longer read by the device, for the Prefetcher's thread to take
+    // Rows that have been reported to the backend; the Prefetcher's thread takes them.
+    std::vector<int32_t> told;
+    // Rows that the device no longer reads; the Prefetcher's thread takes them.
+    std::vector<int32_t> freed;
     // Engine thread only: device rows emptied between changes() and enqueued().
     std::vector<int32_t> emptied;
     std::vector<uint64_t> hot;     // [words] neurons that the device holds permanently
     std::vector<uint64_t> coming;  // [words] neurons that are being copied and are not late so far
-    std::vector<uint64_t> unused;  // [words] neurons on the device that no step has wanted there yet
+    std::vector<uint64_t> unused;  // [words] copied neurons that no step has wanted since they arrived
     // [words] Neurons for which the device has been told that they are in its cache.
     std::vector<uint64_t> cached;
     Clock::time_point reached;  // when the layer's last step began

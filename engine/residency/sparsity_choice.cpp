@@ -31,7 +31,8 @@ constexpr double kMostActiveOfExperts = 0.3;
 
 /// The mode that the request and the model allow, before anything is measured.
 struct ModelsAnswer {
-  Sparsity mode = Sparsity::kDense;  // if `compare` is set: exact, which a measurement may replace
+  // If `compare` is set: kExact, which a measurement may replace by another mode.
+  Sparsity mode = Sparsity::kDense;
   bool compare = false;  // the mode is "auto", and the model has predictors, or experts with zeros
   std::string reason;
 };
@@ -86,7 +87,7 @@ ModelsAnswer answer_of_model(const SparsityRequest& request, const std::filesyst
 
 float threshold_of(const SparsityRequest& request, const ModelSpec& spec) {
   const double threshold = request.predictor_threshold.value_or(double{spec.sparse_threshold});
-  // NaN fails this comparison too. Numbers beyond a float's range would become infinite.
+  // This also rejects NaN, and numbers beyond a float's range, which would become infinite.
   if (!(std::abs(threshold) <= double{std::numeric_limits<float>::max()})) {
     throw std::invalid_argument("A predictor's threshold of " + std::to_string(threshold) +
                                 " is not possible; give a finite number that a float can hold.");

@@ -54,8 +54,8 @@ SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFac
                                const std::function<ReadBytes(float predictor_threshold)>& measure);
 
 /// Runs a short text through a separate pass, which reads the neurons from the file. The pass computes every
-/// gate along with the predictor, or all neurons of the chosen experts in a mixture. `context_tokens`: most
-/// positions of a sequence; `max_tokens`: most tokens of one step.
+/// gate along with the predictor, or all neurons of the chosen experts in a mixture. `context_tokens`: the
+/// maximum number of positions of a sequence. `max_tokens`: the maximum number of tokens of a step.
 ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, const Tokenizer& tokenizer,
                              Backend& cpu, int context_tokens, int max_tokens, float predictor_threshold);
 
@@ -67,7 +67,7 @@ double bytes_per_token(const ModelSpec& spec, const Weights& weights, Sparsity m
 NeuronActivity activity_of(const FfnCounts& counts, const ModelSpec& spec);
 
 /// The tokens for probes: a few sentences of different kinds, cut to 8 to 64 tokens so that a probe takes
-/// about equally long for every model size. At most context_tokens, at least one.
+/// about equally long for every model size, and to at most context_tokens; at least one token.
 std::vector<int32_t> probe_tokens(const Tokenizer& tokenizer, const ModelSpec& spec, int context_tokens);
 
 /// Runs `tokens` as the start of a sequence in the pass's current mode, and returns the share of active

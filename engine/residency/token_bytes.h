@@ -17,7 +17,7 @@ namespace hearth {
 struct TokenBytes {
   double device_whole = 0;    // read by the device for every token: attention, output, predictors, gates
   double device_neurons = 0;  // rows of active neurons, and chosen experts, that the device reads
-  double cold_neurons = 0;    // likewise, but read by the CPU, in layers that the device runs
+  double cold_neurons = 0;    // the same, but read by the CPU in layers that the device runs
   double host_whole = 0;      // all weights of the layers that the CPU runs
 
   double sum() const { return device_whole + device_neurons + cold_neurons + host_whole; }
