@@ -89,8 +89,8 @@ class FfnObservers {
 
   // -- whole layers, for NeuronObserver and ValueObserver; without an observer these do nothing --
 
-  /// Report a layer's input x [n_tokens, d_model]: before its attention, and before its FFN. The observer
-  /// gets only the one that the architecture's predictors read.
+  /// Report a layer's x [n_tokens, d_model] before its attention, and before its FFN. NeuronObserver gets
+  /// only one of the two: the one that the architecture's predictors read.
   void before_attention(int layer, const float* x, int n_tokens);
   void before_ffn(int layer, const float* x, int n_tokens);
   /// Reports all values of a layer, [n_tokens, d_ff] in host memory. NeuronObserver may set some of them to

@@ -56,7 +56,7 @@ class FfnPass {
 
   /// Sets the mode from now on. The layouts must outlive the pass and hold the rows that the mode reads. In
   /// exact mode, mixtures skip neurons with value zero in the experts of `experts` (null or empty: in no
-  /// experts); their other FFNs are computed whole.
+  /// experts); all other FFNs of a mixture are computed with all neurons.
   void use(const FfnMode& mode, const NeuronLayout& layout, const ExpertLayout* experts = nullptr);
 
   /// See MixturePass::share().
@@ -75,7 +75,7 @@ class FfnPass {
   /// read. `out` may be x. In a mixture, the CPU computes the experts that the device does not hold.
   void run(int layer, const float* normed, const float* x, int n_tokens, float* out);
 
-  /// Sums over all calls of run() since the last reset. Neurons are counted only in sparse modes.
+  /// The counts of all calls of run() since the last reset. They include neurons only in sparse modes.
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
   /// Predicted mode: whether a shared layer's input is also passed to the predictor of the second hybrid

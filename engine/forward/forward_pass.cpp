@@ -20,8 +20,8 @@ StepShape shape_of(const Batch& batch) {
   StepShape shape{.n_tokens = batch.n_tokens(), .n_logit_rows = static_cast<int>(batch.logit_rows.size())};
   shape.n_tables = n_tables(batch);
   for (const int32_t position : batch.positions) shape.longest = std::max(shape.longest, position + 1);
-  // A step of only prompt tokens may have the shape of a decode step. It is then recorded too, which is
-  // wasted work, but harmless.
+  // A step of only prompt tokens may have the shape of a decode step. The device then records it like a
+  // decode step, which is wasted work, but harmless.
   shape.decoding = shape.n_logit_rows == shape.n_tokens && batch.hidden_rows.empty();
   return shape;
 }
@@ -122,8 +122,8 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
-  // A model with a latent also needs the rows that multiply_heads() reads for all heads, as floats and
-  // quantized.
+  // A model with a latent also needs memory for the rows of all heads that multiply_heads() reads: as floats,
+  // and quantized.
   const double of_heads = 2.0 * spec.n_heads * std::max(spec.latent.d_nope, spec.latent.kv_rank);
   const double of_latent =
       spec.latent ? spec.latent.q_rank + 1.0 * spec.projected_q_dim() + spec.attended_dim() + of_heads : 0.0;
@@ -362,8 +362,9 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
 }
 
 /// Computes q and k of a layer with latent attention (LatentWeights). k is the normed latent followed by the
-/// rotated key, and all heads share it. The q of a head is projected to the latent's space. So its product
-/// with the latent equals the product of the query with the key that the latent would unfold to.
+/// rotated key, and all heads share it. The query of a head is projected to the latent's space, which gives
+/// q. So the product of q with the latent equals the product of the unprojected query with the key that the
+/// latent would unfold to.
 void ForwardPass::project_latent(const Side& side, int index, const Batch& batch) {
   Backend& backend = *side.backend;
   const Workspace& work = *side.work;
@@ -375,7 +376,8 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
   const float eps = spec_.arch.latent_norm_eps;
   float *q = work.q.floats(), *k = work.k.floats(), *queries = work.q_projected.floats();
 
-  // 1. Multiply by the projections. If the model has a latent for queries, these go through it.
+  // 1. Multiply by the projections. If the model has a latent for queries, compute the latent first, then the
+  //    queries from it.
   if (latent.q_rank > 0) {
     float* q_latent = work.q_latent.floats();
     backend.matmul(work.normed.floats(), n_tokens,

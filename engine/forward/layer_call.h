@@ -49,7 +49,7 @@ inline Buffer floats(Memory& memory, int64_t n_rows, int64_t n_cols) {
   return memory.allocate(static_cast<size_t>(n_rows * n_cols) * sizeof(float));
 }
 
-/// The product with one matrix; the result is packed: out [n_tokens, n_rows].
+/// The Product of an input with one matrix. The rows of `out` [n_tokens, n_rows] are packed.
 inline Product product(const Linear& linear, float* out, bool accumulate = false) {
   return {.weight = linear.weight,
           .bias = linear.bias,

@@ -23,7 +23,7 @@ struct MixtureWorkspace {
   MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens, bool on_device = false);
 
   Buffer router;  // [max_tokens, n_experts], the router's logits
-  // On a device, for a shared expert that a gate weights; otherwise empty:
+  // The next two are for a shared expert that a gate weights, on a device; otherwise they are empty.
   Buffer shared_logits;  // [max_tokens], its gate
   Buffer shared_rows;    // [max_tokens, d_model], its output
 };
@@ -43,8 +43,8 @@ class MixturePass {
 
   /// Gives a device its share of the experts from now on. experts: [n_layers], with slots only in layers of
   /// the device; or empty if the device holds no experts. They must outlive the pass. host_pinned: see
-  /// HybridExpertLayer. A device gets no share of experts that skip zeros (use()): their down projection by
-  /// columns rounds differently.
+  /// HybridExpertLayer. A device never holds experts in which use() skips zeros, because these are multiplied
+  /// by columns of the down projection, which rounds differently from a device.
   void share(std::span<const DeviceExperts> experts, bool host_pinned) {
     on_device_experts_ = experts;
     host_pinned_ = host_pinned;

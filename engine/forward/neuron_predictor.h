@@ -28,10 +28,10 @@ class NeuronPredictor {
   void propose(const LayerCall& call, const float* input) const;
 
   /// Predicts the neurons of the second hybrid layer after this one, from call.x. Returns nullopt if there is
-  /// no such layer or if it has no neuron cache. The input of that later layer would give nearly the same
-  /// proposals, because the residual stream changes slowly from layer to layer. But call.x is known earlier,
-  /// which leaves time to copy the neurons: until the CPU has computed its share of the next hybrid layer.
-  /// The result fills work.proposed when it is called; `call` and this object must outlive it.
+  /// no such layer or if it has no neuron cache. The residual stream changes slowly from layer to layer, so
+  /// the later layer's own input would give nearly the same proposals. But call.x is known earlier, so there
+  /// is time to copy the neurons until the CPU has computed its share of the next hybrid layer. The result's
+  /// function fills work.proposed when it is called; `call` and this object must outlive the result.
   std::optional<Proposal> look_ahead(const LayerCall& call) const;
 
  private:

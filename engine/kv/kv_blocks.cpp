@@ -34,7 +34,7 @@ std::optional<int> KvBlocks::reserve(int slot, std::span<const int32_t> prompt, 
   assert(s.n_blocks == 0 && s.n_promised == 0 && !prompt.empty());
   assert(static_cast<size_t>(n_positions) >= prompt.size() && n_needed <= max_blocks_);
 
-  // Check that the rest fits too before anything changes.
+  // Before anything changes, check that the blocks after the reused prefix fit too.
   int32_t* const row = table(slot);
   const int n_found = reuse ? find_prefix(prompt, row) : 0;
   // Reused blocks that no slot used until now can no longer be evicted.
@@ -81,12 +81,12 @@ bool KvBlocks::promise_more(int slot, int n_positions) {
 }
 
 /// Walks the tree along the prompt. Writes the blocks of the longest reusable prefix to the beginning of the
-/// row (a slot's block table), and returns how many they are.
+/// row (a slot's block table), and returns the number of these blocks.
 int KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t* row) {
   const size_t width = static_cast<size_t>(block_tokens_);
   const int n_whole = static_cast<int>((prompt.size() - 1) / width);
   int n_walked = 0, n_usable = 0;
-  int n_windows = 0;  // length of the run of blocks with a window block at the end of the path walked
+  int n_windows = 0;  // consecutive blocks, at the end of the path walked, that own a window block
   for (int32_t parent = kNone; n_walked < n_whole; parent = row[n_walked - 1]) {
     const std::span<const int32_t> tokens = prompt.subspan(static_cast<size_t>(n_walked) * width, width);
     const int32_t id = find(parent, prefix_hash(parent, tokens), tokens);
@@ -99,7 +99,7 @@ int KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t* row) {
   return n_usable;
 }
 
-/// Returns the most window blocks that a sequence of n_positions holds at once.
+/// Returns the maximum number of window blocks that a sequence of n_positions holds at once.
 int KvBlocks::n_window_needed(int n_positions) const {
   return std::min((n_positions + block_tokens_ - 1) / block_tokens_, n_at_once_);
 }

@@ -45,8 +45,8 @@ class KvBlocks {
   /// max_blocks: entries in one slot's block table. All > 0.
   KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks)
       : KvBlocks(n_blocks, block_tokens, n_slots, max_blocks, {}, 0) {}
-  /// For a model with window blocks. step_tokens: the most positions by which extend() exceeds the positions
-  /// computed so far. REQUIRES: window.n_blocks >= blocks_at_once() for these arguments.
+  /// For a model with window blocks. step_tokens: the maximum number of positions by which extend() goes
+  /// beyond the positions computed so far. REQUIRES: window.n_blocks >= blocks_at_once() for these arguments.
   KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks, KvWindow window, int step_tokens);
 
   /// Promises an empty slot enough blocks for n_positions. With `reuse`, the slot's table starts with the

@@ -1,36 +1,38 @@
 // Sizes of an attention window, counted in KV blocks. Layers with a window keep only the keys and values that
 // a later token can see, so they need fewer KV blocks than layers that see everything.
 //
-// Sizes are in whole KV blocks, aligned to block boundaries: a sequence with n full blocks can continue after
-// them if the last blocks_before() of the n are kept. Used at load, where KV blocks are reserved, and by
-// KvBlocks and FixedBlocks, which assign them.
+// Sizes are in whole KV blocks, aligned to block boundaries: a sequence with n full KV blocks can continue
+// after them if the last blocks_before() of these KV blocks are kept. Used at load, where KV blocks are
+// reserved, and by KvBlocks and FixedBlocks, which assign them.
 #pragma once
 
 namespace hearth {
 
 /// The separate KV blocks of the layers with a window, if the model has such layers.
 struct KvWindow {
-  /// Positions that a token sees, its own included. 0: layers with a window share the KV blocks of the
-  /// others.
+  /// Positions that a token sees, including its own position. 0: layers with a window have no separate KV
+  /// blocks.
   int n_positions = 0;
   int n_blocks = 0;  // KV blocks in each layer with a window; 0 if n_positions is 0
 
   explicit operator bool() const { return n_positions > 0; }
 };
 
-/// The most KV blocks before a given block that a token in that block or later may see.
+/// The maximum number of KV blocks before a given block that a token in that block or later may see.
 constexpr int blocks_before(int window, int block_tokens) {
   return (window + block_tokens - 2) / block_tokens;
 }
 
-/// The most window blocks that a sequence holds at once: the blocks that a token sees at the end of the last
-/// full block, plus the blocks of a step of step_tokens tokens, which may begin in the middle of a block.
+/// The maximum number of window blocks that a sequence holds at once: the blocks that a token sees at the end
+/// of the last full block, plus the blocks of a step of step_tokens tokens, which may begin in the middle of
+/// a block.
 constexpr int blocks_at_once(int window, int step_tokens, int block_tokens) {
   return blocks_before(window, block_tokens) + (step_tokens + 2 * (block_tokens - 1)) / block_tokens;
 }
 
-/// The most tokens of one sequence in a step. They are either a chunk of its prompt, or its last token plus
-/// forced and draft tokens, which together take at most a chunk's room (engine/serving/scheduler.h).
+/// The maximum number of tokens of one sequence in a step. They are either a chunk of its prompt, or its last
+/// token plus forced and draft tokens, which together take at most a chunk's room
+/// (engine/serving/scheduler.h).
 constexpr int longest_step(int prefill_chunk) { return prefill_chunk + 1; }
 
 }  // namespace hearth

@@ -26,8 +26,8 @@ class WindowPool {
 
   explicit WindowPool(int n_blocks);
 
-  /// A block for one slot. lost_by: the node that owned the block until take() evicted it; kNone if no node
-  /// did.
+  /// The block that take() gives to a slot. lost_by: the node that owned the block until take() evicted it;
+  /// kNone if the block had no owner.
   struct Taken {
     int32_t id;
     int32_t lost_by;
