@@ -35,10 +35,11 @@ class ExpertSlabs {
  public:
   /// An object without slots: all experts are in host memory.
   ExpertSlabs() = default;
-  /// Allocates n_slots slots. Also allocates the other data of the layer that a device with experts needs:
-  /// the biases of the experts, the table of their slots, the router's choice bias, and the shared expert if
-  /// it has a gate; copies the last two. `experts`: expert numbers, ascending; slot s is for experts[s], and
-  /// the slots after the last expert stay empty. If n_slots is 0, allocates nothing. Throws std::bad_alloc.
+  /// Allocates n_slots slots and the further data of the layer that a device with experts needs: the biases
+  /// of the experts, the table of their slots, the router's choice bias, and the shared expert if it has a
+  /// gate. Copies the choice bias and the shared expert now; fill() copies the rest of the data. `experts`:
+  /// expert numbers, ascending; slot s is for experts[s], and the slots after the last expert stay empty. If
+  /// n_slots is 0, allocates nothing. Throws std::bad_alloc.
   /// REQUIRES: why_not_resident(mixture) is empty; experts.size() <= n_slots.
   ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t> experts, int n_slots, Memory& memory);
 

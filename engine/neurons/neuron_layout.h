@@ -2,8 +2,8 @@
 //
 // A bundle holds the rows that are read together, so that reading a neuron is one stream of bytes:
 //   predicted   [gate | up | down] of one neuron
-//   exact       [up | down]; all gates are read, so they are packed in a separate matrix
-//   calibrated  [down]; all gates and ups are read. If a device shares the layer: [gate | up | down]
+//   exact       [up | down]; all gate rows are read, so they are packed in a separate matrix
+//   calibrated  [down]; all gate and up rows are read. If a device shares the layer: [gate | up | down]
 // An FFN without a gate has one row fewer. If activity counts are known, the hottest neurons come first, so
 // that frequently read neurons are adjacent. A plain GGUF file has no neuron-major down projection; the
 // layout transposes the file's down projection without changing a weight (kernels/neurons.h, CodedColumns).
@@ -31,10 +31,12 @@ namespace hearth {
 /// One layer as FfnPass reads it. Index j means the same neuron in all views: neuron j of the layout's order.
 struct NeuronLayer {
   FfnNeurons ffn;  // in the memory of the layer's backend
-  // Null: one backend has all neurons. Otherwise ffn is hybrid->device.
+  // Null if one backend has all neurons. If it is not null, `ffn` equals hybrid->device.
   const HybridLayer* hybrid = nullptr;
-  Linear dense_down;     // [d_model, d_ff] if a plain file has it; null for bundles
-  Matrix predictor_out;  // [d_ff, rank]; null without predictors, and for the bundles of other modes
+  Linear dense_down;  // [d_model, d_ff], the file's down projection if the file is plain; null for bundles
+  // [d_ff, rank], the predictor's output matrix. Null if the model has no predictors, or if there are
+  // bundles and the mode is not predicted.
+  Matrix predictor_out;
   const float* down_sizes = nullptr;  // ffn.down_sizes in host memory; calibrated mode only
 };
 
@@ -45,9 +47,9 @@ struct BundleParts {
   bool predictors = false;  // output rows of the predictors are copied in the order of the neurons
   bool sizes = false;       // norms of the down columns are computed
 };
-/// The rows of a neuron that a mode reads together. gates_apart: matrices that a mode reads whole (gates in
-/// exact mode, gates and ups in calibrated mode) are packed separately; if false, their rows are in the
-/// bundles too.
+/// The rows of a neuron that a mode reads together. gates_apart: the matrices that a mode reads whole (gate
+/// in exact mode, gate and up in calibrated mode) are packed separately; if false, their rows are in the
+/// bundles.
 BundleParts bundle_parts(Sparsity mode, bool gates_apart = true);
 
 /// FNV-1a hash of the neuron order; 0 if `order` is empty, so that the layers keep the file's order.
@@ -86,10 +88,10 @@ class NeuronLayout {
     layers_.push_back(host);
     hybrids_.emplace_back();
   }
-  /// Appends the host's layer in the form in which a device reads it if it holds all of the layer's neurons.
+  /// Appends a layer for a device that holds all neurons of the layer `host`.
   void add_whole(const NeuronLayer& host, Memory& memory);
-  /// Appends the host's layer, of which the device gets the share in `placement`. If that is not all neurons,
-  /// the layer is hybrid and refers to the memory of `host`.
+  /// Appends a layer for a device that gets the share of the layer `host` that `placement` gives it. If the
+  /// device does not get all neurons, the new layer is hybrid and refers to the memory of `host`.
   void add_shared(const NeuronLayer& host, const LayerPlacement& placement, Memory& memory);
 
   /// Frees the bundles of a layer's first n neurons. Only whole pages are freed; returns their bytes.

@@ -17,7 +17,8 @@ enum class DeviceSplit : uint8_t {
 };
 
 struct LayerPlacement {
-  /// The device runs the layer's attention, norms and predictor. If false, it gets no part of the layer.
+  /// The device runs the layer's attention, norms and predictor. If false, the device gets no part of the
+  /// layer.
   bool on_device = true;
   bool all_gates = false;         // the device holds the gate rows of all neurons
   std::vector<int32_t> hot = {};  // neuron numbers in the layout's order: ascending, no duplicates

@@ -15,9 +15,10 @@ namespace hearth {
 
 enum class Sparsity : uint8_t {
   kDense,      // every neuron
-  kExact,      // all gates; up and down only of neurons with a nonzero activation. Lossless
+  kExact,      // gate of all neurons, up and down only of neurons with a nonzero activation; lossless
   kPredicted,  // gate, up and down only of neurons that the predictors of the model propose
-  // Down only of neurons that contribute more than a threshold, which is calibrated on a text.
+  // Gate and up of all neurons, down only of neurons that contribute at least a threshold. The threshold is
+  // calibrated on a text.
   kCalibrated,
 };
 
@@ -41,9 +42,11 @@ struct NeuronActivity {
   /// Share of the neurons that the predictor proposes (predicted mode), that pass the gate (exact mode), or
   /// whose contribution counts (calibrated mode).
   double proposed = -1;
-  double passed = -1;  // share of the proposed neurons with nonzero act(gate), so up is read. Calibrated: 0
+  // Share of the proposed neurons for which act(gate) is nonzero, so that up is read. In calibrated mode: 0.
+  double passed = -1;
   double active = -1;  // value is nonzero, so down is read
-  // Share of the neurons with read down rows that the CPU computed while a GPU computed others.
+  // Of the neurons whose down rows were read: the share that the CPU computed while a GPU computed other
+  // neurons.
   double cold = -1;
   double true_active = -1;      // gate passes, proposed or not (predictor verified)
   double recall = -1;           // share of the active neurons that were proposed (verify_predictor only)

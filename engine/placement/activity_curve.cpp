@@ -8,7 +8,8 @@ namespace hearth {
 namespace {
 
 constexpr double kMostActive = 0.98;
-// Flattens the beginning of the curve. Synthetic models use the same value (synth_activity.cpp).
+// Flattens the beginning of the curve: the 0.1 in ActivityLaw. Synthetic models use it too
+// (synth_activity.cpp).
 constexpr double kHead = 0.1;
 constexpr int kSteps = 60;  // steps of a bisection, enough to determine the last bit
 
@@ -33,8 +34,8 @@ double mean(std::span<const double> values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// Returns `shape` times the factor with which the capped values have the mean `active`, or a mean as near to
-/// it as possible.
+/// Multiplies `shape` by a factor, caps the products at kMostActive, and returns them. Chooses the factor for
+/// which their mean is `active`, or as near to `active` as possible.
 std::vector<double> scaled(std::span<const double> shape, double active) {
   double low = 0, high = 1;
   for (int i = 0; i < kSteps && mean(shares(shape, high)) < active; ++i) high *= 2;

@@ -1,9 +1,10 @@
 // The distribution of a layer's activity over its neurons, the most active first. Placement needs no other
 // facts about activity.
 //
-// The curve comes from counts if the model's neurons were counted. Otherwise it comes from a law with the
-// published density and concentration of models of its kind. In a mixture, the curves describe experts
-// instead of neurons, and an expert is active for a token that chose it. Plain values; any thread.
+// The curve comes from counts if the model's neurons were counted. Otherwise it comes from a formula
+// (ActivityLaw) with the published density and concentration of models of its kind. In a mixture, the curves
+// describe experts instead of neurons, and an expert is active for a token that chose it. Plain values; any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -36,20 +37,23 @@ class ActivityCurve {
   std::vector<double> active_;  // [n_neurons + 1] active_[n]: sum of the n largest shares
 };
 
-/// A neuron is active with the probability p(x) = min(0.98, f (x + 0.1)^-e), where x is its index divided by
-/// the number of neurons. The parameters f and e are chosen so that the mean of p is `active`, and so that
-/// the first neurons, a share `top` of all, have a share `of_activations` of the activations.
+/// A formula for activity: a neuron is active with the probability p(x) = min(0.98, f (x + 0.1)^-e), where x
+/// is the neuron's index divided by the number of neurons. The parameters f and e are chosen so that the mean
+/// of p is `active`, and so that the share `top` of the neurons, the most active ones, has the share
+/// `of_activations` of all activations.
 struct ActivityLaw {
   double active = 0;
   double top = 0, of_activations = 0;
-  std::string source;  // publication and model that the law comes from, as text for people
+  std::string source;  // publication and model that the figures come from, as text for people
 };
 
-/// The curve of n neurons under this law. REQUIRES: n >= 1, 0 < active < 0.95, 0 < top < of_activations < 1.
-/// If the cap of 0.98 makes that concentration impossible, takes the largest possible one.
+/// The curve of n neurons by this formula. REQUIRES: n >= 1, 0 < active < 0.95, 0 < top < of_activations < 1.
+/// If the cap of 0.98 makes the concentration `of_activations` impossible, takes the largest possible
+/// concentration.
 ActivityCurve curve_of(const ActivityLaw& law, int64_t n);
 
-/// The published law for models of this kind, or nullopt if the model's activation has no zeros.
+/// The formula with the published figures for models of this kind, or nullopt if the model's activation has
+/// no zeros.
 std::optional<ActivityLaw> known_law(const ModelSpec& spec);
 
 /// Curves of all layers.

@@ -35,7 +35,8 @@ struct ChoiceItem {
   }
 };
 
-/// A layer's options by side. Options that another option equals or beats in every value are left out.
+/// A layer's options by side, without those that another option of the side equals or beats in seconds and
+/// bytes.
 using ChoiceSides = std::array<std::vector<ChoiceItem>, 2>;
 
 struct ChoicePath {
@@ -62,8 +63,8 @@ class ChoicePaths {
   /// A bound, and the prices that give it. The bound is infinite if no path keeps the budgets.
   struct Dual {
     double value = 0;
-    // The slope of the bound over the price of RAM. A mixture of paths attains the bound; the slope is the
-    // number of bytes by which this mixture exceeds the RAM budget.
+    // The slope of the bound as a function of the price of RAM. A weighted mean of paths attains the bound;
+    // the slope is the number of bytes by which this mean exceeds the RAM budget.
     double ram_over = 0;
     Prices prices;
   };
@@ -99,7 +100,7 @@ class ChoicePaths {
   std::vector<int64_t> least_vram_, least_ram_;  // [layers + 1]
   Prices prices_;
   std::vector<std::array<double, 2>> behind_;  // [layers + 1]
-  // Like behind_, but for exactly [n] layers on the device.
+  // [layers + 1][side][n]: like behind_, but with exactly n layers on the device.
   std::vector<std::array<std::vector<double>, 2>> behind_n_;
   std::vector<std::array<const ChoiceItem*, 2>> chosen_;
   ChoicePath best_, best_of_number_;
@@ -247,9 +248,9 @@ double ChoicePaths::value(const ChoicePath& path, const Prices& prices) const {
          prices.ram * static_cast<double>(path.ram - chain_.ram);
 }
 
-/// The largest bound over all prices of VRAM, at this price of RAM. As functions of the price, the costs of
-/// paths are lines. The bound is largest where the line of a path over the budget meets the line of a path
-/// within it, and no path's line is below that point. Infinite if no path keeps the budget.
+/// The largest bound over all prices of VRAM, at this price of RAM. As a function of the price, the cost of
+/// each path is a line. The bound is largest at the point where the line of a path over the budget meets the
+/// line of a path within the budget, and which no path's line is below. Infinite if no path keeps the budget.
 ChoicePaths::Dual ChoicePaths::best_vram_price(double ram_price, int number) {
   Prices prices{0, ram_price};
   const auto over_ram = [&](const ChoicePath& path) { return static_cast<double>(path.ram - chain_.ram); };
@@ -292,8 +293,8 @@ ChoicePaths::Dual ChoicePaths::best_dual(int number) {
   return ram_counts_ && dual.ram_over > 0 ? best_ram_price(dual, number) : dual;
 }
 
-/// The largest bound over all prices of RAM as well. Begins with `low`, the bound at RAM price 0, at which
-/// RAM exceeds its budget.
+/// The largest bound over all prices of both VRAM and RAM. low: the largest bound at RAM price 0, where RAM
+/// exceeds its budget.
 ChoicePaths::Dual ChoicePaths::best_ram_price(Dual low, int number) {
   Dual best = low;
   const auto look = [&](double price) {
@@ -343,7 +344,7 @@ class Solver {
     prices_ = dual.prices;
     paths_.set_prices(prices_);
     if (apart()) tell_numbers_apart();
-    // 3. If bound and solution are still apart, use labels to bring them together.
+    // 3. If the bound and the solution still differ by more than the tolerance, extend labels.
     paths_.set_prices(prices_);
     const bool all_seen = apart() && label();
     // 4. If layers are alike, every price moves all of them at once. So fill the budget layer by layer
@@ -397,8 +398,8 @@ class Solver {
     return chain_.layers[layer][static_cast<size_t>(pick)].on_device;
   }
 
-  /// Offers the path with the least RAM. Needed if the prices lead to no solution because very few paths keep
-  /// both budgets.
+  /// Offers the path with the least RAM. This is needed if no prices lead to a solution because very few
+  /// paths keep both budgets.
   void offer_least_ram() {
     ChoiceChain ram_only = chain_;
     for (std::vector<Choice>& options : ram_only.layers) {
@@ -419,8 +420,8 @@ class Solver {
     paths_.offer(path);
   }
 
-  /// Exchanges one option at a time until no exchange saves time: the exchange that saves the most seconds,
-  /// or, with per_byte, the most seconds per byte of VRAM that it takes.
+  /// Exchanges one option at a time until no exchange saves time. Each time, picks the exchange that saves
+  /// the most seconds or, with per_byte, the most seconds per byte of VRAM.
   ChoicePath improved(ChoicePath path, bool per_byte = false) const {
     for (int step = 0; step < kMaxExchanges; ++step) {
       const double least = kEqualCosts * path.seconds;
@@ -455,7 +456,7 @@ class Solver {
   struct Label {
     int64_t vram = 0, ram = 0;
     double seconds = 0;
-    double bound = 0;  // lower bound of all solutions that begin with this label's choices
+    double bound = 0;  // lower bound of the cost of all solutions that begin with this label's choices
     int32_t parent = -1, pick = -1;
     bool side = false;
   };

@@ -20,8 +20,9 @@
 //    layer by layer. Drop a label if another label dominates it or if its bound is not better than the
 //    solution. The result is exact if there is room for all labels. Otherwise only the most promising labels
 //    are kept, and the bound of step 1 remains.
-// 4. Filling. If they are still apart, fill the VRAM budget of the first solution by exchanging the options
-//    that save the most time per byte. This helps if layers are alike: they all change at the same price.
+// 4. Filling. If bound and solution are still further apart, fill the VRAM budget of the first solution by
+//    exchanging the options that save the most time per byte. This helps if layers are alike: they all change
+//    at the same price.
 //
 // Deterministic; any thread.
 #pragma once
@@ -54,12 +55,12 @@ struct ChosenChain {
 };
 
 struct ChainLimits {
-  double tolerance = 0;       // a solution that exceeds the bound by at most this share is good enough
+  double tolerance = 0;       // a solution is good enough if it exceeds the bound by at most this share
   size_t max_labels = 20000;  // kept for each layer
 };
 
-/// Returns the best choice found. Returns nullopt if no choice keeps both budgets, or if so few do that
-/// max_labels was too small to find one.
+/// Returns the best choice found. Returns nullopt if no choice keeps both budgets, or if so few choices do
+/// that none was found with max_labels.
 std::optional<ChosenChain> choose(const ChoiceChain& chain, const ChainLimits& limits);
 
 /// The seconds of these picks, crossings included.

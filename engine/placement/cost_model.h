@@ -27,7 +27,7 @@ namespace hearth {
 /// Cost of reading rows of cold neurons.
 struct ColdRead {
   double seconds_per_byte = 0;
-  double brought_share = 0;  // s: share of the wanted bytes that PCIe brings
+  double brought_share = 0;  // s as above: the share of the wanted bytes that PCIe brings
 };
 
 /// Number of kernels of each class.
@@ -37,7 +37,8 @@ using KernelCounts = std::array<double, cuda::kKernelClasses>;
 struct GpuCosts {
   cuda::KernelSpeeds kernels;
   double gather_share = 1;  // share of the link's rate that is reached when neurons are brought
-  // From the end of the kernel that hands over to the first kernel that the host launches afterward.
+  // The time from the end of the kernel that hands over to the start of the first kernel that the host then
+  // launches.
   double hand_over_s = 0;
   double step_s = 0;  // time of a decode step outside the layers
 };
@@ -52,21 +53,21 @@ class CostModel {
 
   bool has_gpu() const { return has_gpu_; }
 
-  /// Seconds to read this many bytes during decode. gpu_read() uses the rate of a class of kernels; it does
-  /// not include the time to start them.
+  /// Seconds to read this many bytes during decode. gpu_read() uses the rate of one class of kernels and does
+  /// not include the time to start kernels.
   double gpu_read(double bytes, cuda::KernelClass by) const {
     return bytes * gpu_s_[static_cast<size_t>(by)];
   }
   double cpu_read(double bytes) const { return bytes * cpu_s_; }
   double cpu_rows(double bytes) const { return bytes * rows_s_; }
   ColdRead cold_rows() const { return {rows_s_, 0}; }
-  /// Cost of reading cold rows if PCIe may bring neurons. bytes: how much the CPU would read in the layer for
-  /// a token if it read alone. besides: seconds that the layer takes without the CPU's work. useful: the
-  /// share u, in (0, 1]. If bringing neurons does not help, the result brings none.
+  /// Cost of reading cold rows if PCIe may bring neurons. useful: the share u as above, in (0, 1].
+  /// bytes: how much the CPU would read in the layer for a token if PCIe brought nothing. besides: seconds
+  /// that the layer takes without the CPU's work. If bringing neurons does not help, the result brings none.
   ColdRead cold_rows_brought(double useful, double bytes, double besides) const;
   /// The share of a layer's time in which PCIe copies. It is below 1 because proposals arrive some time after
   /// the layer began, each piece takes a while to start, and the last piece must not arrive too late. The
-  /// figure comes from the simulation (docs/predictions.md, "Simulated").
+  /// number comes from the simulation (docs/predictions.md, "Simulated").
   static constexpr double kLinkBusy = 0.75;
 
   /// Seconds to start these kernels.
@@ -89,7 +90,7 @@ class CostModel {
 
  private:
   bool has_gpu_ = false;
-  // Seconds per byte, multiply-add, kernel or hand-over. The GPU's are 0 if there is no GPU.
+  // Seconds per byte, multiply-add, kernel or hand-over. Those of the GPU are 0 if there is no GPU.
   double cpu_s_, rows_s_, cpu_multiply_add_s_;
   std::array<double, cuda::kKernelClasses> gpu_s_ = {}, gpu_multiply_add_s_ = {}, gpu_instruction_s_ = {},
                                            start_s_ = {};  // by class

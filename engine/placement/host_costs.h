@@ -1,5 +1,5 @@
-// Costs of the host's work, apart from its bytes and its arithmetic. A machine's profile does not contain
-// them. The simulation and the plan of a mixture use them.
+// Times of the host's work that do not depend on the bytes that it reads or the arithmetic that it does. A
+// machine's profile does not contain them. The simulation and the plan of a mixture use them.
 //
 // Plain values; any thread.
 #pragma once
@@ -13,12 +13,12 @@ struct HostCosts {
   /// fork and join after spin_s without work, when the threads have parked and each must be woken.
   double fork_s = 2e-6, woken_fork_s = 35e-6, spin_s = ThreadPool::kAwakeSeconds;
   double small_s = 1e-6;  // an operation on a token's activations
-  /// Number of forks in a layer of experts (ExpertFfn): one each for gates and ups, activations, downs, and
-  /// the sum of a token's experts.
+  /// Number of forks in a layer of experts (ExpertFfn): one each for the gate and up projections, the
+  /// activations, the down projections, and the sum of a token's experts.
   int expert_forks = 4;
 
-  /// Seconds of a layer without its matrix products: norms, rotations, keys and values, the sum; and the
-  /// forks of its projections, attention and output, and of a dense FFN.
+  /// Seconds that a layer takes besides the arithmetic of its matrix products: for norms, rotations, storing
+  /// keys and values, and the sum, and for the forks of its projections, attention, output and dense FFN.
   double dense_layer_s() const { return 7 * small_s + 5 * fork_s; }
   double mixture_layer_s() const { return 6 * small_s + 4 * fork_s + experts_s(); }
   /// Seconds that the CPU takes before and between the matrix products of a layer of experts, if a GPU

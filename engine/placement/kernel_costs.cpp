@@ -11,7 +11,7 @@ using cuda::KernelClass;
 
 // Lanes of one multiprocessor. The number is equal for all GPUs that the kernels run on.
 constexpr double kLanes = 128;
-/// A rate of instructions so high that it is no limit, for profiles that do not state one.
+/// For profiles that state no rate of instructions: a rate so high that it is no limit.
 constexpr double kNoBound = 1e18;
 
 // "Measured" means: on an NVIDIA H200 (132 multiprocessors, 4177 GB/s; tests/data/measured/h200), in a
@@ -37,11 +37,11 @@ constexpr std::array<KernelCost, cuda::kKernelClasses> kCosts = {{
     // Slow tiles. Measured: Q6_K at half the rate of Q4_0. The kernel takes 201 registers, so one thread
     // block of 8 warps runs on a multiprocessor.
     {.start_s = 3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .multiply_adds_share = 0.45},
-    // Down rows. Measured: 7.5 us for 3.1 MB of Q4_0 and for 11 MB of F16, about 21 us for 25 MB in a 7B
-    // model; for prompts, 24 % of the rate of instructions.
+    // Down rows. Measured: 7.5 us both for 3.1 MB of Q4_0 and for 11 MB of F16, and about 21 us for 25 MB in
+    // a 7B model. For prompts, the kernel reaches 24 % of the rate of instructions.
     {.start_s = 6e-6, .vram_share = 0.85, .multiprocessor_bytes = 7, .instructions_share = 0.24},
-    // List. Measured: 1.4 us to select, 1.9 us to list, 4 us to keep the neurons that passed, 2.2 us for
-    // values.
+    // List. Measured: 1.4 us to select neurons, 1.9 us to list them, 4 us to keep those that passed, and 2.2
+    // us for their activations.
     {.start_s = 2.1e-6, .vram_share = 1, .multiprocessor_bytes = 0},
     // Sums. Measured: 6.9 us for 4096 columns, 10.2 us for 8192 columns; the columns are loaded over PCIe.
     {.start_s = 7e-6, .vram_share = 1, .multiprocessor_bytes = 0},
@@ -85,8 +85,8 @@ cuda::KernelSpeeds kernel_speeds(const GpuProfile& gpu) {
 }
 
 double gather_share(const GpuProfile& gpu) {
-  // kShare is the share on PCIe 4. kMostBytesPerS was measured on PCIe 5, where the number of reads that the
-  // kernel has in flight is the limit.
+  // kShare: the share of the link's rate on PCIe 4. kMostBytesPerS: the rate measured on PCIe 5, where the
+  // number of reads that the kernel has in flight is the limit.
   constexpr double kShare = 0.88, kMostBytesPerS = 35e9;
   return std::min(kShare, kMostBytesPerS / gpu.to_device_pinned_bytes_per_s);
 }

@@ -1,4 +1,4 @@
-// Costs of a GPU's work, apart from its bytes and its arithmetic, in one table that the simulation and the
+// What a GPU's work costs beyond the rates in a machine's profile, in one table that the simulation and the
 // plan use.
 //
 // The rates in a machine's profile are those of copies and of long runs of one trivial kernel. A model's
@@ -34,8 +34,7 @@ struct KernelCost {
 const KernelCost& kernel_cost(cuda::KernelClass kind);
 
 /// The speeds of each class of kernels on this GPU. The time to start a kernel is the table's start_s or the
-/// profile's launch_s, whichever is longer: no kernel starts faster than launch_s, and none faster than its
-/// class.
+/// profile's launch_s, whichever is longer.
 cuda::KernelSpeeds kernel_speeds(const GpuProfile& gpu);
 
 /// The share of the link's rate that a kernel reaches when it reads rows of two to four kilobytes one by one
@@ -44,9 +43,9 @@ double gather_share(const GpuProfile& gpu);
 
 /// Seconds that calls of the CUDA runtime take on the host, and latencies between host and device.
 struct CallCosts {
-  // Time of one core. A plain launch takes two to three microseconds. A graph of two kernels takes 3.5 us,
-  // and a graph of the 15 to 28 kernels between two hand-overs takes five to six. (NVIDIA, "Constant Time
-  // Launch for Straight-Line CUDA Graphs", 2024, measured 2.5 us and little more for each node; slower
+  // How long one core is busy. A plain launch takes two to three microseconds. A graph of two kernels takes
+  // 3.5 us, and a graph of the 15 to 28 kernels between two hand-overs takes five to six. (NVIDIA, "Constant
+  // Time Launch for Straight-Line CUDA Graphs", 2024, measured 2.5 us and little more for each node; slower
   // processors take longer.)
   double launch = 2e-6, graph = 5.5e-6, graph_of_two = 3.5e-6;
   double wait = 5e-6;  // from the end of the awaited work to the return of the waiting call
@@ -60,8 +59,8 @@ struct CallCosts {
 inline constexpr CallCosts kCallCosts;
 
 /// Seconds between a launch into an idle stream and the first kernel: from the return of the launching call
-/// to the beginning of the kernel's start_s. Computed as the profile's round trip without its other parts,
-/// which are a graph of two kernels and the time until the host sees their result.
+/// to the beginning of the kernel's start_s. Computed as the profile's round trip minus the other parts of a
+/// round trip: a graph of two kernels, and the time until the host sees their result.
 double first_kernel_s(const GpuProfile& gpu);
 
 /// Seconds between a kernel that hands over to the host and the next kernel: from the end of the former to

@@ -20,7 +20,7 @@
 namespace hearth {
 namespace {
 
-/// All numbers that determine the sizes in a layer. Layers with equal numbers have equal facts.
+/// All numbers that determine the LayerFacts of a layer: layers with equal numbers have equal facts.
 using Kind = std::vector<int64_t>;
 
 Kind kind_of(const PlanInputs& in, int index) {
@@ -54,7 +54,8 @@ int64_t row_of(const Matrix& matrix) {
   return matrix ? static_cast<int64_t>(row_bytes(matrix.dtype, matrix.n_cols)) : 0;
 }
 
-/// The most bytes that are added by rounding up to pieces: hot gates, ups and downs are rounded separately.
+/// An upper bound on the bytes that rounding up to pieces adds to a layer. The gate, up and down rows of hot
+/// neurons are rounded separately.
 constexpr int64_t kRounding = 3 * static_cast<int64_t>(kPieceBytes);
 
 class FactsMaker {
@@ -168,7 +169,7 @@ class FactsMaker {
   }
 
   /// Scratch memory that a matrix library for prompts takes if no neurons are shared. It is counted for every
-  /// placement that may share neurons, because only the solver finds out whether the placement does.
+  /// placement that may share neurons, because only the solver finds out whether the placement shares any.
   int64_t library_scratch() const {
     PassBounds bounds = in_.bounds;
     bounds.shares = false;
@@ -280,8 +281,8 @@ LayerOptions::LayerOptions(const ModelFacts& facts, int layer, const CostModel& 
       curve_(facts.activity->of(layer)),
       cost_(cost),
       cache_(cache && facts.mode == Sparsity::kPredicted && cost.has_gpu()),
-      // Proposals are for the second hybrid layer after the one that makes them, so there are none for the
-      // first two layers.
+      // A hybrid layer makes proposals for the second hybrid layer after it, so there are none for the first
+      // two layers.
       useful_(facts.mode == Sparsity::kPredicted && layer > 1 ? facts.assumptions.useful_predicted
                                                               : facts.assumptions.useful_repeated),
       alone_(cost.cold_rows()) {}
@@ -400,7 +401,7 @@ TokenWork LayerOptions::prompt_work(const LayerOption& option, bool streams) con
     work.device_neurons = all_s;
     return work;
   }
-  // The device computes the chosen experts that it holds, and the CPU computes the others.
+  // The device computes the chosen experts that it holds, and the CPU computes the other chosen experts.
   const double own = caught(option), n_missing = static_cast<double>(facts_.n_experts - option.n_experts);
   const double missing_read = std::min(facts_.experts_per_step, n_missing);
   const double host_s = on_cpu(layer_.expert * missing_read, layer_.ffn_weights * (1 - own));
@@ -427,8 +428,8 @@ double LayerOptions::attend() const {
                   cost_.gpu_instructions(layer_.attention_instructions, cuda::KernelClass::kAttention));
 }
 
-/// Cost of reading cold rows if n_there neurons are on the device for nearly every token, and a cache holds
-/// others.
+/// Cost of reading cold rows if n_there neurons are on the device for nearly every token, and if a cache
+/// holds some of the other neurons.
 ColdRead LayerOptions::brought(bool all_gates, int64_t n_there) const {
   const TokenWork work = device_work({.on_device = true, .all_gates = all_gates, .n_hot = n_there});
   return cost_.cold_rows_brought(useful_, work.bytes.cold_neurons,
@@ -440,8 +441,8 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   const double active = curve_.active(r), cold = curve_.active() - active;
   const double up_down = layer_.up + layer_.down;
   double whole = layer_.attention_read + layer_.predictor_read;
-  // Bytes that each side reads. The device reads `own`, and also `own_down` for down rows, which other
-  // kernels read. The host reads `rows` as scattered bundles and `in_order` sequentially.
+  // Bytes that each side reads. The device reads `own` and, usually with other kernels, the down rows
+  // `own_down`. The host reads `rows` as scattered bundles and `in_order` sequentially.
   double own = 0, own_down = 0, in_order = 0, rows = 0;
   switch (facts_.mode) {
     case Sparsity::kPredicted:
@@ -494,8 +495,8 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   const double host_s = cost_.cpu_read(in_order) + rows * how.seconds_per_byte;
   (host_s > device_s ? work.cold_neurons : work.device_neurons) = std::max(host_s, device_s);
   if (r < d_ff) {
-    // To the CPU: the layer's input, and one bit for each neuron, which is set if the neuron is cold and
-    // wanted. Back: sums of 64 bits each.
+    // The CPU gets the layer's input, and one bit for each neuron that is set if the neuron is cold and
+    // wanted. It returns sums of 64 bits each.
     work.hand_overs =
         cost_.round_trip(4.0 * facts_.d_model + static_cast<double>(d_ff) / 8, 8.0 * facts_.d_model);
   }

@@ -35,30 +35,32 @@
 
 namespace hearth {
 
-/// Whether a device gets only whole layers. If activations have no zeros to skip, the CPU reads all of its
-/// neurons for every token (except down rows in calibrated mode), so sharing neurons costs more than it
-/// saves.
+/// Whether a device gets only whole layers: with kLayers, or with kAuto in dense or calibrated mode. In these
+/// modes, the CPU reads all neurons that it holds for every token (except their down rows in calibrated
+/// mode), so sharing neurons costs more than it saves.
 bool by_layers(DeviceSplit split, Sparsity mode);
 
 /// The bytes of one layer: those that are read for a token, and those that take memory.
 struct LayerFacts {
-  // Read for every token, by the device that has the layer:
+  // Bytes read for every token, by the device that has the layer:
   double attention_read = 0;          // its matrices
   double kv_read = 0;                 // keys and values of the part of the context that is filled
   double attention_instructions = 0;  // of a GPU, over all query heads
   double predictor_read = 0;
   double scales_read = 0;  // scales of a coded down projection
-  // In a mixture of experts: a dense FFN or the shared expert; all experts that a token chooses; one expert.
-  // attention_read then includes the router, and there are no neurons.
+  // In a mixture of experts only: the bytes of a dense FFN or the shared expert (shared_read), of all experts
+  // that a token chooses (experts_read), and of one expert (expert). attention_read then includes the router,
+  // and there are no neurons.
   double shared_read = 0, experts_read = 0, expert = 0;
   // Bytes read for one neuron.
   double gate = 0, up = 0, down = 0;
   // Bytes of the device's memory.
-  int64_t vram_shared = 0;  // attention, keys and values, norms, predictor, tables; no neuron
+  int64_t vram_shared = 0;  // attention, keys and values, norms, predictor and tables, but no neurons
   int64_t vram_gates = 0;   // gate rows of all neurons
   int64_t vram_whole = 0;   // the whole layer as stored in the file; 0 if neurons may be shared
-  int64_t vram_expert = 0, vram_expert_tables = 0;  // one expert; what a layer with experts takes in addition
-  int64_t n_placeable = 0;                          // number of experts that the device may hold: all or none
+  int64_t vram_expert = 0, vram_expert_tables = 0;  // one expert; tables of a layer with experts
+  // All experts of the layer, or 0 if the device may hold none.
+  int64_t n_placeable = 0;
   // Least size of a buffer through which the device can get missing experts.
   int64_t stream_least = 0;
   // Bytes of host memory.
@@ -67,11 +69,11 @@ struct LayerFacts {
       0;  // of a layer on the device, without its neurons; in a mixture, with all its experts
   int64_t ram_neuron = 0;   // one neuron's bundle; in a mixture, one expert
   bool gives_back = false;  // the memory of hot neurons' bundles is freed
-  // Numbers of weights, for prompts. In a mixture, attention_weights include the router, and ffn_weights are
-  // those of a token's experts.
+  // Numbers of weights that a prompt token is multiplied by. In a mixture, attention_weights includes the
+  // router, and ffn_weights counts the weights of a token's experts.
   double attention_weights = 0, ffn_weights = 0, shared_weights = 0;
-  // Types that determine which GPU kernels run: for attention's matrices, and for gates and ups (in a
-  // mixture, those of experts).
+  // Weight types, which determine the GPU kernels that run: the type of attention's matrices, and the type of
+  // the gate and up rows (in a mixture, of the experts).
   DType attention_type = DType::kQ4_0, ffn_type = DType::kQ4_0;
   bool down_is_quantized = true;  // down rows are neither floats nor codes
   bool norms_qk = false;          // queries and keys are normalized, by one kernel each
@@ -81,7 +83,8 @@ struct LayerFacts {
 struct ModelFacts {
   Sparsity mode = Sparsity::kDense;
   int d_model = 0, d_ff = 0;
-  // Experts of a layer, and of a token; 0 if the model is no mixture of experts.
+  // Numbers of experts in a layer, and of experts that a token chooses; 0 if the model is no mixture of
+  // experts.
   int n_experts = 0, n_used = 0;
   std::vector<LayerFacts> layers;
   const ModelActivity* activity = nullptr;  // outlives the facts
@@ -91,11 +94,11 @@ struct ModelFacts {
   bool library = false;         // a matrix library multiplies float weights in prompts
   int prefill_tokens = 1;       // prompt tokens of a step
   double experts_per_step = 0;  // experts of a layer that a step of prompt tokens reads
-  int64_t vram_fixed = 0;       // scratch and output, if the GPU has a part of the model
+  int64_t vram_fixed = 0;       // scratch memory and output matrix, needed if the GPU has a part of the model
   int64_t vram_experts = 0;     // scratch if it has experts
   int64_t vram_whole = 0;       // the whole model on the device
   int64_t ram_fixed = 0;        // embeddings and the host's work space
-  int64_t vram_least = 0;       // the smallest budget for which a plan exists
+  int64_t vram_least = 0;       // the smallest device memory for which a plan exists
 };
 
 /// `order_known`: the most active neurons come first in the layout, so the host memory of hot neurons can be
@@ -118,10 +121,10 @@ struct TokenWork {
   TokenBytes bytes;          // grouped by the device that reads them
   double brought_bytes = 0;  // cold neurons' bytes that PCIe brings
   // Seconds. If the GPU and the CPU both compute neurons of a layer, only the time of the slower one counts.
-  double device_whole = 0;  // attention, predictor, gates if all are read, output
-  // Neurons or experts of the GPU, in layers in which the GPU is slower.
+  double device_whole = 0;  // attention, predictor, output, and the gate rows if all are read
+  // Neurons or experts that the GPU computes, in layers in which the GPU takes longer.
   double device_neurons = 0;
-  // Neurons or experts of the CPU, in layers in which the CPU is slower.
+  // Neurons or experts that the CPU computes, in layers in which the CPU takes longer.
   double cold_neurons = 0;
   double host_layers = 0;
   double kernels = 0;
@@ -141,28 +144,29 @@ constexpr KernelCounts layer_kernels(Sparsity mode, bool shared) {
   using enum cuda::KernelClass;
   KernelCounts n = {};
   const auto add = [&n](cuda::KernelClass kind, double count) { n[static_cast<size_t>(kind)] += count; };
-  // Attention: the norm; the product for queries, keys and values; the rotation, which also stores keys and
-  // values; attention; quantizing; the output product.
+  // The kernels of attention: the norm; the product for queries, keys and values; the rotation, which also
+  // stores keys and values; attention itself; quantizing; the output product.
   add(kNorm, 1);
   add(kProduct, 2);
   add(kSimple, 2);
   add(kAttention, 1);
   // The FFN's norm.
   add(kNorm, 1);
-  if (mode == Sparsity::kDense && !shared) {  // gates and ups together, values, down
+  if (mode == Sparsity::kDense && !shared) {  // gate and up together, activations, down
     add(kProduct, 2);
     add(kSimple, 1);
     return n;
   }
-  // Predicted mode, before the set of neurons becomes a list. The predictor: its two matrices, activation and
-  // quantizing between them, the predicted set. Then the gates, and the neurons whose gates pass.
+  // The kernels that find the set of neurons. In predicted mode: the predictor's two matrices, the activation
+  // and quantizing between the two, and the predicted set; then the gate products, and the neurons whose
+  // gates pass.
   if (mode == Sparsity::kPredicted) {
     add(kProduct, 2);
     add(kSimple, 2);
     add(kList, 2);
     add(kListedProduct, 1);
     add(kList, 1);
-  } else if (mode == Sparsity::kExact) {  // gates, and the neurons whose gates pass
+  } else if (mode == Sparsity::kExact) {  // the gate products, and the neurons whose gates pass
     add(kProduct, 1);
     add(kList, 1);
   } else {  // all are wanted
@@ -170,9 +174,10 @@ constexpr KernelCounts layer_kernels(Sparsity mode, bool shared) {
     add(kListedProduct, 1);
     add(kList, 1);
   }
-  // The set of neurons becomes a list. In a shared layer, this kernel also writes the input for the host.
+  // The kernel that turns the set of neurons into a list. In a shared layer, it also writes the input for the
+  // host.
   add(shared ? kHandOver : kList, 1);
-  // Ups, values, down rows, and the final sums.
+  // One kernel each for the up products, the activations, the down rows, and the final sums.
   add(kListedProduct, 1);
   add(kList, 1);
   add(kDownRows, 1);
@@ -190,8 +195,8 @@ constexpr KernelCounts look_ahead_kernels() {
   return n;
 }
 
-/// Kernels of a dense FFN or a shared expert: the product for gates and ups, the values, the product for
-/// downs.
+/// Kernels of a dense FFN or a shared expert: one each for the gate and up product, the activations, and the
+/// down product.
 constexpr KernelCounts ffn_kernels() {
   using enum cuda::KernelClass;
   KernelCounts n = {};
@@ -203,7 +208,8 @@ constexpr KernelCounts ffn_kernels() {
 /// How many of a layer's experts the device holds.
 enum class Held : uint8_t { kNone, kSome, kAll };
 
-/// Kernels of resident experts: the product for gates and ups, the values, the product for downs.
+/// Kernels of resident experts: one each for the gate and up products, the activations, and the down
+/// products.
 inline KernelCounts expert_kernels(DType type) {
   KernelCounts n = {};
   n[static_cast<size_t>(cuda::product_class(type))] = 2;
@@ -212,9 +218,10 @@ inline KernelCounts expert_kernels(DType type) {
 }
 
 /// Numbers of the kernels that one decoded token starts in a layer of a mixture and that are not hidden by
-/// work of the CPU. A layer without experts has those of a dense layer. A layer with experts has the router's
-/// kernel instead of the FFN's kernels, one kernel that hands over, and one that adds up. If the device holds
-/// experts, one more kernel chooses among them. If the device holds all experts, nothing is handed over.
+/// work of the CPU. A layer without experts starts the kernels of a dense layer. A layer with experts has the
+/// router's kernel instead of the FFN's kernels, one kernel that hands over, and one that adds up. If the
+/// device holds experts, one more kernel chooses among them. If the device holds all experts, nothing is
+/// handed over.
 constexpr KernelCounts mixture_kernels(const LayerFacts& layer, Held held = Held::kNone) {
   using enum cuda::KernelClass;
   KernelCounts n = layer_kernels(Sparsity::kDense, false);
@@ -248,8 +255,8 @@ struct MixtureSeconds {
 /// The options of one layer.
 class LayerOptions {
  public:
-  /// All arguments must outlive this object. `cache`: neurons may be brought while the model runs; only in
-  /// predicted mode.
+  /// All arguments must outlive this object. `cache`: whether neurons may be copied to the device while the
+  /// model runs; used only in predicted mode.
   LayerOptions(const ModelFacts& facts, int layer, const CostModel& cost, bool cache);
 
   TokenWork work(const LayerOption& option) const;

@@ -25,9 +25,9 @@ double MachineProfile::ram_read_bytes_per_s() const {
 }
 
 MachineProfile typical_machine() {
-  // These figures lie between those of the desktops whose profiles are shipped (profiler/machine/machines).
-  // The GPUs of these desktops read 5 to 16 times as fast as the CPUs. The figures are those of two channels
-  // of DDR5, PCIe 4.0 and a mid-range GPU.
+  // These are figures of two channels of DDR5, PCIe 4.0 and a mid-range GPU. They lie between the figures of
+  // the desktops whose profiles are shipped (profiler/machine/machines); the GPUs of these desktops read 5 to
+  // 16 times as fast as their CPUs.
   MachineProfile machine;
   machine.name = "typical machine";
   machine.host = {.cpu = "typical CPU",

@@ -42,8 +42,8 @@ struct GpuProfile {
   int compute_major = 0, compute_minor = 0;  // compute capability
   int64_t vram_bytes = 0;
   double vram_bytes_per_s = 0;
-  // PCIe from and to host memory. The memory is either pinned, or pageable, so that the driver has to copy it
-  // first.
+  // Rates of PCIe from and to host memory. The host memory is either pinned or pageable; the driver first has
+  // to copy pageable memory.
   double to_device_pinned_bytes_per_s = 0;
   double to_device_pageable_bytes_per_s = 0;
   double from_device_pinned_bytes_per_s = 0;

@@ -86,8 +86,8 @@ class Placer {
         if (known_.found && is_timed && fits_ram) known_.found(*solution);
         return placement;
       }
-      // The excess comes from rounding, and the solution for a smaller budget has nearly as much of it. So
-      // the reduction doubles with each try.
+      // The excess comes from rounding, and the solution for a smaller budget exceeds that budget by nearly
+      // as much. So the reduction doubles with each try.
       budgets.vram_bytes -= static_cast<int64_t>(taken - budget_) << attempt;
     }
     return std::nullopt;
@@ -95,8 +95,8 @@ class Placer {
 
  private:
   /// Returns the activity, and also sets the mode for which the placement is solved. Calibrated mode reads
-  /// all gates and ups for every token, so it is placed like dense mode. Mixtures are also placed like dense
-  /// mode, because the other modes concern only neurons.
+  /// all gate and up rows for every token, so it is placed like dense mode. Mixtures are also placed like
+  /// dense mode, because the other modes concern only neurons.
   ModelActivity activity() {
     if (inputs_.spec.has_experts()) {
       solved_.experts = inputs_.experts && inputs_.mode != Sparsity::kExact;  // see why_not_experts()

@@ -40,8 +40,9 @@ struct PlacementAssumptions {
 struct PlacementFacts {
   /// If the profile has no GPU, the GPU of the typical machine is added.
   MachineProfile machine = typical_machine();
-  /// The activity of the model, with neurons numbered as in its file. nullopt if it was not counted. Then the
-  /// law for models of its kind (known_law()) is used, with neurons in the layout's order.
+  /// The activity of the model, with neurons numbered as in its file. If it was not counted, it is nullopt;
+  /// then the published formula for models of this kind (known_law()) is used, with neurons in the layout's
+  /// order.
   std::optional<ModelActivity> activity = {};
   // Budget of host memory; ignored if no placement keeps it. 0: no limit.
   int64_t ram_bytes = 0;

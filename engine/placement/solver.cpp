@@ -12,9 +12,9 @@ namespace {
 /// Bytes of each stream buffer. They are large enough to copy at the link's full speed, and small compared
 /// with a GPU's memory.
 constexpr int64_t kStreamBytes = int64_t{64} << 20;
-/// Each stream buffer may take 1 / kStreamShare of the memory that is left for neurons after all gates (if
-/// they fit). If whole layers are streamed, it may take 1 / kLayerStreamShare of the memory that is left for
-/// layers.
+/// Each stream buffer may take 1 / kStreamShare of the memory for neurons: what is left after all gate rows
+/// if these fit. If whole layers are streamed, it may take 1 / kLayerStreamShare of the memory that is left
+/// for layers.
 constexpr int64_t kStreamShare = 16, kLayerStreamShare = 32;
 
 class Problem {
@@ -49,7 +49,7 @@ class Problem {
     return solution;
   }
 
-  /// The options of each layer, and the same options as choices.
+  /// The options of each layer, and the same options as input of choose().
   struct Listed {
     std::vector<std::vector<LayerOption>> options;
     ChoiceChain chain;
@@ -70,8 +70,8 @@ class Problem {
     }
   };
 
-  /// Adds the time of prompt tokens to each choice of a mixture: for each generated token, prompt_tokens of
-  /// them.
+  /// Adds the time of prompt tokens to each choice of a mixture: the time of
+  /// PlacementAssumptions::prompt_tokens tokens for each generated token.
   void add_prompts(Listed& listed, bool streams) const {
     listed.decoding_only = false;
     for (size_t i = 0; i < layers_.size(); ++i) {
@@ -221,8 +221,9 @@ class Problem {
     if (holds) solution.vram_bytes += facts_.vram_experts;
   }
 
-  /// Adds the time of a step of prompt tokens. Nearly every neuron is wanted by some token of the step, so
-  /// all are computed. If there are stream buffers, cold neurons are streamed to the GPU while it computes;
+  /// Adds the time of a step of prompt tokens. All neurons are computed, because nearly every neuron is
+  /// wanted by some token of the step. If there are stream buffers, cold neurons are streamed to the GPU
+  /// while it computes;
   /// otherwise the CPU computes them.
   void add_prefill(PlacementSolution& solution) const {
     const double n_tokens = facts_.prefill_tokens;
@@ -265,7 +266,8 @@ class Problem {
     const LayerFacts& layer = facts_.layers[i];
     const double n_tokens = facts_.prefill_tokens, d_ff = facts_.d_ff;
     const double in_sums = facts_.mode == Sparsity::kDense ? 0 : d_ff * facts_.d_model;
-    // A pass skips a neuron if none of the pass's tokens needs it.
+    // The down kernel takes kDownPassTokens tokens in a pass, which skips the neurons that none of these
+    // tokens needs.
     const double idle = 1 - facts_.activity->of(static_cast<int>(i)).active() / d_ff;
     const double wanted = in_sums * (1 - std::pow(idle, cuda::kDownPassTokens));
     const double passes = n_tokens / cuda::kDownPassTokens;
@@ -319,8 +321,8 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
     const bool all_layers = solution && solution->n_device_layers() == static_cast<int>(facts.layers.size());
     offer(std::move(solution));
     // If a few layers are left to the CPU, there is more room for the hot neurons of other layers, which
-    // helps decoding. But then the CPU computes the prompts in these layers. So offer a solution without such
-    // layers too.
+    // helps decoding. But then the CPU computes the prompts in these layers. So also offer a solution that
+    // leaves no layer to the CPU.
     if (budgets.by_layers || all_layers) return;
     listed.leave_out_cpu();
     offer(of.shared(budgets, limits, listed));

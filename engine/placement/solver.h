@@ -35,12 +35,12 @@ namespace hearth {
 struct PlacementBudgets {
   int64_t vram_bytes = 0;
   int64_t ram_bytes = 0;
-  // Neurons may be brought while the model runs. Only predicted mode uses this.
+  // Neurons may be copied to the GPU while the model runs. Only predicted mode uses this.
   bool cache = true;
   // The GPU has either a whole layer or nothing of it; in a mixture, either all of a layer's experts or none,
   // beside its attention.
   bool by_layers = false;
-  // Allocate buffers through which the rest is streamed to the GPU for prompts.
+  // Allocate buffers through which the weights that the GPU does not hold are streamed to it for prompts.
   bool streams = true;
 };
 
@@ -52,8 +52,8 @@ struct PlacementSolution {
   int64_t stream_bytes = 0;  // size of each of the two stream buffers, included in vram_bytes
   TokenWork work = {};       // work of one decoded token
   double least_seconds = 0;  // lower bound of work.seconds() for all placements in this mode
-  // Share of all layers' activations that belongs to neurons on the device; in a mixture, of choices, to
-  // experts.
+  // Of the activations in all layers, the share that belongs to neurons on the device. In a mixture: of all
+  // choices of experts, the share that falls on experts on the device.
   double caught = 0;
   TokenWork prompt = {};         // the work for one prompt token, for mixtures of experts only
   double prefill_seconds = 0;    // time of one prompt token
