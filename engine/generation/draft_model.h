@@ -36,8 +36,8 @@ class DraftModel {
   };
 
   /// model: must outlive this object, and nothing else may run it. n_slots, n_vocab: the engine's; the two
-  /// models must have the same vocabulary, except for padding tokens. context_tokens: the most tokens of one
-  /// sequence. Throws std::invalid_argument if the model has too little memory for the slots.
+  /// models must have the same vocabulary, except for padding tokens. context_tokens: the maximum length of a
+  /// sequence, in tokens. Throws std::invalid_argument if the model has too little memory for the slots.
   DraftModel(ForwardModel& model, int n_slots, int n_vocab, int context_tokens);
 
   void bind_thread() { model_.bind_thread(); }
@@ -46,8 +46,8 @@ class DraftModel {
   /// 1. Returns nullopt if no draft is possible: the text is too long for this model or contains tokens that
   /// its vocabulary lacks.
   std::optional<int> n_missing(const Sequence& sequence, int slot) const;
-  /// The most missing tokens that draft() computes together with the first draft token. If more are missing,
-  /// call read() first.
+  /// The maximum number of missing tokens that draft() can compute together with the first draft token. If
+  /// more are missing, call read() first.
   int most_missing() const { return most_missing_; }
   /// Computes the first n of the missing tokens. REQUIRES: 0 < n <= most_read(); n is less than the number of
   /// missing tokens.

@@ -11,9 +11,9 @@
 namespace hearth {
 namespace {
 
-// Acceptance assumed for each kind of draft before any was observed; longer matches are more likely to
-// continue correctly. The prior of the first kind is so low that its drafts are not computed at first, but
-// their acceptance is still learned.
+// The acceptance that is assumed for each kind of draft until some drafts of that kind were observed; longer
+// matches are more likely to continue correctly. For the first kind, it is so low that drafts are not
+// computed at first, but their acceptance is still learned.
 constexpr std::array<double, Draft::kKinds> kPrior = {0.2, 0.5, 0.7, 0.8, 0.9, 0.7};
 // How many tokens the acceptance estimates remember, over all sequences (kMemory) and for one sequence
 // (kSequenceMemory). kPriorWeight: weight of the overall estimate, in tokens, within the estimate for one
@@ -25,11 +25,12 @@ constexpr double kPriorWeight = 4;
 constexpr int kPlainEvery = 64;
 // Limits outliers: drafts are not to blame for a step that the system interrupted.
 constexpr double kInterrupted = 2;
-// The text of a sequence may become easier to guess. So the draft model gets another chance after this many
+// The text of a sequence may become easier to guess. So the draft model is tried again after this many
 // generated tokens, then each time the answer has doubled in length.
 constexpr int kFirstTrial = 16;
-// Limits of the ledgers, in steps (see DraftLedger). The draft model's are higher because it must first read
-// the prompt: in the time of 256 steps it reads about ten thousand tokens.
+// Limits of the ledgers, in steps (see DraftLedger). The limits of the draft model's ledger are higher
+// because the draft model must first read the prompt: in the time of 256 steps it reads about ten thousand
+// tokens.
 constexpr double kTextsFirst = 8, kTextsMost = 32;
 constexpr double kModelFirst = 32, kModelMost = 256;
 // The first read is limited to this many tokens, to learn how long reading takes.

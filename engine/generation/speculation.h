@@ -43,7 +43,7 @@ struct SpeculationOptions {
   int max_draft = 32;                   // most tokens in one draft
   std::shared_ptr<Drafter> drafter;     // null: drafts come from the text and the draft model
   ForwardModel* draft_model = nullptr;  // may be null; must outlive the Engine; nothing else may run it
-  int draft_context = 0;                // the most tokens of one sequence that the draft model can hold
+  int draft_context = 0;                // maximum length of a sequence in the draft model, in tokens
   bool whatever_it_costs = false;       // for tests: compute every draft token
 };
 
@@ -62,8 +62,8 @@ class Speculation {
 
   /// Call on the engine thread, before anything else.
   void bind_thread();
-  /// Before a step: sets the drafts of all sequences. n_more: the most draft tokens that the step has room
-  /// for.
+  /// Before a step: sets the drafts of all sequences. n_more: the number of draft tokens that the step has
+  /// room for.
   void draft(std::span<const std::unique_ptr<Sequence>> slots, int n_more);
   /// After a step: records how many of the sequence's draft tokens were right, including draft tokens that
   /// were not computed.
@@ -78,8 +78,9 @@ class Speculation {
   struct Candidate {
     Sequence* sequence = nullptr;
     int slot = 0;
-    int n_left = 0;                     // draft tokens that it can still take
-    std::optional<int> n_missing = {};  // DraftModel::n_missing(); absent if the model cannot draft for it
+    int n_left = 0;  // draft tokens that the sequence can still take
+    // DraftModel::n_missing(); absent if the model cannot draft for the sequence.
+    std::optional<int> n_missing = {};
   };
 
   void collect(std::span<const std::unique_ptr<Sequence>> slots);

@@ -12,8 +12,9 @@ namespace hearth {
 
 class DraftLedger {
  public:
-  /// Both limits are in steps. first: how much time drafts may lose before they have saved any. most: upper
-  /// limit of the balance, so that savings from copied text cannot pay for minutes of losses on other text.
+  /// Both limits are times, in steps. first: how much time drafts may lose before they have saved any time.
+  /// most: upper limit of the balance, so that savings from copied text cannot pay for minutes of losses on
+  /// other text.
   DraftLedger(double first, double most) : most_(most), balance_(first) {}
 
   /// Whether drafts may spend the time of this many steps now. Once drafts have lost all the time that they

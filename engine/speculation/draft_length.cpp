@@ -38,7 +38,7 @@ void StepCosts::add(int n_tokens, double seconds) {
 }
 
 // Returns the nearest measured step size above (direction 1) or below (direction -1) n_tokens. If there is
-// none, returns kMostTokens + 1 or 0.
+// none, returns kMostTokens + 1 (direction 1) or 0 (direction -1).
 int StepCosts::next_known(int n_tokens, int direction) const {
   int n = n_tokens + direction;
   while (n > 0 && n <= kMostTokens && costs_[static_cast<size_t>(n)].n_measured == 0) n += direction;

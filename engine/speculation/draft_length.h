@@ -18,12 +18,12 @@ class StepCosts {
   static constexpr int kMostTokens = 64;  // largest step that is measured
 
   void add(int n_tokens, double seconds);
-  /// An estimate, interpolated linearly between measured sizes. A size beyond the largest measured one gets
-  /// the time of the largest, because a wrong guess costs only one step. REQUIRES: n_tokens >= 1; something
-  /// was measured.
+  /// Estimates the duration of a step, by linear interpolation between measured sizes. Beyond the largest
+  /// measured size, returns the duration of that size, because a guess that is too low costs only one step.
+  /// REQUIRES: n_tokens >= 1; something was measured.
   double seconds(int n_tokens) const;
-  /// The most tokens that a step may have now: twice the largest measured size, so that a size that is too
-  /// slow costs little when it is first tried. 0 if nothing was measured.
+  /// The maximum number of tokens that a step may have now: twice the largest measured size, so that the
+  /// first try of a size that is too slow costs little. 0 if nothing was measured.
   int most_tokens() const;
   void forget() { *this = {}; }
 
@@ -38,7 +38,7 @@ class StepCosts {
   std::array<Cost, kMostTokens + 1> costs_{};
 };
 
-/// Probability that the next draft token is right, given that all draft tokens before it were. Old
+/// Estimates the probability that the next draft token is right if all draft tokens before it were right. Old
 /// observations fade.
 class Acceptance {
  public:
@@ -61,8 +61,8 @@ struct DraftChoice {
   int n_computed = 0;    // out: tokens worth computing
 };
 
-/// The draft model's time for one token of each of its sequences: `first` for the first token, `each` for
-/// every further one.
+/// Seconds that the draft model takes to draft one more token for each sequence: `first` for the first token,
+/// `each` for every later token.
 struct ModelSeconds {
   double first = 0, each = 0;
 };

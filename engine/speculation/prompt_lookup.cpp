@@ -8,8 +8,8 @@
 namespace hearth {
 namespace {
 
-// The most earlier positions that a search compares. A higher limit finds longer matches in long texts with
-// few distinct words, but costs more time.
+// The maximum number of earlier positions that a search compares. A higher limit finds longer matches in long
+// texts with few distinct words, but costs more time.
 constexpr int kMostPlaces = 32;
 
 }  // namespace
@@ -26,7 +26,8 @@ PromptLookup::PromptLookup(std::span<const int32_t> prediction, size_t n_tokens)
 int PromptLookup::find(std::span<const int32_t> tokens, size_t n_draft, std::vector<int32_t>& draft) {
   assert(n_prediction_ + tokens.size() >= text_.size());
   const size_t n_new = n_prediction_ + tokens.size() - text_.size();
-  // The last match, advanced by the tokens that were appended since.
+  // The position of the last match's end, moved on by the number of tokens that were appended since; 0 if
+  // there was no match.
   const size_t follow = next_ == 0 ? 0 : next_ + n_new - 1;
   append(tokens.last(n_new));
   next_ = 0;

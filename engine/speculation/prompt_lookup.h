@@ -19,14 +19,15 @@ namespace hearth {
 
 class PromptLookup {
  public:
-  /// prediction: text that the client expects in the answer; find() searches it too. n_tokens: the most
-  /// tokens of the sequence, prompt and answer together.
+  /// prediction: text that the client expects in the answer; find() searches it too. n_tokens: the maximum
+  /// length of the sequence in tokens, prompt and answer together.
   PromptLookup(std::span<const int32_t> prediction, size_t n_tokens);
 
   /// Sets `draft` to at most n_draft tokens that may follow `tokens`. The draft is empty if the last two of
   /// `tokens` have not occurred before. If the text ends in a repetition, the draft continues it as often as
   /// needed. Returns the length of the match: 2 to kLongestMatch tokens, or 0 if there is none.
-  /// REQUIRES: `tokens` begins with the tokens of the last call; at most n_tokens tokens.
+  /// REQUIRES: `tokens` begins with the `tokens` of the last call and has at most as many tokens as the
+  /// constructor's n_tokens.
   int find(std::span<const int32_t> tokens, size_t n_draft, std::vector<int32_t>& draft);
 
   /// Whether the draft begins in the prediction.
@@ -42,8 +43,8 @@ class PromptLookup {
   size_t n_prediction_;
   size_t next_ = 0;            // index into text_ of the draft's first token; 0 if there is no draft
   std::vector<int32_t> text_;  // the prediction, then the sequence's tokens
-  /// By the hash of a token pair, [a power of two]: index of the second token of the newest pair with that
-  /// hash; 0 if there is none.
+  /// For each hash of a token pair: the index of the second token of the newest pair with that hash; 0 if
+  /// there is none. The size is a power of two.
   std::vector<uint32_t> newest_;
   std::vector<uint32_t> older_;  // [text_.size()] index of the previous pair with that hash; 0 if none
 };

@@ -30,9 +30,9 @@ struct SequenceDrafts {
   bool by_model = false;                 // which of the two is computed
   int n_wanted = 0;                      // how many of the chosen draft's first tokens are computed
   bool in_prediction = false;            // whether the looked-up draft begins in the request's prediction
-  size_t n_sequence_tokens = 0;          // the sequence's length in tokens when they were drafted
+  size_t n_sequence_tokens = 0;          // the sequence's length in tokens when the drafts were made
   std::unique_ptr<PromptLookup> lookup;  // null until the sequence decodes
-  // After this many generated tokens, the draft model gets another chance.
+  // After this many generated tokens, the draft model is tried again.
   int next_trial = 0;
   std::array<Acceptance, Draft::kKinds> acceptance;
 
