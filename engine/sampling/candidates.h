@@ -30,7 +30,7 @@ void keep_typical(Candidates& candidates, double p);
 /// sort_candidates().
 void keep_top_mass(Candidates& candidates, double p);
 
-/// Drops candidates with a weight below min_p times the greatest. Keeps the order.
+/// Drops candidates with a weight below min_p times the greatest weight. Keeps the order of the candidates.
 void drop_unlikely(Candidates& candidates, float min_p);
 
 /// XTC: if two or more candidates have at least the probability `threshold`, drops all of these except the

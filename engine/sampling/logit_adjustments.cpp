@@ -23,8 +23,8 @@ bool has_penalties(const SamplingParams& params) {
 
 bool is_breaker(const DryParams& dry, int32_t token) { return dry.breakers && dry.breakers->allows(token); }
 
-/// lengths[i]: how many tokens, from text[i] on, equal the tokens from text[0] on (the Z-function; Gusfield
-/// 1997).
+/// Returns the Z-function of the text (Gusfield 1997): for each i, the length of the longest common prefix of
+/// the text and its part from text[i] on.
 std::vector<size_t> common_prefixes(std::span<const int32_t> text) {
   std::vector<size_t> lengths(text.size(), 0);
   size_t begin = 0, end = 0;  // the match that reaches farthest

@@ -36,9 +36,9 @@ struct SamplingParams {
   float typical_p = 1.0f;           // (0, 1]; locally typical sampling (Meister et al. 2022)
   float top_p = 1.0f;               // (0, 1]
   float min_p = 0.0f;               // [0, 1): keep tokens with p >= min_p * max p
-  float repetition_penalty = 1.0f;  // > 0; over prompt and generated tokens (CTRL, Keskar 2019)
-  int repetition_last_n = -1;       // apply it to this many of the last tokens; -1: all
-  float presence_penalty = 0.0f;    // [-2, 2]; over generated tokens, as OpenAI defines it
+  float repetition_penalty = 1.0f;  // > 0; penalizes prompt and generated tokens (CTRL, Keskar 2019)
+  int repetition_last_n = -1;       // how many of the last tokens repetition_penalty applies to; -1: all
+  float presence_penalty = 0.0f;    // [-2, 2]; penalizes generated tokens, as OpenAI defines it
   float frequency_penalty = 0.0f;   // [-2, 2]; likewise
   DryParams dry;
   // "Exclude top choices" (p-e-w 2024): with the probability xtc_probability, all tokens with p >=

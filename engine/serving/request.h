@@ -37,7 +37,7 @@ struct SequenceRequest {
   // Restricts the generated text to a language. The sequence finishes with kStop when the text cannot be
   // continued within the language. Null if there is no constraint.
   std::shared_ptr<const Constraint> constraint;
-  // -1: no log-probabilities; k >= 0: those of the chosen token and of the k most likely.
+  // -1: no log-probabilities. k >= 0: log-probabilities of the chosen token and of the k most likely tokens.
   int n_top_logprobs = -1;
   bool prompt_logprobs =
       false;  // also log-probabilities of prompt tokens 1..n-1 (OpenAI's echo with logprobs)

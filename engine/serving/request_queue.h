@@ -36,11 +36,10 @@ namespace hearth {
 
 class RequestQueue {
  public:
-  /// Limit in bytes for the waiting requests' prompts and for their other data of a size that clients
-  /// control.
+  /// Limit in bytes for the data of waiting requests whose size clients control: prompts and lists.
   static constexpr size_t kMostBytes = size_t{256} << 20;
 
-  /// n_slots > 0; capacity >= 0: the most requests that may wait for slots.
+  /// n_slots > 0; capacity >= 0: the number of requests that may wait for slots.
   RequestQueue(int n_slots, int capacity, size_t most_bytes = kMostBytes);
 
   struct Counts {

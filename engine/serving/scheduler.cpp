@@ -29,7 +29,7 @@ bool wants_row(const Sequence& sequence, int position) {
   return sequence.request.max_tokens > 0 && static_cast<size_t>(position) + 1 == sequence.tokens.size();
 }
 
-// The most positions that the sequence can ever use.
+// The maximum number of positions that the sequence can ever use.
 int most_positions(const Sequence& sequence) { return sequence.n_prompt + sequence.request.max_tokens; }
 
 // The number of positions that the sequence is promised at admission.
@@ -195,8 +195,9 @@ void Scheduler::take_decode(Budget& step) {
     grow(piece, one);
     pieces_.push_back(piece);
     --step.tokens;
-    --step.rows;  // reserved even if the tokens are forced: take_forced() may extend the piece to the
-                  // sequence's last token, which needs a row
+    // Reserve a row even if the piece ends before the sequence's last token: take_forced() may extend the
+    // piece to that token, which needs a row.
+    --step.rows;
   }
 }
 
@@ -255,7 +256,7 @@ void Scheduler::take_prefill(Budget step) {
   step.tokens -= given.tokens - half.tokens;
   step.rows -= given.rows - half.rows;
 
-  // 2. Give the rest to the prompts with the fewest tokens left.
+  // 2. Give the rest of the step to the prompts with the fewest tokens left.
   std::ranges::sort(prompts_, [&](const StepPiece& a, const StepPiece& b) {
     return n_left(a) != n_left(b) ? n_left(a) < n_left(b) : admission(a) < admission(b);
   });

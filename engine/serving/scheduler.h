@@ -67,10 +67,11 @@ inline constexpr int kPromiseTokens = 256;
 
 struct SchedulerLimits {
   int n_slots = 0;
-  int prefill_chunk = 0;   // most prompt tokens in a step
-  int prefill_beside = 0;  // most prompt tokens in a step with decoding sequences; 0 means prefill_chunk
+  int prefill_chunk = 0;  // most prompt tokens in a step
+  // Maximum number of prompt tokens in a step with decoding sequences; 0: prefill_chunk.
+  int prefill_beside = 0;
   int max_tokens = 0;      // most tokens in a step; >= n_slots
-  int max_logit_rows = 0;  // most logit rows in a step; >= n_slots
+  int max_logit_rows = 0;  // maximum number of logit rows in a step; >= n_slots
   // Prompts are never split between steps; then prefill_chunk must hold the longest prompt.
   bool whole_prompts = false;
   int promise_tokens = kPromiseTokens;
@@ -100,12 +101,12 @@ class Scheduler {
 
   /// Reports that the next n_tokens tokens of a slot's sequence were computed: advances the sequence and
   /// hands its full KV blocks to the prefix cache. Include draft tokens only if the sequence has accepted
-  /// them; the keys and values of the others will be overwritten.
+  /// them; the keys and values of rejected draft tokens will be overwritten.
   void computed(int slot, int n_tokens);
   /// Whether the prefix cache also gets KV blocks with generated tokens (the default) or only KV blocks of
-  /// prompts. With StepLimits::fast_prompts, the keys and values of prompt tokens are computed by other code
-  /// than those of generated tokens. So a later prompt must not reuse those of generated tokens. Call it
-  /// while nothing runs.
+  /// prompts. With StepLimits::fast_prompts, different code computes the keys and values of prompt tokens and
+  /// of generated tokens, so a later prompt must not reuse those of generated tokens. Call this while nothing
+  /// runs.
   void keep_generated(bool keep) { keeps_generated_ = keep; }
 
   /// How many draft tokens the next step has room for, given the sequences that decode now.

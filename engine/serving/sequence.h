@@ -38,7 +38,7 @@ struct Sequence {
   SamplerState sampler_state;   // after the tokens generated so far
   /// State after the tokens generated so far; absent if there is no constraint.
   std::optional<ConstraintState> constraint;
-  // For embedded sequences only: the sum over the tokens computed so far. Created at admission.
+  // For embedded sequences only: the sum of the hidden states computed so far. Created at admission.
   std::optional<PooledState> pooled;
   SequenceDrafts drafts;     // guesses of the next tokens
   DraftCounts draft_counts;  // of drafts that were computed
@@ -55,8 +55,8 @@ struct Sequence {
 
   bool prefilling() const { return n_computed < n_prompt; }
   /// The number of known tokens that are not computed yet. During prefill, these are the rest of the prompt.
-  /// Later they are the last token, any forced tokens before it, and tokens whose keys and values were lost
-  /// when the sequence was set back.
+  /// After prefill, they are the last token, any forced tokens before it, and any tokens whose keys and
+  /// values were lost when the sequence was set back.
   int n_pending() const { return static_cast<int>(tokens.size()) - n_computed; }
   int n_generated() const { return static_cast<int>(tokens.size()) - n_prompt; }
 };

@@ -15,8 +15,8 @@ namespace hearth {
 Batch reserved_batch(const StepLimits& limits);
 
 /// Replaces the batch's contents by the tokens and rows of the pieces, in order, and points the batch to the
-/// block tables. slots: the scheduler's. A piece may extend past its sequence's tokens into the sequence's
-/// draft. The batch is valid until the block tables change.
+/// block tables. slots: the scheduler's slots. A piece may extend past its sequence's tokens into the
+/// sequence's draft. The batch is valid until the block tables change.
 void fill_batch(std::span<const StepPiece> pieces, std::span<const std::unique_ptr<Sequence>> slots,
                 const KvBlocks& blocks, Batch& batch);
 

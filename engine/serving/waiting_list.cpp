@@ -82,9 +82,8 @@ std::unique_ptr<Sequence> WaitingList::take(const Sequence& sequence) {
   for (auto request = requests_.begin(); request != requests_.end(); ++request) {
     if (request->id != sequence.request_id) continue;
     const auto at = std::ranges::find(request->sequences, &sequence, &std::unique_ptr<Sequence>::get);
-    if (at == request->sequences.end())
-      continue;  // a sequence that was set back may be in an entry of its
-                 // own
+    // If a sequence of the request was set back, the request may have a second entry.
+    if (at == request->sequences.end()) continue;
     std::unique_ptr<Sequence> taken = std::move(*at);
     request->sequences.erase(at);
     if (request->sequences.empty()) requests_.erase(request);

@@ -55,7 +55,7 @@ class WaitingList {
   void forget_turns();
 
   std::deque<Request> requests_;  // in order of arrival
-  // By client: the number of its last turn; numbers ascend with time.
+  // For each client: the number of the client's last turn. Turns are numbered in order of time.
   std::unordered_map<uint64_t, uint64_t> turns_;
   uint64_t n_turns_ = 0;
   int n_sequences_ = 0;

@@ -60,7 +60,7 @@ struct StepLimits {
   /// then all steps are alike.
   int long_step = 0;
   /// A matrix library multiplies the tokens in Batch::prompt_rows. A token's keys and values then depend on
-  /// whether it was generated or stands in a prompt. The value may change when the model is placed again.
+  /// whether it was generated or stands in a prompt. This field may change when the model is placed again.
   bool fast_prompts = false;
 };
 
@@ -83,8 +83,9 @@ class ForwardModel {
   /// the tokens of a sequence are adjacent and in order of position; all earlier positions of a sequence are
   /// in the KV cache. Window blocks need to hold only the positions that the tokens see.
   virtual StepOutput forward(const Batch& batch) = 0;
-  /// Engine thread, between steps. Costs a few hundred nanoseconds. The neuron totals are zero if neurons are
-  /// not counted, as in a dense pass that reads the rows as stored in the model file.
+  /// The model's current figures. Call this on the engine thread, between steps; it takes a few hundred
+  /// nanoseconds. The neuron totals are zero if neurons are not counted, as in a dense pass that reads the
+  /// rows as stored in the model file.
   virtual ModelFigures figures() const { return {}; }
 };
 

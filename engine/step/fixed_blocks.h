@@ -26,7 +26,7 @@ class FixedBlocks {
 
   /// Most positions of a slot's sequence.
   int max_positions() const { return max_blocks_ * block_tokens_; }
-  /// Most tokens of one slot in a step.
+  /// Maximum number of tokens of one slot in a step.
   int max_step() const { return max_step_; }
   /// Whether the sequence of a slot can be truncated to n positions and continue, if at most n_reached
   /// positions were ever written.

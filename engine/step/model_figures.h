@@ -10,7 +10,8 @@ namespace hearth {
 
 /// FFN neurons, summed over tokens and layers since the model was placed.
 struct NeuronTotals {
-  /// All neurons of the tokens' layers; in a mixture of experts, those of the tokens' experts.
+  /// All neurons of the layers that tokens went through; in a mixture of experts, the neurons of the experts
+  /// that the tokens chose.
   uint64_t n_all = 0;
   uint64_t n_active = 0;        // neurons with a nonzero value
   uint64_t down_rows = 0;       // down rows read from memory; counted once per step, not per token
@@ -26,8 +27,8 @@ struct MemoryShare {
 
 /// Totals since the Prefetcher was created. A bundle is a neuron's rows.
 struct PrefetchCounters {
-  // Neurons that steps needed, by where their rows were: pinned on the device, in the device's neuron cache,
-  // or in host memory for the CPU.
+  // Neurons that steps needed, counted by the place of their rows: permanently on the device (hot), in the
+  // device's neuron cache (cached), or only in host memory for the CPU (cold).
   int64_t hot = 0, cached = 0, cold = 0;
   int64_t moved = 0;           // bundles copied
   int64_t used = 0;            // bundles of `moved` needed at least once while the device had them
