@@ -96,13 +96,14 @@ class ActivityCounter {
   std::vector<uint64_t> bits_;
   std::vector<float> values_;
   ActiveNeurons found_;
-  std::vector<Token> tokens_;        // of the step
-  std::vector<uint64_t> last_bits_;  // [n_slots, n_layers, words] bits of the last counted token of each slot
-  std::vector<int> last_position_;   // [n_slots] position of that token; -1: none
+  std::vector<Token> tokens_;  // of the step
+  // [n_slots, n_layers, words] bit sets: the active neurons of the last counted token of each slot.
+  std::vector<uint64_t> last_bits_;
+  std::vector<int> last_position_;  // [n_slots] position of that token; -1: none
   static constexpr size_t kWindows = ActivityCounts::kWindowTokens.size();
   std::vector<std::array<int, kWindows>> in_window_;  // [n_slots] tokens in the incomplete windows
-  std::vector<uint64_t> window_bits_;  // [kWindows, n_slots, n_layers, words] experts chosen in the
-                                       // incomplete windows
+  // [kWindows, n_slots, n_layers, words] bit sets: the experts chosen in the incomplete windows.
+  std::vector<uint64_t> window_bits_;
 
   std::mutex mutex_;  // held by a StepScope that counts
   ActivityCounts counts_;

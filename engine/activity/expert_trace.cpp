@@ -47,8 +47,8 @@ void read_layers(MeasurementReader& reader, ExpertTrace& trace) {
   }
 }
 
-/// Checks the experts that a run chose and appends them to the trace. last_choice_ contains, for each expert,
-/// the number of the last choice that contained the expert; n_choices_ counts the choices.
+/// Checks the experts that a run chose and appends them to the trace. A choice is the experts of one token in
+/// one layer. Choices are numbered from 1, and n_choices_ is their number so far.
 class ChoiceReader {
  public:
   ChoiceReader(MeasurementReader& reader, ExpertTrace& trace)
@@ -83,7 +83,7 @@ class ChoiceReader {
   MeasurementReader& reader_;
   ExpertTrace& trace_;
   uint64_t n_choices_ = 0;             // choices that were begun: tokens in layers
-  std::vector<uint64_t> last_choice_;  // [n_experts] the last choice that contained the expert
+  std::vector<uint64_t> last_choice_;  // [n_experts] number of the last choice that contained the expert
 };
 
 void read_runs(MeasurementReader& reader, ExpertTrace& trace) {

@@ -51,7 +51,7 @@ struct ExpertTrace {
   int n_used = 0;       // experts of a token in a layer
   std::vector<TracedLayer> layers;
   std::vector<TraceRun> runs;  // the first one begins a sequence
-  // [n_tokens of all runs, layers, n_used] the best first; a token's experts differ.
+  // [tokens of all runs, layers, n_used] the experts of each token, the best first, without duplicates.
   std::vector<uint16_t> experts;
 
   /// Number of experts that a token chooses in all layers together.
@@ -68,7 +68,7 @@ struct ExpertTrace {
   void add_run(TraceText text, bool begins_sequence, std::span<const uint16_t> chosen);
 };
 
-/// The layers with experts of a model, with the sizes of their experts.
+/// A model's layers with experts, and the sizes of these experts.
 std::vector<TracedLayer> traced_layers(const ModelSpec& spec, const Weights& weights);
 
 /// Parses `bytes`, a whole file; `file` is its file_error::file_label. Throws ModelFileError if it is not a
@@ -76,7 +76,7 @@ std::vector<TracedLayer> traced_layers(const ModelSpec& spec, const Weights& wei
 ExpertTrace parse_expert_trace(std::span<const std::byte> bytes, const std::string& file);
 ExpertTrace read_expert_trace(const std::filesystem::path& path);
 
-/// Throws ModelFileError if the trace belongs to another model; `file` as above.
+/// Throws ModelFileError if the trace belongs to another model. `file`: its file_error::file_label.
 void require_same_model(const ExpertTrace& trace, const ModelIdentity& model, const std::string& file);
 
 /// The bytes of a file. REQUIRES: trace.experts contains the tokens of all trace.runs.

@@ -1,4 +1,4 @@
-// Checks the header, the keys and two tensors per layer, and that the tensors agree.
+// Reads a GPU index. Checks its header, its keys and two tensors per layer, and that the tensors agree.
 #include "engine/activity/gpu_index.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using file_error::with_commas;
 constexpr std::string_view kMagic = "PWRI";
 constexpr uint32_t kVersion = 3;
 constexpr uint32_t kOldInt32 = 18;   // GGML_TYPE_I32 in PowerInfer's ggml; IQ3_XXS since
-constexpr uint32_t kInt32 = 26;      // in today's ggml, and so in files of today's gguf package
+constexpr uint32_t kInt32 = 26;      // GGML_TYPE_I32 in today's ggml and in today's gguf package
 constexpr uint64_t kAlignment = 32;  // GGUF's default; PowerInfer sets no other
 constexpr uint64_t kMaxKeys = 64;    // PowerInfer writes three
 constexpr const char* kAgain = "; remove the file or let PowerInfer make it again";

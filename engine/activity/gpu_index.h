@@ -21,7 +21,7 @@ namespace hearth::activity {
 /// unreadable, damaged, or belongs to another model.
 ActivityProfile read_gpu_index(const std::filesystem::path& path, int n_layers, int d_ff);
 
-/// Like the above, but parses `bytes`, a whole file. `file` is a file_error::file_label.
+/// Like the function above, but parses `bytes`, a whole file. `file` is a file_error::file_label.
 ActivityProfile parse_gpu_index(std::span<const std::byte> bytes, const std::string& file, int n_layers,
                                 int d_ff);
 

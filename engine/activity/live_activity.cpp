@@ -108,7 +108,7 @@ void LiveActivity::detach() {
 }
 
 bool LiveActivity::may_sample(const Batch& batch) {
-  // A step with prompt tokens has tokens without logits.
+  // Samples only steps without prompt tokens: a step with prompt tokens has tokens without logits.
   if (batch.n_tokens() > shape_.max_tokens || batch.logit_rows.size() != batch.tokens.size()) return false;
   const std::chrono::steady_clock::time_point now = now_();
   if (last_ && now - *last_ < interval_) return false;

@@ -29,7 +29,7 @@ struct MemoryByPlace {
   uint64_t vram = 0;
   uint64_t ram = 0;   // reserved at load, without the file's pages
   uint64_t file = 0;  // mapped
-  uint64_t kv = 0;    // keys and values, part of vram and ram
+  uint64_t kv = 0;    // keys and values; included in vram and ram
 };
 
 /// A level is the share of a bucket's units that have some property, from 0 (none) to kFullLevel (all).

@@ -85,7 +85,7 @@ class MeasurementReader {
   gguf::Cursor cursor_;
 };
 
-/// Returns why measurements of model `a` cannot be used for model `b`, as a sentence without its end; empty
+/// Returns why measurements of model `a` cannot be used for model `b`, as a sentence without a period; empty
 /// if they can.
 std::string other_model(const ModelIdentity& a, const ModelIdentity& b);
 

@@ -1,5 +1,5 @@
 // The observers of a forward pass's neurons, and how they are notified: the activity counter, the recorder of
-// experts, the live view, the observer of values and the observer of every neuron.
+// experts, the live view, a ValueObserver and a NeuronObserver.
 //
 // FfnPass owns it, and the parts of FfnPass report to it layer by layer. NeuronObservation attaches the
 // observers. Engine thread. Nothing is allocated in a step.
@@ -29,8 +29,9 @@ class NeuronObserver {
   /// layer.
   virtual void input(int layer, const float* x, int n_tokens) = 0;
 
-  /// Receives all values of the layer, act(gate) * up, [n_tokens, d_ff] in the file's order, before the
-  /// multiplication by the down projection. Setting a value to zero skips the neuron for that token.
+  /// Receives the values of all neurons of the layer, act(gate) * up, [n_tokens, d_ff] in the file's order,
+  /// before the multiplication by the down projection. Setting a value to zero skips the neuron for that
+  /// token.
   virtual void values(int layer, float* values, int n_tokens) = 0;
 };
 
@@ -59,12 +60,12 @@ class FfnObservers {
   /// REQUIRES: the device, if any, has reserved memory for the active neurons of steps of up to
   /// Shape::max_tokens.
   void show_activity(LiveActivity* live) { live_ = live; }
-  /// Sets the observer of every neuron, or none if it is null. It must outlive this object or be replaced by
-  /// null. REQUIRES: the pass is dense and has no device.
+  /// Sets the NeuronObserver, or none if it is null. It must outlive this object or be replaced by null.
+  /// REQUIRES: the pass is dense and has no device.
   void observe_neurons(NeuronObserver* observer) { neuron_observer_ = observer; }
   bool observes_neurons() const { return neuron_observer_ != nullptr; }
-  /// Sets the observer of values, or none if it is empty. Only FfnPass::observe_values() calls this, because
-  /// it also prepares the pass.
+  /// Sets the ValueObserver, or none if it is empty. Only FfnPass::observe_values() calls this, because it
+  /// also prepares the pass.
   void observe_values(ValueObserver observer) { value_observer_ = std::move(observer); }
   bool observes_values() const { return value_observer_ != nullptr; }
 
@@ -93,10 +94,10 @@ class FfnObservers {
   /// only one of the two: the one that the architecture's predictors read.
   void before_attention(int layer, const float* x, int n_tokens);
   void before_ffn(int layer, const float* x, int n_tokens);
-  /// Reports all values of a layer, [n_tokens, d_ff] in host memory. NeuronObserver may set some of them to
-  /// zero.
+  /// Reports the values of all neurons of a layer, [n_tokens, d_ff] in host memory. NeuronObserver may set
+  /// some values to zero.
   void report_neurons(int layer, float* values, int n_tokens);
-  /// Reports all values of a layer to the observer of values. REQUIRES: observes_values().
+  /// Reports the values of all neurons of a layer to the ValueObserver. REQUIRES: observes_values().
   void report_values(int layer, const float* values, const float* down_sizes, int n_tokens);
 
  private:

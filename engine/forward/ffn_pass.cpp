@@ -130,7 +130,7 @@ void FfnPass::run(int layer, const float* normed, const float* x, int n_tokens, 
     counts_.n_expert_layers += n_tokens;
     return mixture_.run(call, observers_, counts_.experts);
   }
-  // Mixtures also have layers without experts. Every mode computes all neurons of these.
+  // Mixtures also have layers without experts. Every mode computes all neurons of such layers.
   const bool whole = mode_.sparsity == Sparsity::kDense || spec_.has_experts();
   if (whole && call.neurons.dense_down.weight) return run_dense_ffn(call, observers_);
   counts_.n_token_layers += n_tokens;
@@ -167,9 +167,9 @@ void FfnPass::run_all_neurons(const LayerCall& call) {
                             call.out, counts_.neurons);
 }
 
-/// out += the FFN of the neurons in work.wanted, computed by the layer's backend or by CPU and GPU together.
-/// gates: the gate values of all neurons, or null. least_contribution: see HybridCall; for shared layers
-/// only.
+/// out += the result of the FFN with only the neurons in work.wanted, computed by the layer's backend or by
+/// CPU and GPU together. gates: the gate values of all neurons, or null. least_contribution: see HybridCall;
+/// for shared layers only.
 void FfnPass::add_wanted(const LayerCall& call, const float* gates, std::optional<float> least_contribution) {
   const NeuronLayer& neurons = call.neurons;
   if (neurons.hybrid == nullptr) {
@@ -188,13 +188,14 @@ void FfnPass::add_wanted(const LayerCall& call, const float* gates, std::optiona
   devices_.device()->hybrid_ffn().run(*neurons.hybrid, shared, counts_.neurons);
 }
 
-/// Requests every neuron from both devices: each computes gates, then up and down of the neurons that pass.
+/// Requests every neuron of both the GPU and the CPU. Each of them computes the gates of its neurons, then up
+/// and down of the neurons that pass the gate.
 void FfnPass::run_hybrid(const LayerCall& call) {
   want_all(call);
   add_wanted(call, nullptr);
 }
 
-/// Computes gates first, then up and down only of the neurons that pass.
+/// Computes the gates of all neurons first, then up and down only of the neurons that pass the gate.
 void FfnPass::run_exact(const LayerCall& call) {
   const FfnNeurons& ffn = call.neurons.ffn;
   const HybridLayer* hybrid = call.neurons.hybrid;

@@ -79,15 +79,15 @@ class FfnPass {
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
   /// Predicted mode: whether a shared layer's input is also passed to the predictor of the second hybrid
-  /// layer after it, so that this layer's neurons can be prefetched.
+  /// layer after it, so that the neurons of the later layer can be prefetched.
   void look_ahead(bool on) { looks_ahead_ = on; }
   /// Calibrated mode: replaces the thresholds [n_layers]. They may be infinite.
   void set_thresholds(std::span<const float> thresholds);
 
-  /// The observers of the neurons. To set an observer of values, call observe_values() below.
+  /// The observers of the neurons. To set a ValueObserver, call observe_values() below.
   FfnObservers& observers() { return observers_; }
   const FfnObservers& observers() const { return observers_; }
-  /// Calibrated mode: sets the observer of values, or none if it is empty. With a device, observed steps take
+  /// Calibrated mode: sets the ValueObserver, or none if it is empty. With a device, observed steps take
   /// longer: values are copied to host memory, and those of shared layers are computed twice.
   void observe_values(ValueObserver observer);
 

@@ -1,4 +1,4 @@
-// The forward pass. See the header; the stages of run() are the architecture.
+// The forward pass. See the header. The stages of run() show how a transformer is computed.
 #include "engine/forward/forward_pass.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The arguments with which FfnPass passes one layer's FFN in a step to the code that computes it: the
-// backend, its buffers, and what the layer reads and writes.
+// The arguments that FfnPass gives to the code that computes one layer's FFN in a step: the backend, its
+// buffers, and what the layer reads and writes.
 //
 // Shared by FfnPass, MixturePass, NeuronPredictor, SplitProduct and the dense FFN; engine thread.
 #pragma once

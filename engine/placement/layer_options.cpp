@@ -363,7 +363,8 @@ MixtureSeconds LayerOptions::mixture_seconds(Held of_experts, double own) const 
   if (of_experts == Held::kAll) return seconds;
   seconds.begin = HostCosts().experts_s();
   seconds.host = cost_.cpu_read(layer_.experts_read - own_read);
-  // The CPU returns one sum. But if the device adds up, the CPU returns a row for each missing expert.
+  // If the CPU computes all experts, it returns their sum. If the device has some experts, the device adds
+  // up, and the CPU returns one row for each missing expert.
   const double rows_back = of_experts == Held::kNone ? 1 : facts_.n_used * (1 - own);
   seconds.hand_over = seconds.begin + cost_.round_trip(4.0 * (facts_.d_model + facts_.n_experts),
                                                        4.0 * rows_back * facts_.d_model);

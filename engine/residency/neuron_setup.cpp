@@ -60,7 +60,7 @@ NeuronSetup::NeuronSetup(const SparsityChoice& choice, const NeuronSetupInputs& 
 /// has checked that this is possible.
 void NeuronSetup::lay_out() {
   // On the CPU, a dense run reads the rows in the file. With a device, neurons may be shared, and shared
-  // neurons need bundles. Mixtures of experts need none, because a device holds no single neurons of them.
+  // neurons need bundles. Mixtures of experts need no bundles, because a device holds whole experts only.
   if (in_.spec.has_experts()) return copy_experts();
   if (choice_.mode == Sparsity::kDense && !in_.has_device) return;
   order_ = find_order(in_, report_.notes);

@@ -28,8 +28,8 @@ constexpr double kStartSeconds = 8e-6;
 
 // Assumed bundles per second of the CPU until they are measured. Only the ratio to the link's rate matters.
 constexpr double kCpuAtFirst = 1e6;
-// Assumed layers per second, without the CPU's share, until they are measured. The number is large, so that
-// this time counts little.
+// Assumed number of layers per second, not counting the time of the CPU's share, until it is measured. It is
+// large, so that the time in which the CPU is idle counts little at first.
 constexpr double kLayersAtFirst = 1e5;
 
 uint64_t bit(int32_t neuron) { return uint64_t{1} << (neuron % 64); }
@@ -343,7 +343,7 @@ bool Prefetcher::serve(size_t index) {
 }
 
 /// Returns how many of the missing neurons the link should copy: as many as it can copy during one layer
-/// while the CPU computes the others.
+/// while the CPU computes the other missing neurons.
 int64_t Prefetcher::number_to_bring(const LayerState& state, std::span<const uint64_t> predicted) const {
   const int64_t all = state.cache.missing(predicted) + state.n_started;
   double ratio, besides;

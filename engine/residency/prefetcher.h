@@ -182,8 +182,8 @@ class Prefetcher final : public RowPrefetcher {
   bool idle_ HEARTH_GUARDED_BY(mutex_) = false;
   bool stopping_ HEARTH_GUARDED_BY(mutex_) = false;
   size_t latest_ HEARTH_GUARDED_BY(mutex_) = 0;  // index of the layer whose wanted neurons were reported last
-  /// A predictor has proposed neurons. From then on, neurons that earlier steps wanted are copied only for
-  /// the next layer.
+  /// Whether a predictor has proposed neurons so far. If it has, neurons that earlier steps wanted are copied
+  /// only for the next layer.
   bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;
   /// Index of the layer that the newest proposal is for; nullopt once that layer has been served.
   std::optional<size_t> newest_proposal_ HEARTH_GUARDED_BY(mutex_);

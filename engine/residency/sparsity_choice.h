@@ -44,7 +44,8 @@ struct SparsityFacts {
 /// predicted, or for a mixture of experts exact and dense.
 struct ReadBytes {
   double exact = 0, predicted = 0, dense = 0;
-  double experts_active = 0;  // mixtures: share of the neurons in the tokens' experts that are nonzero
+  // Mixtures: of the neurons in the experts that tokens chose, the share with a nonzero value.
+  double experts_active = 0;
 };
 
 /// Chooses the mode. Calls `measure` only if the request is "auto" and the model has predictors or experts
