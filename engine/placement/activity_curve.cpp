@@ -13,7 +13,7 @@ constexpr double kMostActive = 0.98;
 constexpr double kHead = 0.1;
 constexpr int kSteps = 60;  // steps of a bisection, enough to determine the last bit
 
-/// The index of each of n neurons, divided by n: the x of ActivityLaw.
+/// The x of ActivityLaw for each of n neurons.
 std::vector<double> places(int64_t n) {
   std::vector<double> x(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {

@@ -38,9 +38,9 @@ class ActivityCurve {
 };
 
 /// A formula for activity: a neuron is active with the probability p(x) = min(0.98, f (x + 0.1)^-e), where x
-/// is the neuron's index divided by the number of neurons. The parameters f and e are chosen so that the mean
-/// of p is `active`, and so that the share `top` of the neurons, the most active ones, has the share
-/// `of_activations` of all activations.
+/// is the neuron's index plus 1/2, divided by the number of neurons. The parameters f and e are chosen so
+/// that the mean of p is `active`, and so that the share `top` of the neurons, the most active ones, has the
+/// share `of_activations` of all activations.
 struct ActivityLaw {
   double active = 0;
   double top = 0, of_activations = 0;
@@ -78,8 +78,8 @@ ModelActivity law_activity(const ActivityLaw& law, const ModelSpec& spec);
 ModelActivity counted_activity(const ActivityProfile& profile, double n_tokens, double active,
                                const std::string& source);
 
-/// The activity by counts of the model's neurons or experts, in which each token counts once. REQUIRES:
-/// counts.n_tokens > 0.
+/// The activity that follows from counts of the model's neurons or experts, if every counted token counts
+/// equally. REQUIRES: counts.n_tokens > 0.
 ModelActivity counted_activity(const ActivityCounts& counts, const std::string& source);
 
 /// For dense models: every neuron is always active.

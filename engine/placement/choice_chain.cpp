@@ -1,4 +1,4 @@
-// Bound, solution, labels and filling, numbered as in the header.
+// The four steps of the solution: bound, solution, labels and filling, numbered as in the header.
 #include "engine/placement/choice_chain.h"
 
 #include <algorithm>
@@ -553,7 +553,7 @@ class Solver {
     labels = std::move(kept);
   }
 
-  static constexpr int kMaxExchanges = 200;  // each exchange takes as long as finding a path
+  static constexpr int kMaxExchanges = 200;  // a limit, because each exchange takes as long as finding a path
 
   const ChoiceChain& chain_;
   const ChainLimits& limits_;

@@ -36,7 +36,7 @@ using KernelCounts = std::array<double, cuda::kKernelClasses>;
 /// A GPU's costs that are not among the rates in its profile.
 struct GpuCosts {
   cuda::KernelSpeeds kernels;
-  double gather_share = 1;  // share of the link's rate that is reached when neurons are brought
+  double gather_share = 1;  // share of the link's rate that copies of neurons reach
   // The time from the end of the kernel that hands over to the start of the first kernel that the host then
   // launches.
   double hand_over_s = 0;
@@ -72,8 +72,8 @@ class CostModel {
 
   /// Seconds to start these kernels.
   double kernels(const KernelCounts& n) const;
-  /// Seconds of a decode step outside the layers: copying logits to the host, choosing the next token, the
-  /// scheduler.
+  /// Seconds that a decode step takes outside the layers: for copying logits to the host, choosing the next
+  /// token, and the scheduler.
   double step() const { return step_s_; }
   /// Seconds of a hand-over from GPU to CPU and back, with this many bytes in each direction.
   double round_trip(double bytes_out, double bytes_back) const;

@@ -31,7 +31,7 @@ constexpr std::array<KernelCost, cuda::kKernelClasses> kCosts = {{
     {.start_s = 3.3e-6, .vram_share = 0.95, .multiprocessor_bytes = 12},
     // Slow listed product. Measured: 5.9 us for 4.5 MB of Q6_K.
     {.start_s = 3.3e-6, .vram_share = 0.85, .multiprocessor_bytes = 8.5, .instructions_share = 0.23},
-    // Tiles. Measured: 91 % of the profile's rate for Q4_0, 73 % for Q4_K, because its mins take more
+    // Tiles. Measured: 91 % of the profile's rate for Q4_0, 73 % for Q4_K, because the mins of Q4_K take more
     // instructions.
     {.start_s = 3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .multiply_adds_share = 0.9},
     // Slow tiles. Measured: Q6_K at half the rate of Q4_0. The kernel takes 201 registers, so one thread
@@ -70,8 +70,8 @@ cuda::KernelSpeeds kernel_speeds(const GpuProfile& gpu) {
   for (size_t i = 0; i < speeds.size(); ++i) {
     const KernelCost& cost = kCosts[i];
     double bytes_per_s = cost.vram_share * gpu.vram_bytes_per_s;
-    // instructions_per_s counts all lanes, so divided by kLanes it is the clocks per second of all
-    // multiprocessors together.
+    // instructions_per_s counts the instructions of all lanes. Divided by kLanes, it gives the clocks per
+    // second of all multiprocessors together.
     if (cost.multiprocessor_bytes > 0 && gpu.instructions_per_s > 0)
       bytes_per_s = std::min(bytes_per_s, cost.multiprocessor_bytes * gpu.instructions_per_s / kLanes);
     speeds[i] = {.start_s = start_s(gpu, static_cast<KernelClass>(i)),

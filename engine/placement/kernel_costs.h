@@ -21,9 +21,10 @@ namespace hearth {
 
 /// The cost of kernels of one class on any GPU.
 struct KernelCost {
-  // Time from the end of the previous kernel to the end of this one, if this one reads and computes nothing.
+  // Time from the end of the previous kernel to the end of this one, for a kernel that neither reads nor
+  // computes anything.
   double start_s;
-  // Share of the rate of copies within the device's memory that the kernel reaches.
+  // The rate at which the kernel reads, as a share of the rate of copies within the device's memory.
   double vram_share;
   double multiprocessor_bytes;  // most bytes that a multiprocessor reads per clock; 0: no limit
   // Share of the profile's multiply_adds_per_s that the kernel reaches. (The profile's rate is that of Q4_0.)

@@ -496,8 +496,8 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   const double host_s = cost_.cpu_read(in_order) + rows * how.seconds_per_byte;
   (host_s > device_s ? work.cold_neurons : work.device_neurons) = std::max(host_s, device_s);
   if (r < d_ff) {
-    // The CPU gets the layer's input, and one bit for each neuron that is set if the neuron is cold and
-    // wanted. It returns sums of 64 bits each.
+    // The CPU gets the layer's input and, for each neuron, a bit that tells whether the neuron is cold and
+    // wanted. The CPU returns sums of 64 bits each.
     work.hand_overs =
         cost_.round_trip(4.0 * facts_.d_model + static_cast<double>(d_ff) / 8, 8.0 * facts_.d_model);
   }
@@ -564,8 +564,8 @@ void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& 
       if (!cache_) continue;
       const double share = brought(gates, n).brought_share;
       if (share <= 0) continue;
-      // A quarter of the cache holds neurons that are brought for one token. The rest of the cache counts as
-      // part of the prefix.
+      // A quarter of the cache holds neurons that are brought for one token. The rest of the cache holds the
+      // most active neurons after the hot ones, so it counts toward the first n neurons.
       const double wanted = proposed(d_ff) - proposed(n);
       const auto n_cache = static_cast<int64_t>(std::ceil(4 * wanted * share / useful_));
       const int64_t n_hot = n - n_cache * 3 / 4;

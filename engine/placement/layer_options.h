@@ -59,7 +59,7 @@ struct LayerFacts {
   int64_t vram_gates = 0;   // gate rows of all neurons
   int64_t vram_whole = 0;   // the whole layer as stored in the file; 0 if neurons may be shared
   int64_t vram_expert = 0, vram_expert_tables = 0;  // one expert; tables of a layer with experts
-  // All experts of the layer, or 0 if the device may hold none.
+  // Number of experts in the layer; 0 if the device may hold none of them.
   int64_t n_placeable = 0;
   // Least size of a buffer through which the device can get missing experts.
   int64_t stream_least = 0;

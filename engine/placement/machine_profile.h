@@ -48,9 +48,10 @@ struct GpuProfile {
   double to_device_pageable_bytes_per_s = 0;
   double from_device_pinned_bytes_per_s = 0;
   double from_device_pageable_bytes_per_s = 0;
-  // From the start of one small kernel to the start of the next, recorded like the engine's steps.
+  // Seconds from the start of one small kernel to the start of the next, in a graph recorded like the
+  // engine's steps.
   double launch_s = 0;
-  // From GPU to CPU and back, as in a layer with neurons that both compute.
+  // Seconds of a hand-over from GPU to CPU and back, as in a layer with neurons that both compute.
   double round_trip_s = 0;
   /// Multiply-adds per second, counted as in HostProfile. Hearth's kernels use two-byte activations, so each
   /// multiply-add takes two int8 multiply-adds of the tensor cores.
@@ -73,7 +74,7 @@ struct MachineProfile {
   /// measurements. Below the first measurement, the rate is proportional to n_threads; beyond the last one,
   /// it is constant. REQUIRES: n_threads >= 1.
   double ram_read_bytes_per_s(int n_threads) const;
-  /// The rate with the best number of threads.
+  /// The rate with the number of threads that read fastest.
   double ram_read_bytes_per_s() const;
   friend bool operator==(const MachineProfile&, const MachineProfile&) = default;
 };

@@ -16,8 +16,8 @@ const std::vector<int32_t>* order_of(const PlanInputs& inputs, size_t layer) {
   return inputs.order == nullptr || inputs.order->empty() ? nullptr : &(*inputs.order)[layer];
 }
 
-/// The n most active neurons (in a mixture, experts) after the first `before` ones. Returns their numbers in
-/// the layout, in ascending order.
+/// Skips the `before` most active neurons (in a mixture, experts) and takes the next n. Returns their
+/// numbers in the layout, in ascending order.
 std::vector<int32_t> hottest(const PlanInputs& inputs, const ModelActivity& activity, size_t layer, int64_t n,
                              int64_t before = 0) {
   std::vector<int32_t> ids(static_cast<size_t>(n));
@@ -36,7 +36,7 @@ std::vector<int32_t> hottest(const PlanInputs& inputs, const ModelActivity& acti
   return ids;
 }
 
-/// Returns the machine. If it has no GPU, adds a typical one.
+/// Returns the machine. If it has no GPU, adds a typical GPU.
 MachineProfile with_gpu(MachineProfile machine) {
   if (!machine.gpu) machine.gpu = typical_machine().gpu;
   return machine;

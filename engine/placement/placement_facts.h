@@ -21,10 +21,10 @@ struct PlacementAssumptions {
   /// Predicted mode: number of neurons that a predictor proposes for each active neuron. The predictors of
   /// tests/data/relu propose 23 to 31 % of the neurons, and 18 % are active.
   double proposed_per_active = 1.3;
-  /// The share of prefetched neurons that is wanted. useful_predicted: if a predictor chose them; the
-  /// lookahead predictors of Deja Vu are right for 93 to 97 %. useful_repeated: if the neurons were wanted by
-  /// the previous token in the layer; in a ReGLU model, 25 to 30 % of the active neurons are active again
-  /// (DynamicInfer), and fewer if they are not hot.
+  /// The share of prefetched neurons that is wanted. useful_predicted holds if a predictor chose the neurons;
+  /// 93 to 97 % of the neurons that Deja Vu's lookahead predictors choose are right. useful_repeated holds if
+  /// the neurons are those that the previous token wanted in the layer; in a ReGLU model, 25 to 30 % of the
+  /// active neurons are active again for the next token (DynamicInfer), and fewer of those that are not hot.
   double useful_predicted = 0.9, useful_repeated = 0.2;
   /// The share of the context that is filled while a token is decoded.
   double context_filled = 0.5;

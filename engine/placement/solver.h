@@ -37,8 +37,8 @@ struct PlacementBudgets {
   int64_t ram_bytes = 0;
   // Neurons may be copied to the GPU while the model runs. Only predicted mode uses this.
   bool cache = true;
-  // The GPU has either a whole layer or nothing of it; in a mixture, either all of a layer's experts or none,
-  // beside its attention.
+  // The GPU has either a whole layer or nothing of it. In a mixture, it has a layer with all experts, a layer
+  // without its experts, or nothing of the layer.
   bool by_layers = false;
   // Allocate buffers through which the weights that the GPU does not hold are streamed to it for prompts.
   bool streams = true;
@@ -73,7 +73,7 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
                                                  const PlacementBudgets& budgets,
                                                  const ChainLimits& limits = kPlacementLimits);
 
-/// The solution, with its seconds computed from these costs and without a bound.
+/// Returns the solution with its seconds recomputed from these costs, and without a bound.
 PlacementSolution costed(const PlacementSolution& solution, const ModelFacts& facts, const CostModel& cost);
 
 /// The least RAM that the model needs with this much VRAM (0: no GPU).
