@@ -24,8 +24,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
-/// A job while it runs, with its own sampler and constraint state. Both begin as copies of the sequence's and
-/// change with each drafted token.
+/// A job while it runs, with its own sampler and constraint state. Both states begin as copies of the states
+/// of the sequence, and change with each drafted token.
 struct DraftModel::Drafting {
   Job job;
   SamplerState sampler_state;

@@ -16,8 +16,8 @@ namespace {
 // computed at first, but their acceptance is still learned.
 constexpr std::array<double, Draft::kKinds> kPrior = {0.2, 0.5, 0.7, 0.8, 0.9, 0.7};
 // How many tokens the acceptance estimates remember, over all sequences (kMemory) and for one sequence
-// (kSequenceMemory). kPriorWeight: weight of the overall estimate, in tokens, within the estimate for one
-// sequence.
+// (kSequenceMemory). The estimate for one sequence includes the overall estimate as if this had been observed
+// on kPriorWeight tokens.
 constexpr double kMemory = 256, kSequenceMemory = 32;
 constexpr double kPriorWeight = 4;
 // After this many steps with drafts, one step runs without drafts, so that the cost of plain steps stays

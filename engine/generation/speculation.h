@@ -29,7 +29,7 @@ namespace hearth {
 
 struct Sequence;
 
-/// A source of drafts that replaces all others, for tests. All tokens that it offers are computed.
+/// A source of drafts that replaces all other sources, for tests. All tokens that it offers are computed.
 class Drafter {
  public:
   virtual ~Drafter() = default;

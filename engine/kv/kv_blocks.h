@@ -42,7 +42,7 @@ namespace hearth {
 
 class KvBlocks {
  public:
-  /// max_blocks: entries in one slot's block table. All > 0.
+  /// max_blocks: entries in one slot's block table. All arguments must be above 0.
   KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks)
       : KvBlocks(n_blocks, block_tokens, n_slots, max_blocks, {}, 0) {}
   /// For a model with window blocks. step_tokens: the maximum number of positions by which extend() goes

@@ -71,7 +71,7 @@ struct PromptEvent {
   std::vector<TokenEvent> tokens;
 };
 
-/// The pooled hidden states of an embedded sequence: [d_model], of length 1 (or zeros).
+/// The pooled hidden states of an embedded sequence: [d_model], a vector of length 1 (or all zeros).
 struct EmbeddingEvent {
   std::vector<float> values;
 };

@@ -86,12 +86,12 @@ class Scheduler {
   void add(std::unique_ptr<Sequence> sequence);
 
   /// Puts waiting sequences into free slots as long as KV blocks can be promised to them. Calls on_admitted
-  /// for each. Returns the number of admitted sequences.
+  /// for each admitted sequence, and returns the number of admitted sequences.
   int admit(const std::function<void(Sequence&)>& on_admitted);
 
   /// Promises every running sequence the KV blocks for its known tokens, and for its draft tokens if enough
-  /// are left. If the KV blocks do not suffice, sets sequences back; calls on_set_back for each. Call it
-  /// before next_step(), once drafts are known.
+  /// KV blocks are left. If the KV blocks do not suffice, sets sequences back and calls on_set_back for each
+  /// of these. Call it before next_step(), once drafts are known.
   void extend_promises(const std::function<void(Sequence&)>& on_set_back);
 
   /// Returns the pieces of the next step: decoding sequences in slot order, then prompts; each slot at most

@@ -15,7 +15,7 @@ struct NeuronTotals {
   uint64_t n_all = 0;
   uint64_t n_active = 0;        // neurons with a nonzero value
   uint64_t down_rows = 0;       // down rows read from memory; counted once per step, not per token
-  uint64_t cold_down_rows = 0;  // part of down_rows that the CPU read while a GPU computed the rest
+  uint64_t cold_down_rows = 0;  // part of down_rows that the CPU read while a GPU read the other rows
 };
 
 /// Memory used for one purpose. The strings have static storage.
