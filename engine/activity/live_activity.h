@@ -99,8 +99,9 @@ class LiveActivity {
 
   /// The placed model. Everything that it refers to must stay valid until detach().
   struct Run {
-    std::span<const LayerPlacement> placements = {};  // from the device's plan; empty if there is no device
-    CachedNeurons cached_neurons = {};                // empty: there is no cache
+    // Placements in the device's plan; empty if there is no device.
+    std::span<const LayerPlacement> placements = {};
+    CachedNeurons cached_neurons = {};  // empty: there is no cache
     std::string why_nothing = {};
     MemoryByPlace memory = {};
   };

@@ -19,7 +19,7 @@
 
 namespace hearth {
 
-/// A kind of file. The texts must outlive the readers of the file.
+/// A kind of file. Its strings must outlive the readers of such files.
 struct MeasurementFile {
   std::string_view magic;  // four bytes
   std::string_view what;   // "an activity file"
@@ -51,8 +51,8 @@ class MeasurementWriter {
   std::vector<std::byte> out_;
 };
 
-/// Reads the body of such a file. All members throw ModelFileError: one sentence with the file, the place in
-/// it and the remedy. A reader must not be shared by threads.
+/// Reads the body of a file with measurements. All members throw ModelFileError: one sentence with the file,
+/// the place in it and the remedy. A reader must not be shared by threads.
 class MeasurementReader {
  public:
   /// Checks magic, version and checksum. `file` is a file_label; all arguments must outlive the reader.

@@ -215,7 +215,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
     if (norms_sums) norm(backend, x, layer.ffn_post_norm, n_tokens, x);
   }
 
-  // 3. Hidden states and logits, for the tokens that need them.
+  // 3. Compute hidden states and logits for the tokens that need them.
   side =
       moved(side, {&devices_.of_output(), devices_.device() == nullptr ? &on_cpu_ : &on_device_}, n_tokens);
   StepOutput out;
@@ -399,7 +399,7 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
                rope_);
   backend.rope(k + rank, cached, 1, cached, batch.positions, rope_);
 
-  // 3. Project each head's query to the latent's space, except its rotary part.
+  // 3. Project each head's query to the latent's space, except the query's rotary part.
   backend.multiply_heads({.weight = {weights.keys.data, weights.keys.dtype, rank, latent.d_nope},
                           .rows_apart = rank,
                           .n_heads = spec_.n_heads,

@@ -19,7 +19,7 @@ inline constexpr int kKvBlockTokens = 16;
 
 /// How many KV blocks the layers of a model have.
 struct KvBlockCounts {
-  int64_t n_blocks = 0;        // in each layer without a separate set of KV blocks
+  int64_t n_blocks = 0;        // KV blocks in each layer that has no separate ones
   KvWindow window = {};        // the separate KV blocks of layers with a window, if any
   KvType type = KvType::kF16;  // type of the keys and values in all layers
 

@@ -46,8 +46,8 @@ RopeFrequencies rope_frequencies(const RopeSpec& rope, std::span<const float> di
     }
     result.inv_freq.push_back(static_cast<float>(freq));
   }
-  // The temperature of the YaRN paper, sqrt(1/t) = 0.1 ln(s) + 1, applied to both q and k through the
-  // magnitude of cos and sin. s: factor.
+  // The temperature of the YaRN paper, sqrt(1/t) = 0.1 ln(s) + 1, where s is rope.factor. It is applied to
+  // both q and k through the magnitude of cos and sin.
   const bool tempered = rope.scaling == RopeScaling::kYarn && rope.factor > 1.0 && rope.yarn_tempers;
   const double temperature = tempered ? 0.1 * std::log(rope.factor) + 1.0 : 1.0;
   result.magnitude = static_cast<float>(rope.attn_factor * temperature);

@@ -15,7 +15,7 @@ namespace hearth {
 /// the device.
 bool pin_streamed_layers(const Devices& devices, const Weights& weights, const KvMemory& kv);
 
-/// Like pin_streamed_layers(), for the experts of these layers.
+/// Like pin_streamed_layers(), but page-locks the experts of `layers`.
 bool pin_experts(ComputeDevice& device, const Weights& weights, std::span<const int> layers);
 
 }  // namespace hearth

@@ -18,8 +18,9 @@ namespace hearth {
 struct GrowingText {
   std::span<const int32_t> tokens;  // the prompt, then the generated tokens
   int n_prompt = 0;
-  std::optional<ConstraintState>& constraint;  // after the generated tokens; absent if there is none
-  SamplerState& sampler_state;                 // after the generated tokens
+  // State after the generated tokens; absent if there is no constraint.
+  std::optional<ConstraintState>& constraint;
+  SamplerState& sampler_state;  // after the generated tokens
 };
 
 /// Whether this token ends an answer to the request.

@@ -123,7 +123,7 @@ class KvBlocks {
     int n_blocks = 0;           // entries of its table in use
     int n_committed = 0;        // registered ones among n_blocks
     int n_promised = 0;         // blocks that it may still take
-    int n_prompt = 0;           // prompt blocks that a later equal prompt could reuse
+    int n_prompt = 0;           // blocks of its prompt that a later equal prompt could reuse
     int n_given_up = 0;         // window table entries before this index are empty
     int n_window_promised = 0;  // window blocks that the slot may hold at once
   };

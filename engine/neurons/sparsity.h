@@ -64,7 +64,7 @@ struct SparsityReport {
   double bytes_per_token = 0;  // bytes of weights read for one decoded token at that activity
   double dense_bytes_per_token = 0;
   double predictor_threshold = 0;  // predicted mode only
-  std::vector<std::string> notes;  // for the log: files found, requests that could not be met
+  std::vector<std::string> notes;  // sentences for the log: files found, requests that could not be met
 };
 
 }  // namespace hearth

@@ -60,7 +60,7 @@ ActivityCurve::ActivityCurve(std::span<const double> shares) : active_(1, 0.0) {
 }
 
 ActivityCurve curve_of(const ActivityLaw& law, int64_t n) {
-  constexpr int64_t kEnough = 512;  // with this many neurons, three digits of the concentration are right
+  constexpr int64_t kEnough = 512;  // enough neurons for a concentration that is right to three digits
   constexpr double kSteepest = 8;
   double low = 0, high = kSteepest;
   for (int i = 0; i < 30; ++i) {

@@ -39,7 +39,7 @@ class ActivityCurve {
 
 /// A formula for activity: a neuron is active with the probability p(x) = min(0.98, f (x + 0.1)^-e), where x
 /// is the neuron's index plus 1/2, divided by the number of neurons. The parameters f and e are chosen so
-/// that the mean of p is `active`, and so that the share `top` of the neurons, the most active ones, has the
+/// that the mean of p is `active`, and so that the most active neurons, a share `top` of all neurons, have a
 /// share `of_activations` of all activations.
 struct ActivityLaw {
   double active = 0;

@@ -313,7 +313,7 @@ ChoicePaths::Dual ChoicePaths::best_ram_price(Dual low, int number) {
     high = look(high_price);
   }
   for (int step = 0; step < kMaxSteps && low.ram_over > high.ram_over; ++step) {
-    // The price of RAM at which the two tangents meet.
+    // The price of RAM at which the tangents of the bound at `low` and `high` meet.
     const double price =
         (high.value - low.value + low.ram_over * low.prices.ram - high.ram_over * high.prices.ram) /
         (low.ram_over - high.ram_over);

@@ -29,7 +29,8 @@ struct KernelCost {
   double multiprocessor_bytes;  // most bytes that a multiprocessor reads per clock; 0: no limit
   // Share of the profile's multiply_adds_per_s that the kernel reaches. (The profile's rate is that of Q4_0.)
   double multiply_adds_share = 1;
-  // Share of the GPU's instructions_per_s that the kernel reaches. The rest is lost to waiting and loading.
+  // Share of the GPU's instructions_per_s that the kernel reaches. The rest of that rate is lost to waiting
+  // and loading.
   double instructions_share = 0.6;
 };
 const KernelCost& kernel_cost(cuda::KernelClass kind);
@@ -49,7 +50,7 @@ struct CallCosts {
   // Time Launch for Straight-Line CUDA Graphs", 2024, measured 2.5 us and little more for each node; slower
   // processors take longer.)
   double launch = 2e-6, graph = 5.5e-6, graph_of_two = 3.5e-6;
-  double wait = 5e-6;  // from the end of the awaited work to the return of the waiting call
+  double wait = 5e-6;  // time from the end of the awaited work to the return of the waiting call
   // The latency until the host sees a word that the device stored: a system-wide fence, two atomic operations
   // and a posted write over PCIe, which take some hundred nanoseconds each.
   double visible = 2.5e-6;

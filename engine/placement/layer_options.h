@@ -64,9 +64,9 @@ struct LayerFacts {
   // Least size of a buffer through which the device can get missing experts.
   int64_t stream_least = 0;
   // Bytes of host memory.
-  int64_t ram_whole = 0;  // of a layer that the CPU runs, including its keys and values
-  int64_t ram_shared =
-      0;  // of a layer on the device, without its neurons; in a mixture, with all its experts
+  int64_t ram_whole = 0;  // the layer if the CPU runs it, including its keys and values
+  // The layer if the device has it, without its neurons; in a mixture, with all its experts.
+  int64_t ram_shared = 0;
   int64_t ram_neuron = 0;   // one neuron's bundle; in a mixture, one expert
   bool gives_back = false;  // the memory of hot neurons' bundles is freed
   // Numbers of weights that a prompt token is multiplied by. In a mixture, attention_weights includes the
@@ -110,7 +110,7 @@ struct LayerOption {
   bool on_device = false;
   bool all_gates = false;
   int64_t n_hot = 0, n_cache = 0;
-  int64_t n_experts = 0;  // in a mixture: how many experts the device holds, the most chosen ones
+  int64_t n_experts = 0;  // in a mixture: how many experts the device holds; these are the most chosen ones
   /// How many of the layer's most active neurons are on the device for nearly every token.
   int64_t n_there() const { return n_hot + n_cache * 3 / 4; }
   bool operator==(const LayerOption&) const = default;

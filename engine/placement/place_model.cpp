@@ -74,8 +74,8 @@ class Placer {
         budgets.ram_bytes = std::numeric_limits<int64_t>::max();
         solution = solve_placement(facts, cost_, budgets);
       }
-      // If the CPU alone is faster, the model is small and runs here because of its GPU, not for speed. Then
-      // the GPU gets the parts that save the most reading.
+      // If the CPU alone is faster, the model is small, and it uses the GPU for other reasons than speed.
+      // Then the GPU gets the parts that save the most reading.
       const bool is_timed = solution && solution->on_gpu;
       if (!is_timed) solution = solve_placement(facts, cost_of_bytes_, budgets);
       if (!solution || !solution->on_gpu) return std::nullopt;

@@ -328,7 +328,8 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
     offer(of.shared(budgets, limits, listed));
   };
   // Experts may be faster on the CPU even if the GPU has room for all of them. And the best placement for
-  // decoding may be bad for prompts. So offer solutions for both.
+  // decoding may be bad for prompts. So offer solutions with and without experts on the GPU, and for decoding
+  // with and without prompts.
   if (cost.has_gpu() && facts.n_experts > 0) {
     Problem::Listed some = problem.list(), none = some;
     none.leave_out_experts();

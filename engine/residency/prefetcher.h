@@ -160,7 +160,7 @@ class Prefetcher final : public RowPrefetcher {
 
   const PrefetchOptions options_;
   std::unique_ptr<RowCopier> copier_;
-  std::vector<size_t> index_of_;  // by layer number: index in the Prefetcher's lists
+  std::vector<size_t> index_of_;  // for each layer number: the layer's index in the Prefetcher's lists
 
   // Only the Prefetcher's thread.
   std::vector<LayerState> states_;

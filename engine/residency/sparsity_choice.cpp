@@ -125,7 +125,7 @@ void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
 
 int probe_length(const ModelSpec& spec) {
   // The work grows with the number of FFN weights. The probe has 64 tokens for 1 billion weights, and fewer
-  // for more.
+  // tokens for more weights.
   const double weights = 3.0 * spec.n_layers * spec.d_model * static_cast<double>(spec.d_ff);
   return static_cast<int>(std::clamp(64e9 / weights, 8.0, 64.0));
 }
@@ -219,8 +219,8 @@ ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, cons
   const NeuronActivity predicted = probe_activity(pass, spec, tokens, step_tokens);
   NeuronActivity exact = predicted;
   exact.proposed = exact.passed = predicted.true_active;
-  // Assumes that up values are zero equally often for neurons that only the gate passes and for proposed
-  // neurons.
+  // Assumes that up values are zero as often for neurons that pass the gate but were not proposed as for
+  // proposed neurons.
   exact.active = predicted.true_active;
   if (predicted.passed > 0) exact.active *= predicted.active / predicted.passed;
   return {.exact = bytes_per_token(spec, weights, Sparsity::kExact, exact),

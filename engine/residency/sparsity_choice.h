@@ -28,7 +28,7 @@ struct SparsityChoice {
   float predictor_threshold = 0;   // predicted: least predictor logit for which a neuron is proposed
   bool verify_predictor = false;   // predicted: also compute every gate, to count the predictor's errors
   std::vector<float> thresholds;   // calibrated: [n_layers], least contribution that counts
-  std::vector<std::string> notes;  // for the log: requests that could not be met
+  std::vector<std::string> notes;  // sentences for the log about requests that could not be met
 };
 
 /// The facts that determine the mode, together with the request.

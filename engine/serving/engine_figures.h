@@ -37,7 +37,7 @@ struct EngineFigures {
   // Per sequence.
   Histogram queue_seconds{kFirstToken};        // from acceptance to admission to a slot
   Histogram first_token_seconds{kFirstToken};  // from acceptance to the first token
-  Histogram seconds_per_token{kPerToken};      // for each sequence: the mean over all tokens after the first
+  Histogram seconds_per_token{kPerToken};      // for each sequence: the mean time per token after the first
   std::array<uint64_t, kFinishReasons> n_finished{};  // by FinishReason
   uint64_t n_admitted = 0;
   uint64_t n_prefix_hits = 0;  // admitted sequences that took prompt tokens from the prefix cache

@@ -40,7 +40,7 @@ struct SequenceRequest {
   // -1: no log-probabilities. k >= 0: log-probabilities of the chosen token and of the k most likely tokens.
   int n_top_logprobs = -1;
   bool prompt_logprobs =
-      false;  // also log-probabilities of prompt tokens 1..n-1 (OpenAI's echo with logprobs)
+      false;  // whether to return log-probabilities of prompt tokens 1..n-1 (OpenAI's echo with logprobs)
   // Tokens that the client expects in the answer. Drafts may come from them (speculation.h), but they do not
   // change the answer. All sequences of a request share them. Null if there are none.
   std::shared_ptr<const std::vector<int32_t>> prediction;
@@ -50,7 +50,7 @@ struct SequenceRequest {
 
   /// Whether every prompt token must be computed, so that none may come from the prefix cache.
   /// Log-probabilities of the prompt need the logits of all its tokens. Embeddings do not use the prefix
-  /// cache, to leave it to prompts that recur (engine/DECISIONS.md).
+  /// cache, so that its memory is left for prompts that recur (engine/DECISIONS.md).
   bool computes_whole_prompt() const { return prompt_logprobs || embedding.has_value(); }
 };
 

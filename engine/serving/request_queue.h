@@ -36,7 +36,7 @@ namespace hearth {
 
 class RequestQueue {
  public:
-  /// Limit in bytes for the data of waiting requests whose size clients control: prompts and lists.
+  /// Limit in bytes for those data of waiting requests that clients can make large: prompts and lists.
   static constexpr size_t kMostBytes = size_t{256} << 20;
 
   /// n_slots > 0; capacity >= 0: the number of requests that may wait for slots.

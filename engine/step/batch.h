@@ -70,7 +70,7 @@ struct StepOutput {
   std::span<const float> hidden;  // [hidden_rows.size(), d_model], the residual stream after the final norm
 };
 
-/// The model as the Engine sees it. Tests give the Engine a scripted one.
+/// The model as the Engine sees it. Tests give the Engine a scripted model.
 class ForwardModel {
  public:
   virtual ~ForwardModel() = default;
