@@ -31,7 +31,8 @@ struct StepShape {
   int longest = 0;   // the largest number of keys that a token sees
   // Whether every token continues its own sequence, so that more steps of this kind will follow.
   bool decoding = false;
-  bool notes = false;  // whether single neurons are counted: NeuronCounts::found is set
+  // Whether the step reports single neurons (NeuronCounts::found is set) or choices of experts.
+  bool notes = false;
 
   bool operator==(const StepShape&) const = default;
 };

@@ -8,7 +8,8 @@
 //   3. rows       both compute their pairs' outputs at the same time: a row of d_model floats per pair
 //   4. sum        the device adds up each token's rows, in the order of choice
 // In a long step, the missing experts are copied to the device instead, a few at a time, and the device
-// computes all rows; the CPU gets nothing.
+// computes all rows. Then, and in a layer whose experts are all resident, there is no hand-over, unless the
+// caller wants to know the choice.
 //
 // The device and the CPU compute a row with the same bits, and rows are always added in the same order. So no
 // result depends on where an expert is. The results are those of Backend::route() and Backend::experts() on
@@ -44,6 +45,8 @@ struct HybridExpertCall {
   Router router;
   int n_tokens = 0;
   float* out = nullptr;  // [n_tokens, d_model], to which the sum is added
+  // Whether the choice is handed over even if the CPU has nothing to compute. A long step never hands over.
+  bool wants_choice = false;
 };
 
 class HybridExperts {
@@ -55,12 +58,13 @@ class HybridExperts {
   virtual void begin(const HybridExpertLayer& layer, const HybridExpertCall& call) = 0;
 
   /// Starts all calls made so far, waits until the choice has arrived in host memory, and returns it. The
-  /// choice is valid until the next begin(). In a long step, wait() returns a choice of 0 tokens at once.
-  /// Throws the device's error if the device fails.
+  /// choice is valid until the next begin(). Without a hand-over, wait() returns a choice of 0 tokens at
+  /// once. Throws the device's error if the device fails.
   virtual ExpertChoice wait() = 0;
 
   /// Computes the missing rows on the CPU, and enqueues the sum: adds each token's rows to call.out, the row
-  /// of `shared` last. Adds all pairs to counts. In a long step, all experts count as read.
+  /// of `shared` last. Adds all pairs to counts. Without a hand-over, ExpertCounts::read grows
+  /// by an upper bound: all experts in a long step, otherwise one expert per pair.
   virtual void end(const GatedSharedExpert& shared, ExpertCounts& counts) = 0;
 };
 

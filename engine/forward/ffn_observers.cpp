@@ -35,11 +35,20 @@ void FfnObservers::end_step(ComputeDevice* device) {
   }
 }
 
+bool FfnObservers::shows_choices() const {
+  return live_ != nullptr && live_->shows_experts() && live_->samples_step();
+}
+
+bool FfnObservers::counts_choices() const {
+  return counter_ != nullptr && counter_->counts_experts() && counter_->found() != nullptr;
+}
+
+bool FfnObservers::records_choices() const { return recorder_ != nullptr && recorder_->records_step(); }
+
 void FfnObservers::report_choice(int layer, const ExpertChoice& choice) {
-  if (live_ != nullptr && live_->shows_experts() && live_->samples_step()) live_->add(layer, choice);
-  if (recorder_ != nullptr && recorder_->records_step()) recorder_->add(layer, choice);
-  if (counter_ == nullptr || !counter_->counts_experts() || counter_->found() == nullptr) return;
-  counter_->add(layer, choice);
+  if (shows_choices()) live_->add(layer, choice);
+  if (records_choices()) recorder_->add(layer, choice);
+  if (counts_choices()) counter_->add(layer, choice);
 }
 
 void FfnObservers::before_attention(int layer, const float* x, int n_tokens) {

@@ -85,6 +85,8 @@ class FfnObservers {
   /// them only at the end of the step. The calls for the device's layers must be in the order in which the
   /// device computes the layers. REQUIRES: counts_step().
   void report_found(int layer, bool on_device);
+  /// Whether report_choice() uses the current step's choices of experts.
+  bool wants_choices() const { return shows_choices() || counts_choices() || records_choices(); }
   /// Reports the experts that the layer's tokens chose; `choice` is in host memory.
   void report_choice(int layer, const ExpertChoice& choice);
 
@@ -102,6 +104,9 @@ class FfnObservers {
 
  private:
   void tell_found(int layer);
+  bool shows_choices() const;
+  bool counts_choices() const;
+  bool records_choices() const;
 
   const ModelSpec& spec_;
   ActivityCounter* counter_ = nullptr;

@@ -169,7 +169,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
   assert(!kv_.counts().window || batch.window_tables.size() == batch.block_tables.size());
   if (devices_.device() != nullptr) {
     StepShape shape = shape_of(batch);
-    shape.notes = ffn_.observers().counts_step();
+    shape.notes = ffn_.observers().counts_step() || ffn_.observers().wants_choices();
     // A library's work is not recorded.
     if (has_library_ && !batch.prompt_rows.empty()) shape.decoding = false;
     devices_.device()->begin_step(shape);

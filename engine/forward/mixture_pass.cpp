@@ -80,12 +80,14 @@ void MixturePass::run_on_both(const LayerCall& call, FfnObservers& observers, Ex
   HybridExperts& both = *devices_.device()->hybrid_experts();
   Router router = router_of(call.layer);
   router.choice_bias = on_device_experts_[static_cast<size_t>(call.layer)].choice_bias;
-  devices_.cpu().expect_work();
-  both.begin(shared_layer(call.layer), {.x = call.normed,
-                                        .logits = logits_of(call),
-                                        .router = router,
-                                        .n_tokens = call.n_tokens,
-                                        .out = call.out});
+  const HybridExpertLayer layer = shared_layer(call.layer);
+  if (!layer.all_resident()) devices_.cpu().expect_work();
+  both.begin(layer, {.x = call.normed,
+                     .logits = logits_of(call),
+                     .router = router,
+                     .n_tokens = call.n_tokens,
+                     .out = call.out,
+                     .wants_choice = observers.wants_choices()});
   if (call.neurons.dense_down.weight) run_dense_ffn(call, observers);
   const GatedSharedExpert shared = run_gated_expert(call);
   const ExpertChoice choice = both.wait();

@@ -55,6 +55,7 @@ void CudaHybridExperts::begin(const HybridExpertLayer& layer, const HybridExpert
   layer_ = layer;
   call_ = call;
   streamed_now_ = streams();
+  hands_over_ = !streamed_now_ && (!layer.all_resident() || call.wants_choice);
   const QuantizedActivations x = work_.quantized(call.x, call.n_tokens, layer.device->up.n_cols);
   if (streamed_now_) return begin_streamed(x);
   const DeviceChoice choice = this->choice();
@@ -62,12 +63,14 @@ void CudaHybridExperts::begin(const HybridExpertLayer& layer, const HybridExpert
   work_.enqueue(
       [=, logits = call.logits, router = call.router, slot_of = layer.device->slot_of,
        stream = work_.stream()] { route_and_group(logits, router, slot_of, choice, groups, stream); });
-  const auto n_choice = ExpertScratch::kChoiceWords * static_cast<size_t>(choice.n_pairs());
-  const auto n_x = static_cast<size_t>(call.n_tokens * layer.device->up.n_cols);
-  work_.enqueue([=, stream = work_.stream(),
-                 what = exchange_.begin({reinterpret_cast<const float*>(choice.experts), n_choice},
-                                        {call.x, n_x})] { hand_over(what, stream); });
-  given_ = exchange_.arrived();
+  if (hands_over_) {
+    const auto n_choice = ExpertScratch::kChoiceWords * static_cast<size_t>(choice.n_pairs());
+    const auto n_x = static_cast<size_t>(call.n_tokens * layer.device->up.n_cols);
+    work_.enqueue([=, stream = work_.stream(),
+                   what = exchange_.begin({reinterpret_cast<const float*>(choice.experts), n_choice},
+                                          {call.x, n_x})] { hand_over(what, stream); });
+    given_ = exchange_.arrived();
+  }
   work_.mark("attention, router", layer.layer);
   multiply(input_stage(x), groups);
   activate(groups);
@@ -200,9 +203,9 @@ void CudaHybridExperts::activate(const ExpertGroups& groups) {
 }
 
 ExpertChoice CudaHybridExperts::wait() {
-  if (streamed_now_) return {};
+  if (!streamed_now_) work_.mark("resident experts", layer_.layer);
+  if (!hands_over_) return {};
   work_.recorder().end_segment();
-  work_.mark("resident experts", layer_.layer);
   const TraceBlock waiting(work_.trace(), "engine", "waiting for the device", layer_.layer);
   exchange_.wait(work_.stream());
   return arrived_choice();
@@ -215,7 +218,11 @@ void CudaHybridExperts::end(const GatedSharedExpert& shared, ExpertCounts& count
     host_.missing_expert_rows(layer_.host, layer_.activation, given_.second, arrived_choice(),
                               arrived_slots().data(), rows_.data(), counts);
   }
-  streamed_now_ ? count_streamed(counts) : count_resident(counts);
+  if (hands_over_) {
+    count_resident(counts);
+  } else {
+    count_all(streamed_now_ ? call_.router.n_experts : choice().n_pairs(), counts);
+  }
   work_.begin_span();
   const int64_t d_model = this->d_model();
   work_.writes(call_.out, call_.n_tokens * d_model);
@@ -226,10 +233,10 @@ void CudaHybridExperts::end(const GatedSharedExpert& shared, ExpertCounts& count
 }
 
 /// Counts a step in which the device computes all pairs.
-void CudaHybridExperts::count_streamed(ExpertCounts& counts) const {
+void CudaHybridExperts::count_all(int64_t n_read, ExpertCounts& counts) const {
   counts.chosen += choice().n_pairs();
   counts.resident += choice().n_pairs();
-  counts.read += call_.router.n_experts;
+  counts.read += n_read;
 }
 
 /// Counts the pairs that the device computes.

@@ -2,8 +2,8 @@
 //
 // The device work of a layer belongs to two segments of the step's recording. The first contains the choice
 // of experts, the hand-over, and the rows of resident experts; the second begins with the sum. The host waits
-// once per layer, for the hand-over. The kernel that computes the sum reads the CPU's rows over PCIe. Owned
-// by CudaDevice; engine thread.
+// once per layer, for the hand-over; without one, the segment goes on. The kernel that computes the sum reads
+// the CPU's rows over PCIe. Owned by CudaDevice; engine thread.
 #pragma once
 
 #include <array>
@@ -61,7 +61,7 @@ class CudaHybridExperts final : public HybridExperts {
   std::span<const Strip> strips_of(const Stage& stage, std::span<const int32_t> experts);
   void activate(const ExpertGroups& groups);
   void count_resident(ExpertCounts& counts);
-  void count_streamed(ExpertCounts& counts) const;
+  void count_all(int64_t n_read, ExpertCounts& counts) const;
 
   DeviceWork& work_;
   ActivationExchange& exchange_;
@@ -72,6 +72,7 @@ class CudaHybridExperts final : public HybridExperts {
   HybridExpertLayer layer_;
   HybridExpertCall call_;
   bool streamed_now_ = false;
+  bool hands_over_ = false;
   Backend::HandedOver given_;     // the choice, and x
   std::vector<int32_t> missing_;  // the missing experts of a layer that streams them, ascending
   std::vector<Strip> strips_;     // scratch of multiply_missing()

@@ -63,13 +63,15 @@ class SharedLayer {
                         .logits = logits_.floats(),
                         .router = router,
                         .n_tokens = step.n_tokens,
-                        .out = out_.floats()});
+                        .out = out_.floats(),
+                        .wants_choice = wants_choice_});
     choice_ = both.wait();
     both.end({}, counts);
     const float* out = backend.to_host(out_.floats(), step.before.size());
     return {out, out + step.before.size()};
   }
   const ExpertChoice& choice() const { return choice_; }
+  void want_choice() { wants_choice_ = true; }
 
  private:
   /// Copies the resident experts to the device.
@@ -116,6 +118,7 @@ class SharedLayer {
   Buffer x_, logits_, out_;
   DeviceExperts experts_;
   ExpertChoice choice_;
+  bool wants_choice_ = false;
 };
 
 /// The result of the CPU alone.
@@ -144,6 +147,7 @@ TEST_CASE("CUDA: shared experts give the CPU's bits wherever experts are") {
   for (const std::vector<int32_t>& resident : {std::vector<int32_t>{4}, std::vector<int32_t>{0, 2, 3, 5, 8},
                                                std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}}) {
     SharedLayer shared(layer, resident, 32);
+    shared.want_choice();
     std::mt19937 rng(11);
     for (const int n_tokens : {1, 1, 1, 1, 2, 5, 32}) {  // one token: enqueued, recorded, played back
       INFO(resident.size() << " resident experts, " << n_tokens << " tokens");
@@ -156,6 +160,24 @@ TEST_CASE("CUDA: shared experts give the CPU's bits wherever experts are") {
       CHECK(counts.read == expected_counts.read);
       if (resident.size() == kExperts) CHECK(counts.resident == counts.chosen);
     }
+  }
+}
+
+TEST_CASE("CUDA: a layer whose experts are all resident hands nothing over") {
+  const Layer layer({DType::kQ4_0, DType::kQ6_K, /*gated=*/true, /*biased=*/false, Activation::kSilu});
+  SharedLayer shared(layer, {0, 1, 2, 3, 4, 5, 6, 7, 8}, 32);
+  std::mt19937 rng(14);
+  for (const int n_tokens : {1, 1, 1, 1, 32}) {
+    INFO(n_tokens << " tokens");
+    const Step step(n_tokens, kUsed, rng);
+    const std::vector<float> logits = normal_numbers(n_tokens * kExperts, rng, 2.0f);
+    ExpertCounts expected_counts, counts;
+    const std::vector<float> expected = run_on_cpu(layer, step, logits, kRouter, expected_counts);
+    CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
+    CHECK(shared.choice().n_tokens == 0);
+    CHECK(counts.chosen == n_tokens * kUsed);
+    CHECK(counts.resident == counts.chosen);
+    CHECK(counts.read >= expected_counts.read);
   }
 }
 
