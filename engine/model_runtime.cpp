@@ -512,6 +512,8 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
 ModelFigures ModelRuntime::figures() const {
   ModelFigures figures = state_->placed_figures;
   const FfnCounts& counts = state_->pass->ffn().counts();
+  figures.experts = {.chosen = static_cast<uint64_t>(counts.experts.chosen),
+                     .resident = static_cast<uint64_t>(counts.experts.resident)};
   if (counts.experts.neurons > 0) {
     figures.neurons = {.n_all = static_cast<uint64_t>(counts.experts.neurons),
                        .n_active = static_cast<uint64_t>(counts.experts.active)};

@@ -18,6 +18,12 @@ struct NeuronTotals {
   uint64_t cold_down_rows = 0;  // part of down_rows that the CPU read while a GPU read the other rows
 };
 
+/// Experts of a mixture, summed over tokens and layers since the model was placed.
+struct ExpertTotals {
+  uint64_t chosen = 0;    // pairs of a token and an expert that it uses
+  uint64_t resident = 0;  // pairs of `chosen` that a GPU computed
+};
+
 /// Memory used for one purpose. The strings have static storage.
 struct MemoryShare {
   const char* place = "";  // "vram", "ram", "file" (mapped: the system keeps what is read)
@@ -44,6 +50,7 @@ struct PrefetchCounters {
 
 struct ModelFigures {
   NeuronTotals neurons;
+  ExpertTotals experts;
   std::optional<PrefetchCounters> prefetch;  // since the model was placed; absent if nothing is prefetched
   std::array<MemoryShare, 16> memory{};
   size_t n_memory = 0;  // entries of `memory` in use

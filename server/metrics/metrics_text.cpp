@@ -142,6 +142,13 @@ void add_sparsity(MetricFamilies& to, const MetricsInput& in) {
              "Bytes of weights that one decoded token would read if every neuron were read.")
         .value(in.dense_bytes_per_token);
   }
+  if (model.experts.chosen > 0) {
+    to.counter(
+          "hearth_chosen_experts_total",
+          "Experts that tokens chose, summed over tokens and layers, by the processor that computed them.")
+        .value(static_cast<double>(model.experts.resident), {{"processor", "gpu"}})
+        .value(static_cast<double>(model.experts.chosen - model.experts.resident), {{"processor", "cpu"}});
+  }
   if (model.neurons.n_all == 0) return;
   to.counter("hearth_neurons_total", "Neurons of the FFN, summed over tokens and layers.")
       .value(static_cast<double>(model.neurons.n_all));

@@ -156,6 +156,36 @@ def test_every_budget_gives_the_cpus_text(serve, texts_of_cpu, budget):
     assert ("the whole model" in line) == (budget in ("auto", "1")), line
 
 
+def metric(server, line):
+    """The value of a line of /metrics."""
+    text = httpx.get(server.url + "/metrics", timeout=hearthd.PATIENCE).text
+    found = re.search(rf"^{re.escape(line)} ([0-9.e+]+)$", text, re.MULTILINE)
+    return float(found.group(1)) if found else None
+
+
+def test_a_mixture_gives_the_cpus_text_wherever_its_experts_are_and_counts_who_computed_them(serve):
+    def answers(*flags):
+        server = serve(*flags, *SMALL, model=hearthd.ROOT / "tests/data/arch/qwen3moe.gguf")
+        return server, texts(server)
+
+    def chosen(server, processor):
+        return metric(server, f'hearth_chosen_experts_total{{processor="{processor}"}}')
+
+    alone, expected = answers("--device", "cpu")
+    assert chosen(alone, "cpu") > 0 and chosen(alone, "gpu") == 0
+    whole, found = answers("--device", "cuda")
+    assert found == expected
+    assert (chosen(whole, "gpu"), chosen(whole, "cpu")) == (chosen(alone, "cpu"), 0)
+    text = httpx.get(whole.url + "/metrics", timeout=hearthd.PATIENCE).text
+    vram = {purpose: float(value) for purpose, value in re.findall(
+        r'^hearth_memory_bytes{.*place="vram",purpose="([a-z_]+)"} ([0-9.e+]+)$', text, re.MULTILINE)}
+    budget = sum(vram.values()) - vram["experts"] / 2
+    half, found = answers("--device", "cuda", "--vram-budget", f"{budget / 2**30:.9f}")
+    assert found == expected
+    assert chosen(half, "gpu") > 0 and chosen(half, "cpu") > 0
+    assert chosen(half, "gpu") + chosen(half, "cpu") == chosen(alone, "cpu")
+
+
 def test_a_budget_below_the_least_names_the_least():
     sentence = refused("--device", "cuda", "--vram-budget", "0.0002", *SMALL)
     assert re.search(r"need [0-9.]+ KB", sentence) and "--vram-budget" in sentence, sentence
