@@ -490,7 +490,7 @@ class Solver {
     return all;
   }
 
-  /// Keeps as many labels as the limit allows. Returns whether it dropped no useful label.
+  /// Keeps as many labels as the limit allows. Returns true if it kept every useful label.
   bool keep_promising(std::vector<Label>& labels) const {
     keep_undominated(labels);
     if (labels.size() <= limits_.max_labels) return true;
@@ -499,7 +499,7 @@ class Solver {
     return false;
   }
 
-  /// Extends each label by the layer's options. Returns whether it dropped no useful label.
+  /// Extends each label by the layer's options. Returns true if it kept every useful label.
   bool expand(size_t layer, const std::vector<Label>& from, std::vector<Label>& to) const {
     bool all = true;
     const double cut = best_.seconds - slack(limits_.tolerance);

@@ -34,8 +34,8 @@ constexpr std::array<KernelCost, cuda::kKernelClasses> kCosts = {{
     // Tiles. Measured: 91 % of the profile's rate for Q4_0, 73 % for Q4_K, because the mins of Q4_K take more
     // instructions.
     {.start_s = 3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .multiply_adds_share = 0.9},
-    // Slow tiles. Measured: Q6_K at half the rate of Q4_0. The kernel takes 201 registers, so one thread
-    // block of 8 warps runs on a multiprocessor.
+    // Types whose tiles are slow. Measured: Q6_K reaches half the rate of Q4_0. Its kernel takes 201
+    // registers per thread, so only one thread block (8 warps) fits on a multiprocessor.
     {.start_s = 3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .multiply_adds_share = 0.45},
     // Down rows. Measured: 7.5 us both for 3.1 MB of Q4_0 and for 11 MB of F16, and about 21 us for 25 MB in
     // a 7B model. For prompts, the kernel reaches 24 % of the rate of instructions.
@@ -53,7 +53,7 @@ constexpr std::array<KernelCost, cuda::kKernelClasses> kCosts = {{
     // Attention tiles. Measured with 2048 keys: 17 and 24 % of the rate of instructions.
     {.start_s = 5e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .instructions_share = 0.2},
     // Gather. Measured: 13.7 us for 221 KB, 20.1 us for 443 KB. gather_share() returns the share of the
-    // link's rate.
+    // link's rate that a gather reaches.
     {.start_s = 7.4e-6, .vram_share = 1, .multiprocessor_bytes = 0},
 }};
 

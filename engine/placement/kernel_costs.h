@@ -60,13 +60,13 @@ struct CallCosts {
 };
 inline constexpr CallCosts kCallCosts;
 
-/// Seconds between a launch into an idle stream and the first kernel: from the return of the launching call
-/// to the beginning of the kernel's start_s. Computed as the profile's round trip minus the other parts of a
-/// round trip: a graph of two kernels, and the time until the host sees their result.
+/// Seconds from the return of a call that launches into an idle stream until the time start_s of the first
+/// kernel begins. The profile's round trip consists of this delay, a graph of two kernels, and the time until
+/// the host sees their result; the last two are subtracted.
 double first_kernel_s(const GpuProfile& gpu);
 
-/// Seconds between a kernel that hands over to the host and the next kernel: from the end of the former to
-/// the beginning of the latter's start_s, if the host only launches. The time to copy bytes is not included.
+/// Seconds from the end of a kernel that hands over to the host until the time start_s of the next kernel
+/// begins, if the host only launches that kernel. The time to copy bytes is not included.
 double hand_over_s(const GpuProfile& gpu);
 
 /// Seconds of a decode step outside the layers: the wait for the logits, and kCallCosts.step. The time to

@@ -2,8 +2,9 @@
 //
 // A file's ffn_down is [d_model, d_ff] with weight blocks along d_ff, so one neuron's column is spread over
 // all rows. Sparse FFNs read only some neurons, and should read each as one stream. The weights keep their
-// exact values, because codes are the integers of the blocks, and a group of neurons shares a row of the
-// blocks' scales (CodedColumns in kernels/neurons.h). Called at load; thread-safe.
+// exact values: the codes are the quantized integers of the blocks, unchanged, and so are the scales. The
+// neurons of a group share one row of scales (CodedColumns in kernels/neurons.h). Called at load;
+// thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -27,7 +27,8 @@ struct RowView {
   /// Returns the index of a row's first element; for MXFP4, the number of the stored row.
   std::function<int64_t(int64_t row)> first_at;
   int64_t scale_rows = 0, scale_cols = 0;  // rows and columns that share an FP8 scale; 0: one scale for all
-  bool mxfp4 = false;  // whether source holds blocks of 16 bytes, and scales a byte per block
+  // Whether `source` holds blocks of 16 bytes, and `scales` holds one byte for each block.
+  bool mxfp4 = false;
 };
 
 struct PlannedTensor {

@@ -127,7 +127,7 @@ class Trainer {
     const int step =
         curve.highest([&](const PredictorShares& shares) { return shares.recall >= options_.recall; });
     const bool good = curve.at(step).false_positives <= options_.false_positives;
-    // Find the highest threshold at which at least the allowed share of inactive neurons is proposed.
+    // Find the highest threshold that uses up the allowance for false positives.
     const int wide = curve.highest(
         [&](const PredictorShares& shares) { return shares.false_positives >= options_.false_positives; });
     const double missed = curve.at(wide).missed;

@@ -32,8 +32,10 @@ struct LayerTrainingOptions {
 struct LayerTraining {
   PredictorNet net;
   NetTrainer::Moments moments;
-  int64_t n_steps = 0;     // training steps made with the current rank
-  double last_missed = 1;  // share of contributions missed at `false_positives`, with the previous rank
+  int64_t n_steps = 0;  // training steps made with the current rank
+  // The share of contributions that the predictor of the previous rank misses if the share of false positives
+  // is LayerOptions::false_positives.
+  double last_missed = 1;
   bool finished = false;
 };
 

@@ -42,7 +42,8 @@ struct ThresholdChoice {
   double perplexity = 0;          // the text's, with predictors
   double divergence = 0;          // nats per token, from the exact distributions
   double margin = 0;              // the margin added to the divergence
-  /// Whether the result is within the budget. False: even proposing as many neurons as possible exceeds it.
+  /// Whether the divergence is within the budget. False if it exceeds the budget even when as many neurons as
+  /// possible are proposed.
   bool kept = false;
 };
 

@@ -30,8 +30,9 @@ class Importance {
   static Importance read(const std::filesystem::path& path, const ModelFile& model,
                          std::string_view ffn_activation);
 
-  /// Returns the importance [n_cols] of the columns of the tensor's matrix number `matrix`, which is 0 unless
-  /// the tensor is a stack of experts. Empty if the importance is unknown.
+  /// Returns the importance [n_cols] of each column of one matrix of the tensor. `matrix` is the index of
+  /// this matrix; it is 0 unless the tensor is a stack of experts. The result is empty if the importance is
+  /// unknown.
   std::span<const float> of(const TensorInfo& tensor, int64_t matrix) const;
 
   /// "activity of 4 down projections".

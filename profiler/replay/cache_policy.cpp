@@ -124,7 +124,8 @@ class RankedPolicy final : public CachePolicy {
 
   /// The score before the first token of an expert with `use` uses per token.
   double first_score(double use) const {
-    if (kind_ == ReplayPolicy::kLru) return use / 2;  // below that of any use, which is 1 or more
+    if (kind_ == ReplayPolicy::kLru)
+      return use / 2;  // lower than the score of a used expert, which is at least 1
     return kind_ == ReplayPolicy::kLfu ? use : use * kHalfLife / std::numbers::ln2;
   }
   double bytes_of(size_t item) const {

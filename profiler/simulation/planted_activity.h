@@ -33,8 +33,8 @@ class PlantedActivity {
   PlantedActivity(const ModelActivity& activity, const ModelSpec& spec,
                   const PlacementAssumptions& assumptions, PlantedChoice& choices);
 
-  /// Stores the addresses of the matrices that identify a layer and a kind of product: the first matrix of
-  /// its attention, its predictor, its gates and its router.
+  /// Stores the addresses of the matrices by which a product's layer and kind are recognized: the layer's
+  /// router, gates and predictor, and the first matrix of its attention.
   void learn(int layer, const LayerWeights& weights, const NeuronLayer& neurons);
   /// Begins a step whose first token is number n of the simulation.
   void begin_step(int64_t n) { first_token_ = n; }

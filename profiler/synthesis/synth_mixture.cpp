@@ -228,8 +228,8 @@ class MixtureMaker {
   void add_experts(Tensors& tensors, uint64_t stream, uint64_t number) {
     const int64_t n = shape_.n_experts, d = shape_.d_model, width = shape_.d_expert;
     const DType dtype = shape_.mxfp4_experts ? DType::kMXFP4 : options_.dtype;
-    // The mean square of act(gate): for neurons with zeros, the share of neurons that fire; otherwise that of
-    // SwiGLU for a normally distributed gate.
+    // The mean square of act(gate). If values are exactly zero for some neurons, it is the share of neurons
+    // that fire. Otherwise it is the mean square of SwiGLU's activation for a normally distributed gate.
     const double square = shape_.has_zero_neurons() ? options_.active : 0.36;
     // The router gives each of a token's n_used experts a weight of about 1 / n_used.
     const double down = kSynthContribution / (shape_.n_layers * std::sqrt(width * square / shape_.n_used));

@@ -99,8 +99,8 @@ class LeastSolution {
            (node.kind == Kind::kSequence && node.count == 0);
   }
 
-  /// Lists for each node the nodes that contain it, and sets for each node the number of parts for which the
-  /// property must still be found true.
+  /// For each node, lists the nodes that contain it, and sets its counter: the number of its parts that must
+  /// still be found to have the property before the node itself has it.
   void list_users(const std::vector<Expr>& nodes) {
     for (const Expr expr : nodes) {
       const Node& node = grammar_.node(expr);

@@ -56,8 +56,8 @@ bool SchemaTranslator::are_disjoint(const FlatSchemas& a, const FlatSchemas& b, 
 }
 
 bool SchemaTranslator::are_disjoint(const Keywords& a, const Keywords& b, int depth) {
-  // A value generated under one schema has one of its chosen types. The other schema may accept more types
-  // than its own chosen ones.
+  // A value generated under a schema has one of the types chosen for that schema. But a schema may accept
+  // values of more types than those chosen for it.
   const unsigned types = (a.chosen_types() & b.types) | (a.types & b.chosen_types());
   if (!a.values.empty() || !b.values.empty()) return !has_common_value(a, b);
   if (types & (kNull | kBoolean)) return false;

@@ -50,7 +50,9 @@ struct MatmulArgs {
                                          // read for quantized weights only
   int n_tokens = 0;
   const float* bias = nullptr;  // [n_rows] or null, indexed by the weight's row number
-  float* out = nullptr;         // out[t * out_stride + r] for token t and row r, or entry r of the list
+  // The result of token t and row r is out[t * out_stride + r]. If there is a list of rows, r is an index in
+  // the list.
+  float* out = nullptr;
   int64_t out_stride = 0;
   bool accumulate = false;  // out += instead of out =
   /// The result of l1_is_large() (topology.h), used for one token. It affects the order in which rows are

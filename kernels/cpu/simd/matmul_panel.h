@@ -30,7 +30,8 @@ struct alignas(64) Panel {
   typename Simd::Float min[kPanelColumns / 16];
 };
 
-/// Bytes of a span's quants. S::kQuantBytes: 2 for activations of 15 bits, 1 for those of 8.
+/// The bytes that the quants of a span take. Each quant takes S::kQuantBytes: 2 bytes for activations of 15
+/// bits, 1 byte for activations of 8 bits.
 template <class S>
 inline constexpr int kSpanBytesOf = S::kQuantBytes* kActivationSpan;
 
