@@ -18,12 +18,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The most texts whose counts wait in memory before they are written; the limit bounds that memory.
+/// The maximum number of texts whose counts wait in memory to be written.
 constexpr size_t kMaxWaiting = 16;
 /// Prompt tokens per step. The counts do not depend on this number.
 constexpr int kChunk = 128;
 
-/// Returns common sampling settings: the model's own distribution without its least likely tokens.
+/// Returns settings that sample from the model's own distribution without its least likely tokens.
 SamplingParams sampling_of(const Sha256& text) {
   SamplingParams params;
   params.temperature = 0.8f;
@@ -222,7 +222,7 @@ class Counting {
   const size_t chunk_;
   Sampler sampler_;
   const ModelIdentity identity_;
-  Activity in_memory_;  // takes the place of the file if there is none
+  Activity in_memory_;  // used instead of a file if the settings name none
   CountResult result_;
   std::vector<CountedText> waiting_;
   uint64_t n_counted_ = 0, n_before_ = 0;  // tokens in the file now, and before this run

@@ -20,7 +20,7 @@ double sum_of(const std::vector<uint32_t>& sorted, int n) {
   return static_cast<double>(std::accumulate(sorted.begin(), sorted.begin() + n, uint64_t{0}));
 }
 
-/// Returns the mean over layers with experts; other layers have no counts and are skipped.
+/// Returns the mean of `of_layer` over the layers with experts. Layers without counts are skipped.
 template <class OfLayer>
 double mean_of_layers(const ActivityCounts& counts, const OfLayer& of_layer) {
   double sum = 0;

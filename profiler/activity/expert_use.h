@@ -1,7 +1,7 @@
 // Statistics from counts of a mixture's experts: how unevenly they are used, and what share of the router's
 // choices a cache of the hottest experts would serve.
 //
-// Used for the output of `count` and the page of `report`. Pure functions; any thread.
+// Used for the output of `count` and the HTML page of `report`. Pure functions; any thread.
 #pragma once
 
 #include <array>
@@ -15,11 +15,12 @@ namespace hearth {
 /// layer has no experts or nothing was counted.
 std::vector<double> sorted_choice_shares(const ActivityCounts& counts, int layer);
 
-/// Returns the share of all choices that go to one of the `n_hottest` hottest experts of their layer.
+/// Returns the share of all choices that fall on the `n_hottest` hottest experts of each layer.
 double choices_caught(const ActivityCounts& counts, int n_hottest);
 
-/// These functions return means over the layers with experts. The second and third return the mean number of
-/// experts that a step of `size` tokens reads: consecutive tokens of one text, or tokens of different texts.
+/// Means over the layers with experts. mean_kept_share(): the share of a token's experts that the next token
+/// also uses. mean_experts_read(): the number of experts that a step of `size` consecutive tokens of one text
+/// reads. mean_experts_read_by_others(): the same for tokens of different texts.
 double mean_kept_share(const ActivityCounts& counts);
 double mean_experts_read(const ActivityCounts& counts, int size);
 double mean_experts_read_by_others(const ActivityCounts& counts, int size);

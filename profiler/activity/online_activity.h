@@ -35,7 +35,8 @@ class OnlineActivity {
   /// weights, and less with larger models (docs/speed.md).
   static constexpr int kOneOfOnCpu = 8;
   /// Counts two of every 64 steps. Counting costs relatively more on a device: a step takes a fraction of the
-  /// CPU's time, and the device waits while the host counts (some nanoseconds per active neuron).
+  /// time that it takes on the CPU, and the device waits while the host counts (some nanoseconds per active
+  /// neuron).
   static constexpr int kOneOfOnDevice = 32;
 
   /// Begins counting. The model must outlive this object and must not have started to run steps. Throws
@@ -62,8 +63,8 @@ class OnlineActivity {
   const OnlineActivityOptions options_;
   const ModelIdentity identity_;
 
-  /// Counts taken from the engine but not yet written. Only the writing thread uses them, and after it has
-  /// ended, the thread that calls finish().
+  /// Counts taken from the engine but not yet written. Only the writing thread uses them; after it has ended,
+  /// only the thread that calls finish() does.
   ActivityCounts waiting_;
   std::string last_warning_;
 

@@ -26,10 +26,10 @@ struct MachineBandwidth {
   double vram = 0, pcie = 0;  // 0 if the CPU computes alone
 };
 
-/// Returns the T above, in seconds. The terms of `bytes` include keys and values: device_whole is W_a + P +
-/// KV, device_neurons is rho c W_f, cold_neurons is rho (1-c) W_f, and host_whole is W_cpu. cpu_share:
-/// whether the CPU computes cold neurons; otherwise they go to the GPU over PCIe. REQUIRES: every memory that
-/// is read has a bandwidth above 0.
+/// Returns the T above, in seconds. In `bytes`, device_whole is W_a + P + KV, device_neurons is rho c W_f,
+/// cold_neurons is rho (1-c) W_f, and host_whole is W_cpu, which includes the keys and values of its layers.
+/// cpu_share: whether the CPU computes cold neurons; otherwise they go to the GPU over PCIe. REQUIRES: every
+/// memory that is read has a bandwidth above 0.
 double least_seconds(const TokenBytes& bytes, const MachineBandwidth& bandwidth, bool cpu_share);
 
 }  // namespace hearth

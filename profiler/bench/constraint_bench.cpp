@@ -145,7 +145,7 @@ class Decoder {
   }
 
   /// Returns the token to append: the next forced token if there is one, otherwise `drawn`. Advances the
-  /// constraint's state past it.
+  /// constraint's state past the returned token.
   int32_t followed(Slot& slot, int32_t drawn) {
     if (!slot.forced.empty()) {
       drawn = slot.forced.back();

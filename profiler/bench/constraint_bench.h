@@ -24,7 +24,8 @@ namespace hearth {
 struct ConstraintBenchOptions {
   int n_slots = 4;       // sequences that decode together
   int n_generate = 128;  // tokens of each sequence
-  /// Rounds, whose medians are reported. Each round compiles the forms again, so no mask is cached.
+  /// The number of rounds. The report shows medians over the rounds. Each round compiles the forms again, so
+  /// it starts without cached masks.
   int n_repeats = 3;
   float temperature = 1.0f;  // as in the API
 };
@@ -43,7 +44,7 @@ struct ConstraintCost {
 
 /// The number of slots that the model needs; each form has its own slots.
 int slots_of(std::span<const ConstraintCase> cases, const ConstraintBenchOptions& options);
-/// The number of positions that each sequence needs, its prompt included.
+/// The number of positions that each sequence needs, including its prompt.
 int context_of(const ConstraintBenchOptions& options);
 
 /// Returns the costs in the order of `cases`. Calls `progress` (may be empty) between steps with the

@@ -30,7 +30,7 @@ constexpr std::string_view kNested = R"({"type": "object", "additionalProperties
 constexpr std::string_view kLog =
     R"([0-9]{4}-[0-9]{2}-[0-9]{2} (INFO|WARN|ERROR) \[[a-z]+(\.[a-z]+)*\] .{10,80})";
 
-/// A list of records with three fields of enumerated words: one of 500 words, one of 40 and one of 3.
+/// A list of records with three fields, each of which allows only listed words: 500, 40 and 3 words.
 std::string many_words() {
   const auto words = [](const std::string& stem, int n) {
     nlohmann::json list = nlohmann::json::array();

@@ -34,9 +34,9 @@ WindowScore score_window(SequenceRun& run, std::span<const int32_t> window, int3
 
 /// Measures the perplexity of the text `tokens`. Calls `progress` after each window with the result so far
 /// and the total number of windows. bos: the begin token, or -1 if windows keep their own first token. chunk:
-/// the most tokens of a step, or 0 for as many as the model can take; the result does not depend on it.
-/// Throws std::invalid_argument if the text has fewer than n_context tokens. REQUIRES: n_context >= 4 and
-/// within the model's KV memory.
+/// the maximum number of tokens per step, or 0 for as many as the model can take; the result does not depend
+/// on it. Throws std::invalid_argument if the text has fewer than n_context tokens. REQUIRES: n_context >= 4
+/// and within the model's KV memory.
 PerplexityResult measure_perplexity(
     ForwardModel& model, std::span<const int32_t> tokens, int n_context, int32_t bos,
     const std::function<void(const PerplexityResult&, int n_windows)>& progress, int chunk = 0);

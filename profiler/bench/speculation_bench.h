@@ -31,7 +31,8 @@ struct SpeculationGain {
   int64_t n_drafted = 0, n_accepted = 0;  // in all repeats
 };
 
-/// The number of positions that each model needs. REQUIRES: `tokenizer` belongs to the model.
+/// The number of positions that the model and its draft model each need. REQUIRES: `tokenizer` is the
+/// model's.
 int context_of(const Tokenizer& tokenizer, const SpeculationBenchOptions& options);
 
 /// Measures pairs of answers: one answer without drafts and one with drafts. The first pair is not reported.

@@ -40,8 +40,8 @@ class Calibrator {
         n_text_(in.text.size() / window_tokens()),
         n_held_out_(in.held_out.size() / window_tokens()),
         histograms_(n_layers_) {
-    // The number of windows that remain to be scored: the text once dense, once for each step of the search
-    // and once for the final check; the held-out text twice.
+    // Count the windows to be scored: the text's windows are scored once dense, once in each step of the
+    // search and once in the final check, and the held-out text's windows twice.
     n_windows_left_ = static_cast<double>(n_text_ + (kShareSteps + 1) * n_text_ + 2 * n_held_out_);
   }
 

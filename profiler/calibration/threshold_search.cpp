@@ -58,8 +58,8 @@ double largest_share(const ShareJudge& within_budget) {
     const double middle = (low + high) / 2;
     (within_budget(middle, false) ? low : high) = middle;
   }
-  // The judge may have accepted too large a share, because it stopped before the end of the text. Step back
-  // by growing steps until a share passes on the whole text.
+  // The judge may have accepted too large a share, because it may stop before the end of the text. Reduce the
+  // share, in growing steps, until it is within the budget on the whole text.
   for (double back = high - low; low > 0; back *= 2) {
     if (within_budget(low, true)) return low;
     low -= back;

@@ -1,8 +1,8 @@
 // Finds the thresholds that skip a share of every layer's neurons, and the largest share that may be skipped.
 //
-// A neuron's score for a token is the norm of what it adds to the layer's output: |value| times the norm of
-// its down column. calibrate.cpp gathers the scores on a text, and runs the model to judge whether a share
-// may be skipped. Pure arithmetic; one thread.
+// A neuron's score for a token is the norm of what it adds to the layer's output: the absolute value of its
+// activation times the norm of its down column. calibrate.cpp gathers the scores on a text, and runs the
+// model to judge whether a share may be skipped. Pure arithmetic; one thread.
 #pragma once
 
 #include <bit>
@@ -13,8 +13,8 @@
 
 namespace hearth {
 
-/// A histogram of scores. The bin's number consists of the float's exponent and the first five bits of its
-/// mantissa, so a bin is 1/32 to 1/16 of an octave wide.
+/// A histogram of scores. A bin's index consists of the exponent and the first five mantissa bits of the
+/// scores in it, so a bin is 1/32 to 1/16 of an octave wide.
 class ScoreHistogram {
  public:
   ScoreHistogram() : bins_(kBins) {}
@@ -25,7 +25,7 @@ class ScoreHistogram {
   /// The share of the scores that lie below `threshold`; 0 if no scores were added.
   double share_below(double threshold) const;
 
-  /// The threshold that `share` of the scores lie below. REQUIRES: 0 <= share < 1.
+  /// The threshold below which the share `share` of the scores lies. REQUIRES: 0 <= share < 1.
   double quantile(double share) const;
 
  private:
@@ -46,9 +46,9 @@ using ShareJudge = std::function<bool(double share, bool in_full)>;
 
 inline constexpr int kShareSteps = 8;  // bisections of [0, 1); the last step is 0.4 % of all neurons
 
-/// Returns the largest share that the search finds within the budget, judged on the whole text; 0 (not
-/// judged) if no share is within the budget. The search assumes that perplexity rises with the share. If it
-/// does not, a larger share may also be within the budget.
+/// Returns the largest share found for which the whole text stays within the budget. Returns 0, without
+/// judging that share, if there is none. The search assumes that perplexity rises with the share. If it does
+/// not, a larger share may also be within the budget.
 double largest_share(const ShareJudge& within_budget);
 
 }  // namespace hearth
