@@ -215,7 +215,7 @@ int run_calibrate(CalibrateCommand command) {
   refuse_experts(command);
 
   // 2. Load the model, and tokenize both texts.
-  constexpr int kMaxChunk = 512;  // longer steps are no faster and take more memory
+  constexpr int kMaxChunk = 512;  // steps longer than this are no faster, but take more memory
   command.model.sparsity = Options::Sparsity::kCalibrated;
   command.model.calibrating = true;
   auto model = load_model(command.model, command.n_context, std::min(command.n_context, kMaxChunk));

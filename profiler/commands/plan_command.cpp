@@ -1,4 +1,5 @@
-// Options of the plan subcommand, and the order of its work: find model, machine and activity, solve, report.
+// Options of the plan subcommand, and the order of its work: find the model, the machine and the activity;
+// solve; report.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <stdexcept>

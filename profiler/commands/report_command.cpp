@@ -1,5 +1,5 @@
-// Options of the report subcommand, and the order of its work: read what is known; count, plan and measure
-// the rest; make a page of all results.
+// Options of the report subcommand, and the order of its work: read earlier results; count, plan and measure
+// what they lack; write an HTML page of all results.
 #include <spdlog/fmt/chrono.h>
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -46,7 +46,8 @@ struct ReportCommand {
   std::string out;
 };
 
-/// Returns the path of the page. Checks it before any work, because a run takes a minute or more.
+/// Returns the path of the HTML page, and checks that path before any work, because a run takes a minute or
+/// more.
 fs::path output_file(const ReportCommand& command) {
   fs::path out = command.out;
   if (out.empty()) out = fs::path(command.model.model).filename() += ".html";
@@ -129,8 +130,8 @@ HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model
                        .progress = [&line](double fraction) { line.update(fraction); }});
 }
 
-/// Chooses a short run. According to the plan, a prompt token takes prefill_s seconds and a generated token
-/// decode_s seconds.
+/// Chooses the numbers of prompt and generated tokens for a short run. prefill_s and decode_s: the seconds
+/// that a prompt token and a generated token take according to the plan.
 BenchOptions short_run(const ReportCommand& command, const PlanQuestion& question, double prefill_s,
                        double decode_s) {
   constexpr double kSeconds = 5;  // roughly, for each of the two runs
@@ -146,7 +147,8 @@ BenchOptions short_run(const ReportCommand& command, const PlanQuestion& questio
   return options;
 }
 
-/// Adapts the question to this run's chunk, and to how far the run fills the context.
+/// Returns the planner's question for this run, with the run's chunk and the share of the context that the
+/// run fills.
 PlanQuestion question_of_run(const PlanQuestion& question, const BenchOptions& options) {
   PlanQuestion such = question;
   such.load.prefill_chunk = std::min(options.chunk, options.n_prompt);
@@ -228,7 +230,7 @@ int interrupted(int code) {
   return code;
 }
 
-/// Writes the page for a mixture. A mixture has experts instead of neurons, and no placement to judge.
+/// Writes the HTML page for a mixture, which counts experts instead of neurons and compares no placements.
 int run_mixture_report(const ReportCommand& command, const fs::path& out, const PlanQuestion& question,
                        KnownCounts& known) {
   std::vector<std::string> notes;

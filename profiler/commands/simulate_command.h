@@ -18,14 +18,15 @@ struct SimulateCommand {
   const CLI::Option* placement = nullptr;
   const CLI::Option* split = nullptr;
 
-  /// Whether to solve for the placement, as `plan` does: true unless the options ask for another placement.
+  /// Whether to solve for the placement, as `plan` does: true unless the options ask for a placement that is
+  /// not solved for.
   bool solves() const {
     return split->count() == 0 && (placement->count() == 0 || placement->as<std::string>() == "solved");
   }
 };
 
-/// Adds the simulation's options to `bench`, whose model and device options apply too. `command` must outlive
-/// the parsing.
+/// Adds the simulation's options to `bench`. The model and device options of `bench` also apply to the
+/// simulation. `command` must outlive the parsing.
 void add_simulate_options(CLI::App& bench, SimulateCommand& command, ModelOptions& options);
 
 /// Replaces this process by the program beside it that can simulate a device, with the same arguments.

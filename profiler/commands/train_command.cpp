@@ -218,7 +218,7 @@ int run_train(TrainCommand command) {
     // 4. Write the file, and measure its perplexity.
     const fs::path told = training_report_path(target);
     std::error_code error;
-    fs::remove(told, error);  // a report of earlier predictors does not describe these
+    fs::remove(told, error);  // an old report does not describe the new predictors
     const DType type = predictor_type(command.type, model->facts().file);
     if (command.side_file) {
       write_predictor_file(model->facts().file, model->facts().spec, report.result.source(), type);

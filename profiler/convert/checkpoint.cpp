@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 namespace {
-// The most bytes of a JSON or tokenizer file. The largest tokenizer.json that exists has 35 MB.
+// The maximum size of a JSON or tokenizer file in bytes. The largest tokenizer.json that exists has 35 MB.
 constexpr size_t kMaxSmallFile = size_t{512} << 20;
 }  // namespace
 

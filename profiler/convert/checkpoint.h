@@ -31,10 +31,10 @@ class Checkpoint {
 
   /// config.json.
   const nlohmann::json& config() const;
-  /// Returns the contents of another JSON file in the folder, or a JSON null if the folder has no such file.
+  /// Returns the contents of the JSON file with this name, or a JSON null if the folder has no such file.
   /// Throws std::runtime_error if the file is damaged.
   nlohmann::json read_json(std::string_view name) const;
-  /// Returns the bytes of another file in the folder; empty if there is no such file.
+  /// Returns the bytes of the file with this name; empty if the folder has no such file.
   std::string read_file(std::string_view name) const;
 
   /// All tensors, file by file, ordered by position within each file.

@@ -43,7 +43,7 @@ const Family& family_of(const Checkpoint& checkpoint) {
                   "lists those that do");
 }
 
-/// Refuses quantized checkpoints, except those with a method whose weights can be read.
+/// Refuses quantized checkpoints unless conversion can read the weights of their quantization method.
 void check_quantization(const Checkpoint& checkpoint, const Config& config) {
   const json& quantization = config.field({"quantization_config"});
   if (!quantization.is_object()) return;
@@ -85,8 +85,8 @@ DType type_of(const ConvertOptions& options, const Checkpoint& checkpoint) {
                            ", expected auto, f32, f16, bf16 or a type like q8_0.");
 }
 
-/// The value of general.file_type. It is MXFP4's if any tensor has that type, because then all large tensors
-/// have it.
+/// The value of general.file_type. If any tensor is MXFP4, this is the number for MXFP4, because then all
+/// large tensors have that type.
 uint32_t file_type(DType type, const std::vector<PlannedTensor>& plan) {
   const bool has_mxfp4 = std::any_of(
       plan.begin(), plan.end(), [](const PlannedTensor& tensor) { return tensor.type == DType::kMXFP4; });
@@ -245,8 +245,8 @@ ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions&
   uint64_t written = 0;
   bool checked = false;
   for (const PlannedTensor& tensor : plan) {
-    // The check reads the values of RoPE factors. They precede the first tensor with parts, so they are
-    // written.
+    // Check before the first tensor that is copied from the checkpoint. The check reads the RoPE factors,
+    // which precede that tensor and are therefore already written.
     if (!checked && !tensor.parts.empty()) {
       check_runs(writer, checkpoint);
       checked = true;

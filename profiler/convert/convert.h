@@ -27,7 +27,7 @@ struct ConvertResult {
   std::string architecture, pre;
   DType type = DType::kF16;
   uint64_t n_tensors = 0, n_elements = 0, file_bytes = 0;
-  uint64_t n_beyond_half = 0;  // finite values that became infinite because half precision cannot hold them
+  uint64_t n_beyond_half = 0;  // number of finite elements that became infinite in half precision
 };
 
 /// Calls `progress` with the share of the bytes that were written, in [0, 1]. If `progress` throws, the

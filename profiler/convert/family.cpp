@@ -211,7 +211,7 @@ constexpr Rule kBert[] = {
     {"lm_head.decoder", "", kSkip},
     {"lm_head", "", kSkip},
 };
-// Contains the names of both implementations: the model's own code and the transformers library.
+// Contains the tensor names of both implementations: the model's own code and the transformers library.
 constexpr Rule kNomicBert[] = {
     {"emb_ln", "token_embd_norm"},
     {"attn.Wqkv", "attn_qkv"},

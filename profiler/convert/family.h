@@ -16,18 +16,18 @@ namespace hearth::convert {
 enum class Rearrange : uint8_t {
   kNone,
   kSkip,           // not in the file
-  kPairs,          // for q or k: the two halves of each head's rows become adjacent pairs, for RoPE
+  kPairs,          // q or k: interleaves the first and the second half of each head's rows, for RoPE
   kTurn,           // transposes [inputs, outputs] to [outputs, inputs]
   kSplit,          // the stored tensor holds two tensors, one below the other (in each expert)
   kSplitTurned,    // the stored tensor [inputs, outputs] holds two tensors in alternating columns (gpt-oss)
   kSplitColumns,   // biases whose elements alternate (gpt-oss)
-  kPart,           // several stored tensors become one; '#' in the name or Rule::part gives the index
+  kPart,           // becomes one part of a tensor; '#' in its name, or Rule::part, gives the part's index
   kGroupsToParts,  // from q, k, v of each group of heads (Falcon) to all q, all k, all v
   kHeadsToParts,   // from q, k, v of each head (GPT-NeoX) to all q, all k, all v
-  kLatentParts,    // kv_b: the first tensor gets each head's keys, transposed; the second its values
+  kLatentParts,    // kv_b: the first tensor gets each head's transposed keys, the second each head's values
   kMxfp4,          // MXFP4 blocks; the scales are another tensor
   kMxfp4Split,     // two MXFP4 tensors with alternating rows
-  kFromPosition,   // learned positions, without the rows in front of a text's first position
+  kFromPosition,   // position table, without the rows that precede the row of a text's first position
 };
 
 /// `from` is the stored tensor's name, without ".weight" or ".bias" and, for tensors of layers, without the

@@ -260,7 +260,8 @@ void add_deepseek2_keys(const Config& config, KeyList& keys) {
   }
   keys.count("rope.dimension_count", turned);
   const double all = config.rope_number("mscale_all_dim", 0.0);
-  // The files of this architecture state 0.1 times the value, unlike those of the others.
+  // In files of this architecture, the key holds 0.1 times mscale_all_dim; in those of other architectures,
+  // mscale_all_dim itself.
   if (all != 0.0) keys.number("rope.scaling.yarn_log_multiplier", 0.1 * all);
 }
 

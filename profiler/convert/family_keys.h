@@ -19,8 +19,8 @@ int64_t falcon_kv_heads(const Config& config);
 int64_t first_position_row(const Config& config);
 
 void add_llama_keys(const Config& config, KeyList& keys);
-/// Adds the keys of a sliding window, for families in which most models have none. llama.cpp's converters
-/// omit these keys.
+/// Adds the keys of a sliding window, for families in which most models have no window. llama.cpp's
+/// converters omit these keys.
 void add_plain_window_keys(const Config& config, KeyList& keys);
 void add_falcon_keys(const Config& config, KeyList& keys);
 void add_opt_keys(const Config& config, KeyList& keys);

@@ -1,9 +1,9 @@
 // Finds GGUF's name for the pre-tokenizer that a tokenizer.json describes.
 //
 // llama.cpp's converter tokenizes a fixed text and recognizes the pre-tokenizer by a hash of the tokens. The
-// hash depends on the vocabulary too, so every new model has to be added to its list. Hearth instead executes
-// the definition: its regular expressions split a text full of special cases, and the result is the name of a
-// known pre-tokenizer that splits the text in the same way.
+// hash also depends on the vocabulary, so every new model has to be added to llama.cpp's list. Hearth instead
+// executes the definition: its regular expressions split a text full of special cases, and the result is the
+// name of a known pre-tokenizer that splits the text in the same way.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -20,9 +20,9 @@ namespace hearth::convert {
 std::vector<std::string> split_stages(const nlohmann::json& pre_tokenizer);
 
 /// Returns the name of a known pre-tokenizer that splits text as `stages` do: the first match in `preferred`
-/// (names separated by spaces), or else the first match of all. Empty if none matches. ignore_merges: the
-/// value of this field in tokenizer.json's model; names with an equal value take precedence over others.
-/// Throws like split_stages() if an expression does not compile.
+/// (names separated by spaces) or, if there is none, the first match among all known names. Empty if no name
+/// matches. ignore_merges: the value of this field in tokenizer.json's model; names with an equal value take
+/// precedence over others. Throws like split_stages() if an expression does not compile.
 std::string name_of_stages(const std::vector<std::string>& stages, std::string_view preferred,
                            bool ignore_merges);
 

@@ -138,8 +138,8 @@ class Planner {
   const Rule* find_rule(const Name& name, int64_t& part) const {
     for (const std::span<const Rule> rules : {family_.rules, family_.shared}) {
       for (const Rule& rule : rules) {
-        // A rule whose name includes the suffix, such as "lm_head.bias", precedes the rule without suffix in
-        // its table.
+        // In each table, a rule whose name includes the suffix, such as "lm_head.bias", precedes the rule
+        // without the suffix, so it is found first.
         if (matches(rule.from, name.stem, part) ||
             (name.layer < 0 && rule.from == name.stem + "." + name.suffix))
           return &rule;
@@ -363,8 +363,8 @@ class Planner {
   }
 
   /// Returns a view in which all rows of q come first, then all of k, then all of v. The stored tensor has
-  /// groups of heads. Each group has the rows of several q heads (of one, unless many_q is set), one k head
-  /// and one v head.
+  /// groups of heads. Each group has the rows of one q head (several if many_q is set), one k head and one v
+  /// head.
   RowView ungrouped(const StoredTensor& tensor, int64_t n_groups, bool many_q) const {
     const bool vector = tensor.shape.size() == 1;
     const int64_t n_rows = tensor.shape[0], n_cols = vector ? 1 : columns(tensor),

@@ -24,7 +24,7 @@ struct RowView {
   const StoredTensor* scales = nullptr;  // for FP8 and MXFP4; else null
   int64_t n_rows = 0, n_cols = 0;
   int64_t stride = 1;  // between the elements of a row
-  /// Returns the index of a row's first element; for MXFP4, the number of the stored row.
+  /// Returns the index of a row's first element in `source`; for MXFP4, the index of the stored row.
   std::function<int64_t(int64_t row)> first_at;
   int64_t scale_rows = 0, scale_cols = 0;  // rows and columns that share an FP8 scale; 0: one scale for all
   // Whether `source` holds blocks of 16 bytes, and `scales` holds one byte for each block.
@@ -35,8 +35,8 @@ struct PlannedTensor {
   std::string name;
   DType type = DType::kF32;
   std::vector<int64_t> shape;  // GGUF's order: columns first
-  std::vector<RowView> parts;  // the tensor's rows: those of the first part, then of the next part
-  std::vector<float> values;   // the values, if they come from no stored tensor; then there are no parts
+  std::vector<RowView> parts;  // the tensor's rows are those of parts[0], then those of parts[1], and so on
+  std::vector<float> values;   // the elements if they come from no stored tensor; `parts` is then empty
   bool plus_one = false;       // add 1 to each element
 };
 

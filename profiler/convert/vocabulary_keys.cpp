@@ -264,8 +264,8 @@ class VocabularyReader {
       const SentencePieceFile::Piece& piece = file.pieces[id];
       if (std::isnan(piece.score))
         fail("tokenizer.model has a score that is not a number; download it again");
-      // Mark user-defined pieces as normal, as llama.cpp's converter and most files do. put_added() changes
-      // the type of those that another file lists.
+      // Mark user-defined pieces as normal, as llama.cpp's converter and most files do. For those that the
+      // checkpoint's JSON files list as added tokens, put_added() changes the type again.
       tokens_.put(id, piece.text, piece.score, piece.type == kUserDefined ? kNormal : piece.type);
     }
     put_added(-1000.0f);
@@ -421,7 +421,7 @@ class VocabularyReader {
   // ---- tokens with roles ----
   std::optional<uint32_t> id_of(const std::string& text) const {
     if (text.empty()) return std::nullopt;
-    // Prefer special tokens, because a vocabulary may contain the same text as an ordinary word too.
+    // Prefer special tokens, because a vocabulary may also contain the same text as an ordinary token.
     std::optional<uint32_t> found;
     for (size_t i = 0; i < tokens_.texts.size(); ++i) {
       if (tokens_.texts[i] != text) continue;
@@ -472,7 +472,7 @@ class VocabularyReader {
       const json& value = member(settings_, name);
       if (value.is_boolean()) keys_.set("tokenizer.ggml." + std::string(name), value.get<bool>());
     }
-    // Clear a flag whose token does not exist, because such a file would not load.
+    // Clear a flag whose token does not exist, because a file with such a flag would not load.
     for (const auto& [flag, id] :
          {std::pair{"add_bos_token", "bos_token_id"}, {"add_eos_token", "eos_token_id"}}) {
       const KeyList::Value* found = keys_.find("tokenizer.ggml." + std::string(flag));
@@ -483,7 +483,8 @@ class VocabularyReader {
     }
   }
 
-  /// Adds the other tokens of generation_config.json that end an answer. GGUF has keys for three in total.
+  /// Adds the tokens that end an answer according to generation_config.json, in addition to the one that is
+  /// already set. GGUF has keys for three such tokens in total.
   void add_further_ends(const json& generation) {
     std::vector<uint32_t> ends = ids_in(member(generation, "eos_token_id"));
     if (ends.empty()) ends = ids_in(config_.field({"eos_token_id"}));
