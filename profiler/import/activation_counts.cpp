@@ -24,7 +24,8 @@ using file_error::file_label;
 
 constexpr std::string_view kPrefix = "activation_";
 constexpr std::string_view kSuffix = ".pt";
-constexpr int kMaxLayer = 9999;  // far above any model's; a larger number in a file's name is no layer
+// Far more layers than any model has. A larger number in a file's name is not taken for a layer.
+constexpr int kMaxLayer = 9999;
 
 // Returns the layer in a file's name, or -1 if the file does not hold counts.
 int layer_of(std::string_view name) {

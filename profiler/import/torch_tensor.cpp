@@ -363,7 +363,7 @@ bool Machine::step_rare(uint8_t operation) {
     case 's':
       fill_dict(2);
       return true;
-    case 'b':  // BUILD: sets attributes of the object below it, such as the versions of its tensors; ignored
+    case 'b':  // BUILD: sets attributes, such as tensor versions, of the object below them; ignored
       pop();
       return true;
     case '}':

@@ -21,7 +21,7 @@ constexpr int64_t kCols = 4096, kNeurons = 11008;  // a layer of Llama 2 7B
 // Three disjoint sets of 15 % of the neurons each, so that a pass over one set finds no useful data of the
 // previous pass in the caches.
 constexpr int kSets = 3, kSetShare = 15;
-constexpr int64_t kLeastNeurons = 256;  // of each thread; with less memory, fewer threads read
+constexpr int64_t kLeastNeurons = 256;  // minimum for each thread; with less memory, fewer threads read
 
 /// Returns the set that a neuron belongs to, or a number of kSets or more if it belongs to none. The choice
 /// is by hash, so that a set's rows are scattered.

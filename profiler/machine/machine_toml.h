@@ -10,7 +10,7 @@ namespace hearth {
 
 /// Parses a profile in TOML. `origin` names it in messages, for example by a path. Throws std::runtime_error
 /// (one sentence with the origin, the line, what was found and what was expected) if the text is not TOML, if
-/// keys are missing, unknown or of another type, or if a figure is impossible for a machine (not finite, or
+/// keys are missing, unknown or of a wrong type, or if a figure is impossible for a machine (not finite, or
 /// in a wrong unit).
 MachineProfile parse_machine(std::string_view toml, const std::string& origin);
 

@@ -16,7 +16,7 @@ namespace hearth {
 
 namespace {
 
-constexpr double kTickSeconds = 1e-6;  // least time of a measurement; the clock may not have advanced
+constexpr double kTickSeconds = 1e-6;  // least measured time; the clock may not have advanced at all
 
 /// Returns the processor seconds that the calling thread has used.
 double thread_seconds() {

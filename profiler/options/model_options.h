@@ -16,8 +16,8 @@ namespace hearth {
 struct ModelOptions : Options {
   bool calibrating = false;   // see SparsityRequest
   Trace* timeline = nullptr;  // outlives the model
-  int n_slots = 1;            // of the loaded model; `slots` is only for plans
-  int n_kv_contexts = 0;      // of the loaded model, see LoadOptions; `kv_contexts` is only for plans
+  int n_slots = 1;            // slots of the loaded model; Options::slots is only for plans
+  int n_kv_contexts = 0;      // as LoadOptions::n_kv_contexts; Options::kv_contexts is only for plans
   /// If set, the placement on the GPU is solved with these inputs, and `placement` is ignored.
   std::optional<PlacementFacts> placed;
 };

@@ -15,7 +15,7 @@
 namespace hearth {
 
 /// The least number of counted tokens that is used. With fewer tokens, chance decides which neurons look hot,
-/// and the published law for models of this kind is more accurate.
+/// and the published activity of similar models (known_law()) is more accurate.
 inline constexpr uint64_t kLeastTokens = 32;
 
 /// The file name under which Hearth keeps a model's activity in the cache folder.

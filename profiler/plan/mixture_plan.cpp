@@ -23,7 +23,7 @@ namespace {
 /// Bytes of a layer's parts.
 struct Layer {
   double attention = 0, router = 0, shared = 0;  // shared: the expert that all tokens share, or a dense FFN
-  double expert = 0;                             // of one expert; 0 in a layer without experts
+  double expert = 0;                             // bytes of one expert; 0 in a layer without experts
   double kv_held = 0;                            // keys and values of one context
 };
 

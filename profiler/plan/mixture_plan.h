@@ -60,15 +60,15 @@ namespace hearth {
 
 /// Seconds of one token.
 struct MixtureWork {
-  double device_whole = 0;  // of attention, routers, output, keys and values on the GPU
-  // In each layer, the longer of two times counts: of the CPU's experts, or of the GPU's experts and the
-  // shared expert.
+  double device_whole = 0;  // reading attention, routers, the output matrix, keys and values on the GPU
+  // Each layer adds to only one of these, the longer: the time of the CPU's experts, or the time of the GPU's
+  // experts and the shared expert.
   double host_experts = 0, device_experts = 0;
-  double host_whole = 0;  // of everything else that the CPU reads
+  double host_whole = 0;  // reading everything else that the CPU reads
   double kernels = 0;
   double hand_overs = 0;  // includes the choice of experts and the start of threads
-  double step = 0;        // outside the layers, with a GPU
-  /// The time without starting kernels, hand-overs and work outside the layers.
+  double step = 0;        // work outside the layers, with a GPU
+  /// The token's time without `kernels`, `hand_overs` and `step`.
   double reading() const { return device_whole + host_experts + device_experts + host_whole; }
   double seconds() const { return reading() + kernels + hand_overs + step; }
 };
@@ -84,7 +84,7 @@ struct MixturePlan {
   bool on_gpu = false;
   int n_device_layers = 0;
   int64_t n_resident = 0, n_experts = 0;  // summed over layers: experts on the GPU, and all experts
-  double chosen_on_gpu = 0;               // share of the router's choices that are experts on the GPU
+  double chosen_on_gpu = 0;               // share of the router's choices that fall on experts on the GPU
   int n_kv_contexts = 0;                  // contexts whose keys and values fit in memory at the same time
   int64_t vram_budget = 0, ram_budget = 0;
   std::vector<MixtureBytes> parts;

@@ -23,9 +23,10 @@ struct PlanQuestion {
   std::optional<int64_t> vram_bytes, ram_bytes;  // budgets; nullopt: what is usually free on such a machine
   PlanLoad load;
   std::vector<Sparsity> modes;  // empty: all that the model has
-  /// Activity for the sparse modes; nullopt: use the law for models of this kind.
+  /// The neurons' activity, for the sparse modes; nullopt: use the published activity of similar models
+  /// (known_law()).
   std::optional<ModelActivity> activity;
-  std::optional<double> active;  // share of neurons that are active; nullopt: use the law's share
+  std::optional<double> active;  // share of neurons that are active; nullopt: use known_law()'s share
   PlacementAssumptions assumptions;
 };
 
@@ -37,11 +38,11 @@ struct PlanHelp {
 
 struct PlanAnswer {
   PlacementSolution best;
-  std::vector<PlacementSolution> others;  // the best plan of each other mode, the fastest first
+  std::vector<PlacementSolution> others;  // best plan of each mode that `best` does not use, fastest first
   int64_t vram_budget = 0, ram_budget = 0;
-  int n_kv_contexts = 0;        // contexts in memory; their bytes are part of `best`
+  int n_kv_contexts = 0;        // number of contexts that fit; `best` includes their bytes
   ModelActivity activity;       // the activity that `best` was solved for
-  std::vector<PlanHelp> helps;  // the most helpful first; changes that gain less than 1 % are omitted
+  std::vector<PlanHelp> helps;  // changes that gain at least 1 %, the most helpful first
 };
 
 /// Answers the question. Throws std::runtime_error if the model does not fit the budgets; its message is one
@@ -52,8 +53,8 @@ PlanAnswer answer_plan(const PlanQuestion& question);
 /// or two.
 std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& question,
                                                             const PlanAnswer& answer);
-/// Returns a phrase about the type of keys and values, which is appended to a clause of such a line; empty
-/// for kF16.
+/// Returns a phrase that names the type of keys and values, to be appended to a clause of one of these lines;
+/// empty for kF16.
 std::string kv_words(KvType type);
 /// Such lines for a terminal.
 std::string lines_text(const std::vector<std::pair<std::string, std::string>>& lines);
@@ -68,14 +69,14 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer);
 /// One JSON object.
 std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer);
 
-/// Uses the memory that the solution leaves free in the budgets for keys and values, by the engine's rule,
-/// and adds it to the solution's bytes. `inputs` and `activity` are those that the solution was found for.
-/// Returns the number of contexts that fit.
+/// Gives the memory that the solution leaves free within the budgets to keys and values, by the engine's
+/// rule, and adds their bytes to the solution's bytes. `inputs` and `activity` are those that the solution
+/// was found for. Returns the number of contexts that fit.
 int add_contexts(PlacementSolution& solution, const PlanInputs& inputs, const ModelActivity& activity,
                  const PlanLoad& load, int64_t vram_bytes, int64_t ram_bytes);
 
-/// The part of a memory that the budget "auto" takes. VRAM: by the engine's own rule, for a GPU that no other
-/// program uses. RAM: all except what the system needs.
+/// Returns how many bytes of a memory the budget "auto" takes. VRAM: by the engine's own rule, for a GPU that
+/// no other program uses. RAM: all except what the system needs.
 int64_t usable_vram(int64_t vram_bytes);
 int64_t usable_ram(int64_t ram_bytes);
 

@@ -38,8 +38,9 @@ struct PlannedModel {
   double weight_bytes() const;
   /// The type of most of its weights.
   DType main_type() const;
-  /// The type of a matrix that keeps the model from running on the GPU (kernels/cuda/ops/device_types.h), or
-  /// nullopt if there is none. Experts are not considered, because the CPU can compute them.
+  /// Returns the type of a matrix that a GPU cannot multiply (kernels/cuda/ops/device_types.h), which
+  /// keeps the model from running on the GPU; nullopt if there is none. Experts are not considered, because
+  /// the CPU can compute them.
   std::optional<DType> cpu_only_type() const;
 };
 
@@ -68,7 +69,8 @@ struct PlanLoad {
   int n_kv_contexts = 0;                 // as LoadOptions::n_kv_contexts
   int prefill_chunk = kCpuPrefillChunk;  // prompt tokens of a step
   KvType kv_type = KvType::kF16;
-  // Whether a library multiplies prompts and decoded tokens, also by quantized matrices; see PassBounds.
+  // Whether a matrix library multiplies prompt tokens, and whether it also multiplies by quantized matrices;
+  // see PassBounds.
   bool library = false, library_decodes = false;
   bool experts = true;  // a GPU may hold experts; see PlanInputs
 
