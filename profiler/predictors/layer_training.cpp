@@ -15,8 +15,9 @@ namespace {
 // epoch.
 constexpr int64_t kBatch = 256;
 // The loss weight of missing an active neuron, if proposing a neuron costs 1. It is a constant plus a part
-// proportional to the square of the neuron's contribution, which is the error of the output. No other values
-// were tried, because thresholds are chosen afterward, by the measured cost of a layer's misses.
+// proportional to the square of the neuron's contribution; this square is the output's squared error if the
+// neuron is missed. No other values were tried, because thresholds are chosen afterward, by the measured cost
+// of a layer's misses.
 constexpr double kMissPrice = 3, kContributionShare = 0.8, kMostContribution = 30;
 constexpr double kGrowth = 1.5;  // factor by which the rank grows
 // add more units only if the last ones reduced misses to at most this share
@@ -155,7 +156,7 @@ class Trainer {
 }  // namespace
 
 ContributionFacts contribution_facts(const RecordFile& record, int64_t n_rows) {
-  constexpr int64_t kRows = 2048;  // enough for means over about a million neurons
+  constexpr int64_t kRows = 2048;  // enough rows for means over about a million active neurons
   const int64_t stride = std::max<int64_t>(1, n_rows / kRows);
   std::array<int64_t, 256> counts{};
   int64_t n_looked = 0;

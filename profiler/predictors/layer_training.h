@@ -23,7 +23,7 @@ struct LayerTrainingOptions {
   int max_rank = 32;
   double epochs = 8;     // passes over the tokens at the first rank; half as many at each larger rank
   double recall = 0.95;  // the recall at which the predictor is good enough, if false_positives allows it
-  double false_positives = 0.1;  // the largest share of inactive neurons that it may propose at this recall
+  double false_positives = 0.1;  // upper limit on the share of inactive neurons proposed at this recall
   float rate = 3e-3f;
   uint64_t seed = 1;
 };

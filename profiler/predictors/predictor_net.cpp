@@ -97,7 +97,8 @@ PredictorNet empty_net(int d_model, int d_ff) { return {d_model, 0, d_ff, {}, {}
 void add_units(PredictorNet& net, int rank, uint64_t seed) {
   assert(rank >= net.rank);
   net.in.resize(size(rank, net.d_model));
-  // Inputs have a mean square of 1. With this deviation of the weights, the outputs of new units have it too.
+  // Inputs have a mean square of 1. With this standard deviation of the weights, the products of new units'
+  // weights with inputs also have a mean square of 1.
   const float deviation = 1.0f / std::sqrt(static_cast<float>(net.d_model));
   for (int k = net.rank; k < rank; ++k) {
     NormalStream random(mix_keys(seed, static_cast<uint64_t>(k)));

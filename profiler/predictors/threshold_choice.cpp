@@ -25,7 +25,7 @@ constexpr double kProbeMissed = 0.03;
 // The search tries prices from the first, at which little is skipped, to the last, in equal ratios. A price
 // is the share of neurons that may be proposed to avoid one unit of divergence.
 constexpr double kFirstPrice = 1e4, kLastPrice = 0.1;
-// The most memory for the exact distributions that results are compared with.
+// The maximum memory, in bytes, for the exact distributions that results are compared with.
 constexpr size_t kKeptBytes = size_t{256} << 20;
 // The wanted recall is raised: this share of the misses that it allows is kept in reserve, because another
 // text may have a quarter more misses.

@@ -33,7 +33,7 @@ struct ThresholdInputs {
   int32_t bos = -1;
   double max_rise = 0.005;       // share by which the perplexity may rise
   double recall = 0.95;          // kept by every layer that reaches it
-  double false_positives = 0.1;  // the largest share of inactive neurons that such a layer may propose
+  double false_positives = 0.1;  // largest share of inactive neurons that a layer of this recall may propose
 };
 
 struct ThresholdChoice {

@@ -25,9 +25,9 @@ namespace hearth {
 
 struct TrainOptions {
   int n_context = 512;       // tokens of a window
-  double size_budget = 0.1;  // largest number of all predictors' weights, as a share of the model's weights
+  double size_budget = 0.1;  // maximum number of all predictors' weights, as a share of the model's weights
   double recall = 0.95;      // a layer's rank grows until its predictor has this recall
-  double false_positives = 0.1;  // the largest share of inactive neurons that it may propose at this recall
+  double false_positives = 0.1;  // upper limit on the share of inactive neurons proposed at this recall
   double max_rise = 0.005;       // share by which perplexity may rise
   double epochs = 8;
   uint64_t seed = 1;

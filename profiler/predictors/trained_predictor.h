@@ -50,8 +50,8 @@ struct ProposalCounts {
   double recall() const { return n_active == 0 ? 1 : share(n_active_proposed, n_active); }
   double false_positives() const { return share(n_proposed - n_active_proposed, n_neurons - n_active); }
   void add(const ProposalCounts& other);
-  /// Counts n neurons. A neuron is active if its value is not 0, and proposed if its logit reaches the
-  /// threshold.
+  /// Counts n neurons. A neuron is active if its activation in `values` is not 0, and proposed if its logit
+  /// reaches the threshold.
   void look(const float* values, const float* logits, int64_t n, float threshold);
 
  private:

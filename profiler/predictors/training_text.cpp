@@ -142,7 +142,7 @@ NamedText sample_text(const std::string& path, size_t max_bytes, std::string_vie
   } else {
     const uint64_t n = max_bytes / kStretchBytes;
     for (uint64_t i = 0; i < n; ++i) {
-      // Read from the middles of n equal parts. The product stays far below 2^64.
+      // Read from the middles of n equal parts. The product with i stays far below 2^64.
       const uint64_t begin = in.size() / n * i + (in.size() / n - kStretchBytes) / 2;
       text += whole_lines(read(in, begin, kStretchBytes));
     }

@@ -31,8 +31,8 @@ struct TrainingText {
 
 struct TextCut {
   int n_context = 512;
-  int64_t n_train = 100'000;  // most tokens for training
-  int64_t n_tune = 32'768;    // most tokens for tuning, and also most tokens held out
+  int64_t n_train = 100'000;  // maximum number of tokens for training
+  int64_t n_tune = 32'768;    // maximum number of tokens for tuning, and also of held-out tokens
 };
 
 /// Divides the texts. The last fifth of each text is not trained on: half of it is for tuning, and half is

@@ -45,7 +45,7 @@ std::optional<std::string> read_bytes(const fs::path& path) {
   return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
 }
 
-/// Returns whether training creates files with such a name.
+/// Returns whether a file of this name is one that training creates.
 bool is_ours(const std::string& name) {
   const bool of_layer =
       name.find(".record") != std::string::npos || name.find(".checkpoint") != std::string::npos;

@@ -1,8 +1,8 @@
 // Chooses the type of each tensor when a model is quantized: named mixes, and the rules that apply them.
 //
-// A mix is a row of the table in mix.cpp. Its name, number and rich layers are the same as in llama.cpp, so
-// that a file called Q4_K_M has about the size and the quality that users expect. Called by quantize_file.cpp
-// and the quantize subcommand. Pure functions; any thread.
+// A mix is a row of the table in mix.cpp. Its name, its file type number and the layers that get more bits
+// are the same as in llama.cpp, so that a file called Q4_K_M has about the size and the quality that users
+// expect. Called by quantize_file.cpp and the quantize subcommand. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>

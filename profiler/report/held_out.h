@@ -55,8 +55,9 @@ struct ReportHitRate {
 };
 
 struct ReportHits {
-  double share = 0;      // the share of all neurons that each set contains
-  bool planned = false;  // true: `share` is that of the plan's hot neurons, and rates[0] is the plan's
+  double share = 0;  // the share of all neurons that each set contains
+  // If set, `share` is the share of the plan's hot neurons, and rates[0] is the plan's hit rate.
+  bool planned = false;
   std::vector<ReportHitRate> rates;
   // Hit rates at shares spread evenly from 0 to 1. by_activity: the set contains the most active neurons of
   // the whole model. even: the set contains the most active neurons of each layer, the same number from each.

@@ -105,7 +105,7 @@ void add_placement(const ReportInputs& in, ReportData& data) {
   const double rest = static_cast<double>(best.ram_bytes) - cold - host_layers;
   if (rest > 0) data.bytes.push_back({"embeddings and work space", 0, rest});
 
-  if (!best.on_gpu) return;  // without a GPU, the page has no chart of its memory
+  if (!best.on_gpu) return;  // without a GPU, the report has no chart of GPU memory
   const double d_ff = in.question.model.spec.d_ff;
   for (const LayerOption& layer : best.layers) {
     data.layers.push_back({layer.on_device, layer.all_gates, static_cast<double>(layer.n_hot) / d_ff,

@@ -43,12 +43,12 @@ struct ReportExperts {
   double mean_kept = 0;
   struct Cache {
     int n = 0;          // hottest experts of each layer
-    double caught = 0;  // share of all choices
+    double caught = 0;  // share of all choices that fall on these experts
   };
   std::vector<Cache> caches;
   struct Reads {
     int n_tokens = 0;
-    double of_one_text = 0, of_different = 0;  // experts of a layer that the tokens read; 0: unknown
+    double of_one_text = 0, of_different = 0;  // number of a layer's experts that the tokens read; 0: unknown
   };
   std::vector<Reads> reads;
 };
@@ -76,7 +76,7 @@ struct ReportData {
   std::vector<ReportBytes> bytes;
   std::vector<ReportLayer> layers;          // [n_layers]
   std::vector<ReportPredictor> predictors;  // [n_layers]
-  std::string planned_run, measured_run;    // phrases: "a context of 4,096 tokens, half full"
+  std::string planned_run, measured_run;    // the load of each run: "a context of 4,096 tokens, half full"
   std::vector<ReportSpeed> speeds;
   std::optional<ReportHits> hits;
   std::vector<std::string> notes;  // sentences: the plan's lines

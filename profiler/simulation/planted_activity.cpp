@@ -80,8 +80,9 @@ void PlantedActivity::product(const cuda::SimulatedProduct& product) {
     if (known.kind == Kind::kRouter) return fill_logits(product);
     return fill(product, layer_, false);
   }
-  // Streamed gates lie in a buffer, so a product with a list of neurons may or may not be one with gates.
-  // Fill the results of all such products; if they are not gates, nothing reads them.
+  // Streamed gates lie in a buffer, so the address of the matrix does not show whether a product with listed
+  // neurons is one with gates. Write scores for all such products; if the matrix has no gates, nothing reads
+  // them.
   if (product.ids != nullptr) fill(product, layer_, false);
 }
 

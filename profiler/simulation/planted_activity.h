@@ -68,7 +68,8 @@ class PlantedActivity {
   std::map<const std::byte*, Known> known_;
   std::vector<Chances> chances_;
   std::vector<int> chances_of_layer_;
-  uint32_t right_ahead_;  // probability that a predictor that looks ahead agrees with the layer's own
+  // probability that a predictor that looks ahead agrees with the layer's own predictor
+  uint32_t right_ahead_;
   int64_t d_ff_;
   bool neurons_are_chosen_;  // false for mixtures, whose experts and FFNs compute all their neurons
   int64_t first_token_ = 0;

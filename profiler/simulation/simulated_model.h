@@ -37,8 +37,8 @@ struct SimulatedLoad {
   Sparsity mode = Sparsity::kDense;
   PlanLoad load;
   int64_t vram_bytes = 0, ram_bytes = 0;  // budgets
-  std::optional<ModelActivity> activity;  // nullopt: use the law for models of this kind
-  ActivityCounts expert_counts = {};  // of a mixture; if empty, tokens choose experts as in synthetic models
+  std::optional<ModelActivity> activity;  // nullopt: as published for similar models (known_law())
+  ActivityCounts expert_counts = {};  // for mixtures; if empty, tokens choose experts as in synthetic models
   PlacementAssumptions assumptions;
   /// Whether to solve for the placement. False: place as on an unmeasured machine, without counted activity.
   bool solve = true;

@@ -22,7 +22,7 @@ namespace hearth {
 
 struct SimulationOptions {
   int n_prompt = 512, n_generate = 16;
-  int n_warm = 8;  // unmeasured decode steps at first, which record steps and fill the cache
+  int n_warm = 8;  // unmeasured decode steps before the measured ones, to record steps and fill the cache
 };
 
 /// The cost of one phase. Seconds are in virtual time.
@@ -67,7 +67,7 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
 
 std::string simulation_text(const SimulatedLoad& load, const SimulationOptions& options,
                             const SimulationResult& result);
-/// Returns one JSON object. Keys that the JSON of `bench` has too have the same meaning.
+/// Returns one JSON object. Keys that also occur in the JSON of `bench` have the same meaning there.
 std::string simulation_json(const SimulatedLoad& load, const SimulationOptions& options,
                             const SimulationResult& result);
 

@@ -1,6 +1,6 @@
 // Decides without a model which experts a mixture's routers choose for a token. How often experts are chosen,
-// and chosen again, follows counts, or else the law of synthetic models (planted_routing.h). Each layer has
-// its own directions. A given token always gets the same result.
+// and chosen again, follows counts if there are any, otherwise the frequencies of synthetic models
+// (planted_routing.h). Each layer has its own directions. A given token always gets the same result.
 //
 // A simulated device computes no logits, so a simulation derives them from these choices (PlantedActivity).
 // Plans use the number of experts that the tokens of a prompt's step choose. Planted traces store all
@@ -65,7 +65,7 @@ class PlantedChoice {
   const ChoiceLaw law_;
   int n_used_;
   std::vector<std::vector<PlantedDirection>> layers_;  // [layers with experts][n_experts]
-  std::vector<double> recent_;  // by distance: weight of that token in this token's varying part
+  std::vector<double> recent_;  // [distance]: weight of the token at that distance in a token's varying part
   std::unordered_map<uint64_t, Direction> own_;
   std::vector<Direction> tokens_;  // the varying parts of the step's tokens
   size_t next_layer_ = 0;

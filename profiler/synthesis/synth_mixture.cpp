@@ -204,8 +204,8 @@ class MixtureMaker {
                             mix_keys(key(kExperts), number));
   }
 
-  /// Makes a router for one kind of layer. length: the length of w in the router's input, relative to that in
-  /// a complete input.
+  /// Makes a router for one kind of layer. length: the length of w in the router's input, relative to its
+  /// length in a complete input.
   SynthTensor router(uint64_t number, double length) const {
     const std::vector<PlantedDirection> all = experts(number);
     SynthTensor tensor{"ffn_gate_inp.weight", DType::kF32, {shape_.d_model, shape_.n_experts}, {}};
@@ -249,8 +249,8 @@ class MixtureMaker {
     tensors.push_back(constant("ffn_down_exps.bias", {d, n}, 0.0f));
   }
 
-  /// Makes the gates of experts whose neurons fire with planted frequencies, which follow the same law in
-  /// each expert.
+  /// Makes the gates of experts whose neurons fire with planted frequencies, which have the same distribution
+  /// in each expert.
   SynthTensor planted_gates(DType dtype, uint64_t number) {
     const std::vector<double> p = firing_probabilities(shape_.d_expert, options_.active);
     std::vector<PlantedDirection> all;
