@@ -28,15 +28,16 @@ namespace hearth {
 
 struct SelfProfileSettings {
   LoadOptions load;                     // as the model is served
-  std::filesystem::path activity_file;  // the file for counts; if empty, counts are only returned
-  uint64_t n_tokens = 2000;             // counting ends when the activity file holds this many
+  std::filesystem::path activity_file;  // the file for the counts; if empty, they are only returned
+  uint64_t n_tokens = 2000;             // counting ends when the activity file holds this many tokens
   std::chrono::seconds most_time{20};   // limit for counting
   /// Whether to count the experts of a mixture. If false, nothing of a mixture is counted.
   bool experts = true;
 };
 
 struct SelfProfileHooks {
-  /// Returns whether the machine is needed for other work now; measuring then waits. May be empty.
+  /// Returns whether the machine is needed for other work now. While it returns true, measuring waits. May be
+  /// empty.
   std::function<bool()> busy = {};
   /// Returns a number that grows while the machine does other work. A measurement during which it has grown
   /// is repeated. May be empty.

@@ -23,9 +23,9 @@ namespace hearth {
 struct CountSettings {
   std::filesystem::path file;  // the activity file; if empty, counts are only returned
   int n_generate = 48;         // tokens that the model generates after each text
-  /// Counting ends when the file holds this many tokens, prompts and generated text together. The last text
-  /// is counted to its end, even beyond this number. If `trace` is set, the trace's tokens are counted
-  /// instead of the file's. 0: count all texts.
+  /// Counting ends when the file holds counts of this many tokens, prompts and generated text together. The
+  /// last text is counted to its end, even beyond this number. If `trace` is set, the trace's tokens are
+  /// counted instead of the file's. 0: count all texts.
   uint64_t n_tokens = 0;
   /// Counts are written to the file at least this often, and at the end of the run.
   std::chrono::seconds save_every{30};

@@ -14,7 +14,8 @@
 namespace hearth {
 namespace {
 
-// Memory is allocated as bytes arrive, because `most` may far exceed the size of the text.
+// Reads allocate memory in pieces of this size as bytes arrive, because `most` may far exceed the size of the
+// text.
 constexpr size_t kTextPieceBytes = size_t{1} << 20;
 
 std::string reason() { return " (" + std::generic_category().message(errno) + ")"; }

@@ -43,7 +43,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Adds the keys and values that attention reads for one token at this position.
+/// Adds to `bytes` the keys and values that attention reads for one token at this position.
 void add_kv_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
   const ModelSpec& spec = model.facts().spec;
   const Plan* const plan = model.placed().plan;

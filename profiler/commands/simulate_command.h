@@ -30,7 +30,7 @@ struct SimulateCommand {
 void add_simulate_options(CLI::App& bench, SimulateCommand& command, ModelOptions& options);
 
 /// Replaces this process by the program beside it that can simulate a device, with the same arguments.
-/// Returns only if that fails, by throwing std::runtime_error (one sentence).
+/// Does not return; throws std::runtime_error (one sentence) if the replacement fails.
 [[noreturn]] void run_simulator();
 
 /// Simulates and prints the result. If this program cannot simulate a device, calls run_simulator() and does

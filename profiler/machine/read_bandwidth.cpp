@@ -62,7 +62,7 @@ namespace {
 constexpr size_t kLeastBufferBytes = size_t{512} << 20;
 constexpr size_t kCaches = 4;
 // The buffer has at most this size. Servers have caches of up to 768 MB, but a pass over a buffer of less
-// than three times that size misses them too.
+// than three times that size also misses them.
 constexpr size_t kMostBufferBytes = size_t{2} << 30;
 // If memory is short, the buffer takes half of the available memory, but never less than this.
 constexpr size_t kSmallestBufferBytes = size_t{64} << 20;

@@ -83,7 +83,7 @@ struct MixtureBytes {
 struct MixturePlan {
   bool on_gpu = false;
   int n_device_layers = 0;
-  int64_t n_resident = 0, n_experts = 0;  // summed over layers: experts on the GPU, and all experts
+  int64_t n_resident = 0, n_experts = 0;  // sums over all layers: experts on the GPU, and all experts
   double chosen_on_gpu = 0;               // share of the router's choices that fall on experts on the GPU
   int n_kv_contexts = 0;                  // contexts whose keys and values fit in memory at the same time
   int64_t vram_budget = 0, ram_budget = 0;

@@ -106,8 +106,7 @@ class Asked {
   std::vector<Mode> modes_;
 };
 
-/// Returns the next smaller type: one that has clearly fewer bits than the type of most of the model's
-/// weights.
+/// Returns the next smaller type of weights: one with clearly fewer bits than the type of the up matrices.
 std::optional<DType> smaller_type(const PlannedModel& model) {
   const Matrix& up = model.weights.layers.front().up.weight;
   const auto bits = [](DType type) {

@@ -92,7 +92,7 @@ class ShapeMaker {
   Buffer zeros() && { return std::move(zeros_); }
 
  private:
-  /// More bytes than the weights of any model that fits a machine's memory.
+  /// An upper bound on the bytes of weights of any model that fits in a machine's memory.
   static constexpr size_t kMostBytes = size_t{1} << 42;
 
   const std::byte* take(size_t bytes) {

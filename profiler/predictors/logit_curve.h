@@ -1,8 +1,8 @@
 // Counts how many neurons a predictor proposes and misses at each threshold, in one pass over recorded
 // tokens.
 //
-// Training uses the counts to decide whether a layer's predictor is good enough; the choice of thresholds
-// uses them too. One thread.
+// Training uses the counts to decide whether a layer's predictor is good enough, and threshold_choice.cpp
+// uses them to choose thresholds. One thread.
 #pragma once
 
 #include <cstdint>

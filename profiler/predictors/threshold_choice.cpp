@@ -44,7 +44,7 @@ class Look {
   size_t n() const { return n_; }
   double rise() const { return rise_ / static_cast<double>(n_); }
   double divergence() const { return divergence_ / static_cast<double>(n_); }
-  /// Returns the standard error that a rise measured on n windows has.
+  /// Returns the standard error of a rise that was measured on n windows.
   double error(size_t n) const {
     const double seen = static_cast<double>(n_);
     const double variance = n_ > 1 ? (squares_ - rise_ * rise_ / seen) / (seen - 1) : 0;
@@ -123,7 +123,8 @@ class Chooser {
 
   double margin(const Look& look) const { return kSure * look.error(n_windows_); }
 
-  /// Returns by how much the effect of the thresholds exceeds the budget.
+  /// Returns by how much the effect of the thresholds, plus its margin, exceeds the budget; negative if it
+  /// does not.
   double over(const Look& look) const {
     return std::max(look.rise(), look.divergence()) + margin(look) - std::log1p(in_.max_rise);
   }

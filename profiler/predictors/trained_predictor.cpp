@@ -8,8 +8,9 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kRows = 4096;  // most tokens for the least-squares fit
-// relative to the mean diagonal element; lets units with equal outputs share the weight
+constexpr int64_t kRows = 4096;  // maximum number of tokens in the least-squares fit
+// The ridge added to the matrix's diagonal, as a share of the mean diagonal element. With it, units with
+// equal outputs get equal weights.
 constexpr double kRidge = 1e-3;
 constexpr float kLeastUnit = 0.0625f;  // lower limit of an estimated input size, as a share of the true size
 

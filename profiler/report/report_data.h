@@ -1,5 +1,5 @@
 // The data that a report about a model on a machine shows, and the functions that derive it from plans and
-// measurements. Plain data. Unknown parts are empty, and the page omits them. Any thread.
+// measurements. Plain data. Unknown parts are empty, and the report omits them. Any thread.
 #pragma once
 
 #include <cstdint>

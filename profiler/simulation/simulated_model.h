@@ -40,7 +40,8 @@ struct SimulatedLoad {
   std::optional<ModelActivity> activity;  // nullopt: as published for similar models (known_law())
   ActivityCounts expert_counts = {};  // for mixtures; if empty, tokens choose experts as in synthetic models
   PlacementAssumptions assumptions;
-  /// Whether to solve for the placement. False: place as on an unmeasured machine, without counted activity.
+  /// Whether to solve for the placement. If false, the model is placed as the engine places it on a machine
+  /// that was not measured, without counted activity.
   bool solve = true;
   DeviceSplit split = DeviceSplit::kAuto;
   bool prefetch = true, graphs = true;

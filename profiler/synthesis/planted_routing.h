@@ -58,8 +58,8 @@ struct RecentMix {
   double own = 1;     // factor on the token's own part with which w' has length 1
   double recent = 0;  // B
 };
-/// Returns the mix with which the w' of neighboring tokens have this correlation, or the largest correlation
-/// that these weights allow.
+/// Returns the mix with which the varying parts w' of neighboring tokens have this correlation, or the
+/// largest correlation that these weights allow.
 RecentMix mix_for_correlation(std::span<const double> weights, double correlation);
 
 /// Returns the correlation of neighboring tokens' w with which a token chooses the share `reuse` of the
