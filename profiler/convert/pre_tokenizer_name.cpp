@@ -17,8 +17,7 @@ using nlohmann::json;
 
 constexpr std::string_view kGpt2Split =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-// Matches Unicode's punctuation, and all of ASCII's: Unicode classifies part of ASCII's punctuation as
-// symbols.
+// Matches Unicode's punctuation and all ASCII punctuation, part of which Unicode classifies as symbols.
 constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 
 // The test text contains everything that known pre-tokenizers treat differently: contractions in any case;

@@ -28,9 +28,10 @@ void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options);
 /// Throws std::runtime_error (one sentence) if options do not fit the model.
 PlanQuestion plan_question(const PlanOptions& plan, const Options& options, const PlannedModel& model);
 
-/// Adds to the question the machine that the options name, or this machine if they name none. If this machine
-/// was not measured before, measures it and shows progress on the terminal. Throws std::runtime_error if the
-/// named machine does not exist, or if a VRAM budget is given and the machine has no usable GPU.
+/// Adds a machine to the question: the machine that the options name, or this machine if they name none. If
+/// this machine was not measured before, measures it and shows progress on the terminal. Throws
+/// std::runtime_error if the named machine does not exist, or if a VRAM budget is given and the machine has
+/// no usable GPU.
 void add_machine(const PlanOptions& options, PlanQuestion& question);
 
 /// Returns the activity in the file that --activity names, written by hearth-profiler count or in CSV.

@@ -76,7 +76,7 @@ inline float fast_exp(float x) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(p) + exponent);
 }
 
-/// Computes the slopes of the loss along the logits: the derivatives times `factor`.
+/// Computes the derivatives of the loss with respect to the logits, times `factor`.
 void slopes_of_row(const float* logits, const float* weights, int64_t n, float factor, float* slopes) {
   for (int64_t j = 0; j < n; ++j) {
     // The loss's derivative is sigma(z) - w sigma(-z), where sigma(z) = 1 / (1 + e^-z).

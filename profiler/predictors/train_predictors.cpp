@@ -16,8 +16,8 @@
 namespace hearth {
 namespace {
 
-// The interval between checkpoints. At most this much work can be lost. Writing a checkpoint takes a hash of
-// its bytes and a flush to disk.
+// The interval between checkpoints. At most this much work can be lost. Writing a checkpoint costs time for a
+// hash of its bytes and for a flush to disk.
 constexpr std::chrono::seconds kCheckpointEvery{60};
 // The number of recorded tokens on which a layer's predictor is judged instead of trained; at most a tenth of
 // all tokens.

@@ -23,9 +23,9 @@ struct QuantizeOptions {
 };
 
 /// Writes the keys of `model`, and each tensor in its chosen type, to `path`. progress: called with the
-/// completed share, which rises to 1. If it throws, the work ends, no file is left, and the exception is
-/// passed on. Returns the file's size in bytes. Throws std::runtime_error (one sentence) if the disk is full,
-/// the file exists, or a weight is not finite or exceeds the range of F16.
+/// completed share, which rises to 1. If `progress` throws, the work ends, no file is left, and the exception
+/// is passed on. Returns the file's size in bytes. Throws std::runtime_error (one sentence) if the disk is
+/// full, the file exists, or a weight is not finite or exceeds the range of F16.
 uint64_t quantize_file(const std::filesystem::path& path, const ModelFile& model,
                        const std::vector<TensorChoice>& choices, const Importance& importance,
                        const QuantizeOptions& options, const std::function<void(double)>& progress);

@@ -50,7 +50,7 @@ struct SimulatedLoad {
 
 class SimulatedModel {
  public:
-  /// Throws std::runtime_error (one sentence) if no part of the model fits the budgets.
+  /// Throws std::runtime_error (one sentence) if the model does not fit the budgets even in part.
   explicit SimulatedModel(const SimulatedLoad& load);
   ~SimulatedModel();
 

@@ -20,7 +20,7 @@ constexpr int32_t kNormal = 1, kUnknown = 2, kControl = 3, kByte = 6;
 // U+2581, with which SentencePiece marks the beginning of a word
 constexpr std::string_view kWordBegin = "\xe2\x96\x81";
 
-/// Returns all syllables of one of twenty consonants and one of five vowels.
+/// Returns all 100 syllables that consist of one of twenty consonants and one of five vowels.
 std::vector<std::string> syllables() {
   constexpr std::string_view kConsonants = "bcdfghjklmnpqrstvwyz", kVowels = "aeiou";
   std::vector<std::string> all;

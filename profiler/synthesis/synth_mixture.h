@@ -13,7 +13,7 @@ namespace hearth {
 
 /// The length of what attention and FFNs of all layers together add to the residual, if the embedding has
 /// length 1. The layers repeat and the residual changes slowly, so the lengths of their contributions add up,
-/// rather than the squares.
+/// rather than the squares of these lengths.
 inline constexpr double kSynthContribution = 0.25;
 
 /// Like make_synth_model(), for mixtures. REQUIRES: the shape has experts; options.plain is set and
