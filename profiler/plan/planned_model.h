@@ -69,7 +69,7 @@ struct PlanLoad {
   int n_kv_contexts = 0;                 // as LoadOptions::n_kv_contexts
   int prefill_chunk = kCpuPrefillChunk;  // prompt tokens of a step
   KvType kv_type = KvType::kF16;
-  // Whether a matrix library multiplies prompt tokens, and whether it also multiplies by quantized matrices;
+  // Whether a matrix library multiplies prompt tokens, and whether quantized matrices are dequantized for it;
   // see PassBounds.
   bool library = false, library_decodes = false;
   bool experts = true;  // a GPU may hold experts; see PlanInputs

@@ -50,7 +50,7 @@ struct SimulatedLoad {
 
 class SimulatedModel {
  public:
-  /// Throws std::runtime_error (one sentence) if the model does not fit the budgets even in part.
+  /// Throws std::runtime_error (one sentence) if the GPU's budget holds no part of the model.
   explicit SimulatedModel(const SimulatedLoad& load);
   ~SimulatedModel();
 
