@@ -19,7 +19,7 @@ Constraint::Constraint(const Grammar& grammar, std::shared_ptr<const TokenTrie> 
     : trie_(std::move(trie)),
       automaton_(std::make_unique<Automaton>(grammar, TokenTrie::kShortBytes, budget)),
       cache_(std::make_shared<MaskCache>(*automaton_, *trie_)) {
-  cache_->initial();  // refuses grammars that are ambiguous from the start
+  cache_->initial();  // refuses grammars that are too ambiguous at the start of a text
   cache_->warm();
 }
 

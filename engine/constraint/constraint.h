@@ -4,8 +4,8 @@
 // for each sequence: before sampling it uses mask(), afterward it calls accept().
 //
 // Measured with GPT-2's 50,257 tokens on one core: any JSON takes 5 us per token, an object with 60
-// properties 14 us, and a string of at most 2,000 characters 50 us. States that an earlier text has reached
-// take 0.4 us. Compiling these three constraints takes 3, 43 and 39 ms.
+// properties 14 us, and a string of at most 2,000 characters 50 us. If an earlier text has reached the same
+// state, a token takes 0.4 us. Compiling these three constraints takes 3, 43 and 39 ms.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class Constraint {
   ~Constraint();
   const TokenTrie& trie() const { return *trie_; }
   std::shared_ptr<MaskCache> cache() const;
-  /// Returns the cache to use in place of a full one.
+  /// Returns the current cache. If it is still `full`, first replaces it by an empty one.
   std::shared_ptr<MaskCache> cache_after(const std::shared_ptr<MaskCache>& full) const;
 
  private:

@@ -11,9 +11,9 @@
 
 namespace hearth {
 
-/// Returns tokens that spell ConstraintState::forced() as the tokenizer does, because a model has seldom seen
-/// another spelling. Omits the last token, which may merge with the text after it, unless the text must end
-/// there. Empty if nothing is forced.
+/// Returns tokens that spell ConstraintState::forced(). If possible, they are the tokens that the tokenizer
+/// would choose, because a model has seldom seen others. Omits the last token, which may merge with the text
+/// after it, unless the text must end there. Empty if nothing is forced.
 std::vector<int32_t> forced_tokens(const ConstraintState& state);
 
 }  // namespace hearth

@@ -26,10 +26,10 @@ namespace hearth {
 /// 3. No cycle consists only of calls, without a byte read between them.
 class Automaton {
  public:
-  /// view_bytes: see view(). Throws ConstraintError for a rule that is not defined, that can never end, or
-  /// that begins with itself (left recursion: a ::= a "x", even through other rules or after a part that may
-  /// be empty). Also throws if the grammar matches no text or exceeds the budget. Takes well under a second
-  /// for any grammar.
+  /// view_bytes: see view(). Throws ConstraintError if a rule is not defined, can never end, or begins with
+  /// itself. A rule begins with itself (left recursion: a ::= a "x") even if it calls itself through other
+  /// rules or after a part that may be empty. Also throws if the grammar matches no text or exceeds the
+  /// budget. Takes well under a second for any grammar.
   Automaton(const Grammar& grammar, size_t view_bytes, CompileBudget budget = {});
 
   int32_t start() const { return start_; }               // start state of the root
@@ -40,12 +40,12 @@ class Automaton {
   std::span<const Dfa::ByteEdge> bytes_of(int32_t state) const { return dfa_.bytes_of(state); }
   /// Returns a state's call edges. Their `rule` is the callee's start state.
   std::span<const Dfa::CallEdge> calls_of(int32_t state) const { return dfa_.calls_of(state); }
-  /// Whether the state's rule ends here and cannot continue.
+  /// Whether the state's rule can end here and no edge leads on from the state.
   bool is_final(int32_t state) const {
     return is_accepting(state) && bytes_of(state).empty() && calls_of(state).empty();
   }
-  /// The start state of a rule has a higher rank than every state that calls the rule without reading a byte.
-  /// Other states have rank 0.
+  /// The start state of a called rule has a higher rank than every state with a call edge to it. States that
+  /// are not the start of a called rule have rank 0.
   int32_t call_rank(int32_t state) const { return call_rank_[static_cast<size_t>(state)]; }
   /// The state after a byte; -1 if there is none.
   int32_t next(int32_t state, uint8_t byte) const;
@@ -56,7 +56,7 @@ class Automaton {
 
   /// Returns the index of the state's view, below n_views(). Two states have equal views if the same strings
   /// of up to view_bytes bytes may follow them, and if their rules can end at the same positions in these
-  /// strings. The states of a counted repeat have equal views as long as the end of the repeat is far.
+  /// strings. The states of a counted repeat have equal views if the end of the repeat is far away.
   int32_t view(int32_t state) const { return view_[static_cast<size_t>(state)]; }
   int32_t n_views() const { return n_views_; }
 

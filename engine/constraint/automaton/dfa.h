@@ -12,8 +12,9 @@
 
 namespace hearth {
 
-/// State 0 is the start. A state has at most one edge for a byte, and at most one for calls of a rule. But it
-/// may have both byte edges and calls, so the next state may be unknown until the called rule has matched.
+/// State 0 is the start. For each byte, a state has at most one byte edge; for each rule, at most one call
+/// edge. But it may have edges of both kinds, so the next state may be unknown until the called rule has
+/// matched.
 struct Dfa {
   struct ByteEdge {
     uint8_t first, last;  // bytes, both inclusive

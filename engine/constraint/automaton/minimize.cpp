@@ -1,8 +1,9 @@
 // The smallest automaton of a language: see minimize() in dfa.h.
 //
 // This is a form of Hopcroft's algorithm for partial automata with few edges: A. Valmari, "Fast brief
-// practical DFA minimization", 2012. Sets of edges split sets of states, and those split sets of edges in
-// turn. Only the smaller part of a split set is examined again, so the time is n log n for n edges.
+// practical DFA minimization", 2012. Sets of edges determine how to split sets of states, and the parts
+// determine how to split sets of edges. Of a set that was split, only the smaller part is examined again, so
+// the time is n log n for n edges.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -75,7 +76,7 @@ class Partition {
 struct Edge {
   int32_t from, label, to;
 };
-constexpr size_t kWorkOfEdge = 3;  // cost of an edge in steps; an edge takes about 100 ns and 40 bytes
+constexpr size_t kWorkOfEdge = 3;  // steps that an edge counts as; it takes about 100 ns and 40 bytes
 /// Larger automata stay unchanged. They come from long counted repeats and long lists of words, in which few
 /// states can be merged. An automaton that is not minimized takes longer to build but not to use.
 constexpr size_t kMostEdges = 50'000;
@@ -198,8 +199,8 @@ Partition equivalent_states(const Dfa& dfa, const std::vector<Edge>& edges,
   return states;
 }
 
-/// The automaton with one state for each set of equivalent states that the start reaches, numbered in the
-/// order in which they are reached.
+/// Builds the minimized automaton. It has one state for each set of equivalent states, if the start reaches
+/// the set. The states are numbered in the order in which they are reached.
 class Quotient {
  public:
   Quotient(const Dfa& dfa, const Partition& states, const std::vector<uint8_t>& can_end)

@@ -20,8 +20,9 @@ constexpr int kMostRepeatsApart = 20;  // nested in each other
 
 }  // namespace
 
-/// A job is to add edges that match `expr` between the states `from` and `to`. Jobs wait in a vector, so that
-/// deep expressions take no stack. No job adds an edge into `from` unless `from` equals `to`.
+/// A job adds edges that match `expr` between the states `from` and `to`. Jobs wait in a vector instead of
+/// calling each other, so deep expressions need no stack. If `from` and `to` are different states, no edge
+/// that a job adds leads into `from`.
 struct NfaBuilder::Job {
   Expr expr;
   int32_t from, to;
@@ -109,8 +110,8 @@ class NfaBuilder::Build {
     if (parts.empty()) add_empty(job.from, job.to);
   }
 
-  /// Adds the required copies. If there is no maximum, adds a loop after them, else one copy for each
-  /// optional repeat. The text may leave the repeat before each optional copy.
+  /// Adds the required copies first. If there is no maximum, a loop follows them. Otherwise one copy for each
+  /// optional repeat follows, and the text may leave the repeat before each of these copies.
   void build_repeat(const Job& job, Expr what, int least, int most) {
     if (most != Grammar::kNoMaximum && most < least) return;  // no count satisfies both limits
     const Dfa* small = std::max(least, most) >= kManyCopies ? made_small(what) : nullptr;

@@ -22,7 +22,7 @@ struct Nfa {
   static constexpr int32_t kBytes = -1, kEmpty = -2;  // instead of a rule's number
   struct Edge {
     int32_t from, to;
-    int32_t rule;         // the called rule; kBytes: a byte edge; kEmpty: an edge that reads nothing
+    int32_t rule;         // for a call edge; kBytes: the edge reads a byte; kEmpty: it reads nothing
     uint8_t first, last;  // for a byte edge
   };
   int32_t n_states = 2;
@@ -43,8 +43,8 @@ class NfaBuilder {
   struct Job;
   class Build;
 
-  /// The position of an expression: the number of separately built expressions that contain it, and whether
-  /// one of them is an intersection or difference.
+  /// Where an expression is: how many separately built expressions contain it, and whether one of these is an
+  /// intersection or a difference.
   struct Place {
     int depth = 0;
     bool in_product = false;

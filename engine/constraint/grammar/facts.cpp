@@ -193,8 +193,8 @@ std::vector<Shape> find_shapes(const Grammar& grammar) {
 }
 
 /// Whether a rule is copied into its callers: it has no calls, and a copy costs less than a call. The size
-/// limit for a copy is lower for rules with loops, such as strings, because all callers of a rule that is not
-/// copied share its masks.
+/// limit is lower for rules with loops, such as strings: if such a rule is not copied, all its callers share
+/// its masks.
 bool is_small(const Shape& shape) { return !shape.has_call && shape.weight <= (shape.has_loop ? 8U : 64U); }
 
 LeastSolution solve_endings(const Grammar& grammar, const std::vector<Expr>& nodes) {

@@ -11,7 +11,8 @@ namespace {
 /// Maximum number of stacks that are examined one by one. For more stacks, one walk with all of them together
 /// is faster.
 constexpr size_t kMostSeparate = 16;
-/// Limits of warm(): visited trie nodes (about 5 ns each) and steps of stacks (about 100 ns each).
+/// Limits of warm(): how many trie nodes it visits (about 5 ns each), and how many steps it takes in
+/// StackSets (about 100 ns each).
 constexpr size_t kWarmNodes = 2'000'000;
 constexpr size_t kWarmWork = 30'000;
 constexpr size_t kWarmBytes = MaskCache::kMostBytes / 4;

@@ -1,12 +1,12 @@
 // Computes and caches masks: the tokens that may come next, for each set of stacks (stack_sets.h) that
 // occurs.
 //
-// For most tokens, the rule on top of a stack decides alone whether the token is allowed, because the token
-// does not reach the end of the rule. These tokens are found once for each view of a state (automaton.h),
-// with one walk through the vocabulary, which takes about a millisecond inside a JSON string. At a few
-// positions, the rule can end within a token; only there is the rest of the token read with the stack below.
-// The idea is XGrammar's (Dong et al. 2024, arXiv:2411.15100). Views cover only short tokens
-// (TokenTrie::kShortBytes), so longer tokens are read with the whole set of stacks.
+// For most tokens, the rule on top of a stack alone decides whether the token is allowed, because the token
+// ends before the rule does. These tokens are found once for each view of a state (automaton.h), with one
+// walk through the vocabulary, which takes about a millisecond inside a JSON string. At a few positions, the
+// rule can end within a token. Only at these, the rest of the token is checked against the stack below. The
+// idea is XGrammar's (Dong et al. 2024, arXiv:2411.15100). Views cover only short tokens
+// (TokenTrie::kShortBytes), so longer tokens are checked against the whole set of stacks.
 //
 // Thread-safe: each call holds the cache's mutex. Automaton and trie must outlive it.
 #pragma once
@@ -45,7 +45,8 @@ class MaskCache {
   Place after(Set set, std::string_view bytes);
   std::shared_ptr<const TokenMask> mask(Set set);
   std::string forced(Set set);
-  /// Computes masks in advance, in the order of states from the root's start, for about 10 to 20 ms.
+  /// Computes masks in advance for about 10 to 20 ms. Takes the states in the order of their numbers, which
+  /// starts at the root's start.
   void warm();
 
   bool is_full();
@@ -54,8 +55,8 @@ class MaskCache {
   Set copy(MaskCache& from, Set set);
 
  private:
-  /// The tokens that a rule allows by itself, and the trie nodes at which it may end, for one view of a
-  /// state.
+  /// For one view of a state: the tokens that its rule allows without regard to the stack below, and the trie
+  /// nodes at which the rule may end.
   struct ViewMask {
     TokenMask mask;               // used if there are many tokens
     std::vector<int32_t> tokens;  // used if there are few tokens
@@ -69,8 +70,8 @@ class MaskCache {
   void add_short_tokens(Set set, TokenMask& mask) HEARTH_REQUIRES(mutex_);
   void add_separately(const std::vector<StackSets::Stack>& stacks, TokenMask& mask) HEARTH_REQUIRES(mutex_);
   int only_byte(Set set) HEARTH_REQUIRES(mutex_);
-  /// Visits the nodes [first, last) that can be reached, and calls visit(node, set) for each. from: the set
-  /// at the parent of node `first`.
+  /// Calls visit(node, set) for each trie node in [first, last) whose bytes are allowed; `set` is what they
+  /// lead to. from: the set at the parent of node `first`.
   template <typename Visit>
   void walk(const ByteTrie& trie, uint32_t first, uint32_t last, Set from, Visit visit)
       HEARTH_REQUIRES(mutex_);

@@ -145,8 +145,8 @@ void StackSets::follow_calls(int32_t state, Set below) {
   for (const Dfa::CallEdge& call : automaton_.calls_of(state)) {
     take_work(1);
     if (++n_reached_ > kMostStacks) refuse_ambiguity();
-    // If nothing can follow the call, the callee's end is also the caller's end. Then nothing is pushed, so
-    // lists whose rules call themselves at their end do not grow the stack.
+    // If nothing can follow the call, the callee's end is also the caller's end. Then nothing is pushed. So a
+    // list whose rule calls itself at its end does not make the stack grow.
     const bool is_last = automaton_.is_final(call.to);
     const Stack back = is_last ? kComplete : intern(call.to, below);
     Item& callee = item_of(call.rule);
@@ -185,7 +185,7 @@ StackSets::Stack StackSets::intern(int32_t top, Set below) {
   return at->second;
 }
 
-/// members: in ascending order. They must not be in members_ themselves, which this function changes.
+/// members: in ascending order. The span must not lie in members_, because this function changes members_.
 StackSets::Set StackSets::intern_set(std::span<const Stack> members) {
   // First append the new set. Remove it again if an equal set exists.
   sets_.push_back({members_.size(), members.size()});

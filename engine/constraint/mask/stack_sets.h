@@ -26,12 +26,12 @@ class StackSets {
   using Stack = int32_t;  // a state, and the set of stacks that can be below it
   using Set = int32_t;
   static constexpr Stack kComplete = 0;  // the empty stack after the root has ended: the text is complete
-  static constexpr Stack kContext = 1;   // the empty stack of a rule that is examined alone and has ended
+  static constexpr Stack kContext = 1;   // the empty stack after the end of a rule that is examined alone
   static constexpr Stack kFirstReal = 2;
   static constexpr Set kDead = 0;  // no stacks: the bytes are not allowed
-  /// Maximum number of stacks to which one byte may lead. A stack is a pair of a top state and the set below
-  /// it. A grammar comes near this limit if a text may end at any of many depths (root ::= "(" root "x"? |
-  /// "y"), or if any number of its parts may begin at each byte.
+  /// Maximum number of stacks to which one byte may lead. A stack counts as a pair of a top state and the set
+  /// below it. A grammar comes near this limit if a text may end at any of many depths (root ::= "(" root
+  /// "x"? | "y"), or if any number of its parts may begin at each byte.
   static constexpr size_t kMostStacks = 5000;
   /// Maximum bytes for the stacks of one set; copy() refuses a larger set. 100,000 nested brackets take 14
   /// MB.

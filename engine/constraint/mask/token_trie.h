@@ -41,9 +41,9 @@ struct ByteTrie {
 class TokenTrie {
  public:
   /// Tokens of at most kShortBytes bytes are in short_tokens(), longer ones in long_tokens(). Two constraint
-  /// states with equal views (Automaton::view()) allow equal strings of kShortBytes bytes, so they share one
-  /// mask of short tokens. Long tokens are checked again for every StackSets::Set. With a limit of 12 bytes,
-  /// 1,208 of GPT-2's 50,257 tokens are long.
+  /// states with equal views (Automaton::view()) allow the same strings of up to kShortBytes bytes, so they
+  /// share one mask of short tokens. Long tokens are checked again for every StackSets::Set. With a limit of
+  /// 12 bytes, 1,208 of GPT-2's 50,257 tokens are long.
   static constexpr size_t kShortBytes = 12;
   /// Maximum length in bytes of a token that a constraint allows. The longest tokens of known vocabularies
   /// are runs of 128 spaces.

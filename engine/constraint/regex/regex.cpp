@@ -10,9 +10,10 @@ namespace {
 using Expr = Grammar::Expr;
 using Kind = RegexNode::Kind;
 
-/// Translates a regex tree to grammar expressions. If the match may be somewhere in the text, the expression
-/// at the pattern's left edge also matches any text before the match, and the expression at the right edge
-/// any text after it. So an anchor at an edge is translated by leaving that text out.
+/// Translates a regex tree to grammar expressions. If the match may be anywhere in the text, the expression
+/// at the pattern's left edge also matches any text before the match. In the same way, the one at the right
+/// edge matches any text after it. An anchor at an edge forbids such text, so it is translated by leaving the
+/// text out.
 class Translator {
  public:
   Translator(Grammar& grammar, const CharacterWriter& writer, RegexMatch match)
@@ -45,8 +46,7 @@ class Translator {
     return grammar_.choice(options);
   }
 
-  /// An anchor at an edge is dropped, and with it the text that could otherwise be outside the match at that
-  /// edge.
+  /// An anchor at an edge of the sequence is dropped. Then no text may be outside the match at that edge.
   Expr sequence(std::span<const RegexNode> items, bool first, bool last) {
     bool open_first = first, open_last = last;
     for (; first && !items.empty() && items.front().kind == Kind::kStart; open_first = false)
@@ -95,8 +95,8 @@ class Translator {
   std::map<CharacterSet, Expr> written_;
 };
 
-/// Follows all possible matches at once: computes from a set of positions in the text the set of positions at
-/// which a node's matches end.
+/// Follows all possible matches of a node at once. Given the set of positions in the text where a match may
+/// begin, computes the set of positions where one may end.
 class Matcher {
  public:
   Matcher(std::u32string_view text, const std::function<void(size_t)>& take_work)

@@ -3,8 +3,8 @@
 //
 // regex_parser.h defines the syntax. Anchors are allowed only at the edges of the pattern and of its
 // alternatives. Lazy quantifiers match the same texts as greedy ones. \d and \w match only ASCII characters.
-// ECMA-262 and Python differ in \s, \S and the dot; here these match the characters that they match in both.
-// One thread.
+// For \s, \S and the dot, ECMA-262 and Python match different characters; here each matches only the
+// characters that both agree on. One thread.
 #pragma once
 
 #include <functional>

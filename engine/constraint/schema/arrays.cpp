@@ -74,8 +74,8 @@ Expr SchemaTranslator::item_list(const std::vector<Expr>& first, std::optional<E
   return text_.sequence({text_.text("["), limits.least == 0 ? text_.optional(body) : body, text_.text("]")});
 }
 
-/// Translates an array with uniqueItems: true, which is supported if the items' values are listed. The
-/// array's items must be in the order of the list, so that no value occurs twice.
+/// Translates an array with uniqueItems: true. This is supported only if the schema lists the items' values.
+/// The array's items must come in the order of that list, so no value occurs twice.
 Expr SchemaTranslator::distinct_items(const Keywords& keywords) {
   const auto refuse = [&]() {
     refuse_schema(*keywords.unique,

@@ -8,9 +8,9 @@ namespace {
 using Expr = Grammar::Expr;
 constexpr size_t kMaxStates = 40'000;
 
-/// For each state, builds an expression for the rest of the list, beginning with the last link. A state is
-/// the index of the next link and the number of links written so far. Counting stops at count_limit_, because
-/// a higher count changes nothing.
+/// Builds an expression for each state, from the last link to the first; the expression matches the rest of
+/// the list. A state consists of the index of the next link and the number of links written so far. Counting
+/// stops at count_limit_, because a higher number changes nothing.
 class ChainBuilder {
  public:
   ChainBuilder(Grammar& grammar, JsonText& text, std::string_view close, Chain chain)

@@ -19,8 +19,8 @@ struct ChainLink {
 struct Chain {
   std::string name{};  // for rules, in messages
   std::vector<ChainLink> links{};
-  /// One extra part, which may follow the links any number of times. Its expression may itself be a repeat,
-  /// so all extras together count as only one toward `least`.
+  /// One extra part, which may follow the links any number of times. All extras together count as only one
+  /// part toward `least`, because one extra may itself be a repeat.
   std::optional<Grammar::Expr> extra{};
   int least = 0;
   std::optional<int> most{};

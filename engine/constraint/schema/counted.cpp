@@ -5,7 +5,8 @@ namespace {
 
 using Expr = Grammar::Expr;
 
-/// Maximum number of repeats that are written out. The rules for blocks would take as many states.
+/// Maximum number of repeats that are written out. For so few, the rules for blocks would take about as many
+/// states.
 constexpr int kMostWrittenOut = 3 * kCountedBlock;
 
 class Blocks {
@@ -31,8 +32,8 @@ class Blocks {
   }
 
  private:
-  /// Returns a call of a new rule. least = kCountedBlock: the rule matches one whole block; least = 0: it
-  /// matches fewer repeats than a block has.
+  /// Returns a call of a new rule. If least is kCountedBlock, the rule matches one whole block; if least is
+  /// 0, it matches fewer repeats than a block has.
   Expr rule(const char* name, int least) {
     const Grammar::Rule rule = grammar_.declare(name);
     grammar_.define(rule, grammar_.repeat(what_, least, least == 0 ? kCountedBlock - 1 : kCountedBlock));

@@ -56,8 +56,9 @@ bool SchemaTranslator::are_disjoint(const FlatSchemas& a, const FlatSchemas& b, 
 }
 
 bool SchemaTranslator::are_disjoint(const Keywords& a, const Keywords& b, int depth) {
-  // A value generated under a schema has one of the types chosen for that schema. But a schema may accept
-  // values of more types than those chosen for it.
+  // Values are generated only with the types chosen for their schema, but a schema may accept further types.
+  // So a generated value that is valid under both schemas has a type that one of them chose and the other
+  // accepts.
   const unsigned types = (a.chosen_types() & b.types) | (a.types & b.chosen_types());
   if (!a.values.empty() || !b.values.empty()) return !has_common_value(a, b);
   if (types & (kNull | kBoolean)) return false;
@@ -77,7 +78,7 @@ bool SchemaTranslator::has_common_value(const Keywords& a, const Keywords& b) {
     all.values.insert(all.values.end(), other.values.begin(), other.values.end());
     return !common_values(all).empty();
   }
-  other.formats.clear();  // assume that the value has every format, so that a format excludes nothing here
+  other.formats.clear();  // assume that the value has every format: then no format excludes it
   for (const SchemaNode* value : common_values(listed)) {
     if ((other.types & type_of(*value)) == 0) continue;
     if (value->is(Kind::kObject) || value->is(Kind::kArray) || admits_scalar(other, *value)) return true;

@@ -30,8 +30,8 @@ struct SchemaNode {
 
 /// The location of the node: "#/properties/age".
 std::string json_pointer(const SchemaNode& node);
-/// Like json_pointer(), but returns "#/..." if the pointer is long. Used as the name of a grammar rule; a
-/// schema can have many rules.
+/// Like json_pointer(), but returns the text "#/..." instead of a long pointer. Used to name grammar rules;
+/// names must be short because a schema can have many rules.
 std::string short_pointer(const SchemaNode& node);
 
 /// Whether two nodes are equal JSON values: 1 equals 1.0, and the order of an object's members does not

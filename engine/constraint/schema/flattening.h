@@ -69,10 +69,11 @@ class SchemaFlattener {
 
   struct Alternatives {
     const SchemaNode* keyword;  // anyOf or oneOf
-    /// One entry per alternative, with its schemas and the schemas that hold in any case.
+    /// One entry for each alternative. It has the schemas of the alternative and those that hold in any case.
     std::vector<FlatSchemas> flat;
   };
-  /// Makes the first open choice, once for each alternative. REQUIRES: flat.has_choice().
+  /// Takes the first open choice, and returns the result of choosing each of its alternatives. REQUIRES:
+  /// flat.has_choice().
   Alternatives choose(const FlatSchemas& flat);
 
  private:

@@ -29,8 +29,8 @@ constexpr unsigned kNumber = kInteger | kFraction, kAll = 127;
 /// The type of a value.
 unsigned type_of(const SchemaNode& value);
 
-/// Minimum and maximum of a count. A maximum above the supported one is lowered to it; that only excludes
-/// values.
+/// Minimum and maximum of a count. If a maximum is above the supported one, the supported one is used, which
+/// only excludes some values.
 struct CountLimits {
   static constexpr int kMaxMembers = 10'000;   // of objects
   static constexpr int kMaxCount = 1'000'000;  // of characters and items

@@ -130,8 +130,9 @@ std::optional<Expr> SchemaTranslator::extra_members(const Keywords& keywords, co
   return as_rule(grammar_.choice(options), "other members");
 }
 
-/// Returns the undeclared names that match exactly the patterns in `matched`, a set of bits. If there are
-/// patterns, only ASCII names are written: for these, all regex dialects agree on what does not match.
+/// Returns the undeclared names that match every pattern in `matched` (a set of bits) and no other pattern.
+/// If there are patterns, only ASCII names are written, because for these all regex dialects agree on which
+/// names do not match.
 Expr SchemaTranslator::extra_name(const Keywords& keywords, const DeclaredNames& declared,
                                   const std::vector<const SchemaNode*>& patterns, unsigned matched) {
   if (patterns.empty() && declared.order.empty() && keywords.names.empty()) return text_.free_string();

@@ -31,7 +31,7 @@ Expr SchemaTranslator::pattern_string(const SchemaNode& where, std::string_view 
 namespace {
 
 /// Maximum number of characters that are counted in a string with a pattern or format, or in a property name.
-/// In these, every counted character takes a state of its own.
+/// In these strings and names, each counted character takes a separate state.
 constexpr int kMostCounted = 2000;
 
 }  // namespace

@@ -41,8 +41,8 @@ class SchemaTranslator {
   using Expr = Grammar::Expr;
   struct Known {
     bool under_way = false;
-    std::optional<Grammar::Rule> rule{};  // set for objects and arrays, and for a value that was requested
-                                          // while its translation was in progress
+    std::optional<Grammar::Rule> rule{};  // set for values with objects or arrays, and for values that refer
+                                          // to themselves while they are translated
     std::optional<Expr> expression{};
   };
   struct DeclaredName {

@@ -46,7 +46,7 @@ std::optional<Expr> listed(Grammar& grammar, const NumberLimits& limits) {
 struct Divisor {
   int64_t count;
   size_t places;
-  // number of last digits of x * 10^places that decide whether a number x is a multiple
+  // whether a number x is a multiple depends only on this many last digits of x * 10^places
   size_t n_last_digits;
 };
 
@@ -61,8 +61,8 @@ std::optional<Divisor> last_digits_divisor(const Decimal& divisor) {
 }
 
 /// Writes all multiples of a divisor, however large and of either sign. A multiple may be written with fewer
-/// fraction digits than the divisor has. For each possible number of written fraction digits, the final
-/// digits that a multiple can have are listed.
+/// fraction digits than the divisor has. So this lists, for each number of fraction digits that may be
+/// written, the final digits that a multiple can have.
 class LastDigits {
  public:
   LastDigits(Grammar& grammar, const Divisor& divisor) : grammar_(grammar), divisor_(divisor) {}
@@ -186,7 +186,8 @@ Expr by_remainder(Grammar& grammar, int64_t divisor, bool with_negative, bool wi
 }
 
 /// Returns the multiples of an integer within bounds that restrict only the sign; nullopt for other bounds.
-/// For example, a minimum must exclude all negative multiples and no positive one.
+/// For example, a minimum is supported only if it excludes all negative multiples and allows all positive
+/// ones.
 std::optional<Expr> by_remainder_and_sign(Grammar& grammar, int64_t divisor, const NumberLimits& limits) {
   const bool with_positive = satisfies(unscaled(divisor, 0), limits),
              with_negative = satisfies(unscaled(-divisor, 0), limits);

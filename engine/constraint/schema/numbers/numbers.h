@@ -1,10 +1,10 @@
-// Expressions for the numbers that a JSON schema allows. The schema may set bounds with any decimal digits
-// and either sign, and may require multiples.
+// Expressions for the numbers that a JSON schema allows. The schema may set bounds, which may be any decimal
+// numbers, and may require multiples.
 //
 // A number is written without a leading '+' and never as -0. Integers have only digits, at most 20. Other
-// numbers have at most 20 digits before the point and about 15 significant digits, so that programs that read
-// them as doubles see them in the same order. An exponent of at most two digits is allowed only if there is
-// no bound. One thread.
+// numbers have at most 20 digits before the point and about 15 significant digits, so that their order does
+// not change when a program reads them as doubles. An exponent of at most two digits is allowed only if there
+// is no bound. One thread.
 #pragma once
 
 #include <optional>
