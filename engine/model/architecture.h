@@ -24,7 +24,8 @@ enum class NormPlace : uint8_t {
   kBefore,  // the input of attention and the FFN
   kAfter,   // the output of attention and the FFN, before it is added to the residual stream
   kBoth,
-  kSum,  // the residual stream after each output is added to it; the normed sum is the new residual stream
+  kSum,  // the residual stream after an output was added to it; the norm of this sum is the new residual
+         // stream
 };
 
 /// Norms of q and k. They are of the architecture's kind (NormKind), without biases.
@@ -35,8 +36,8 @@ enum class QkNorm : uint8_t {
   kWhole,     // q and k of all heads together, as one row
 };
 
-/// The criterion by which layers are parallel. In parallel layers, attention and the FFN both read the
-/// layer's input, and their outputs are added.
+/// What decides whether a model's layers are parallel. In parallel layers, attention and the FFN both read
+/// the layer's input, and their outputs are added.
 enum class ParallelFrom : uint8_t {
   kArchitecture,  // Architecture::parallel_attention
   kKey,           // the key use_parallel_residual; parallel if the file lacks it
@@ -102,8 +103,8 @@ struct Architecture {
   WindowPattern window = {};
   float attention_cap = 0;  // default of AttentionScores::soft_cap for files without the key; 0: no cap
   float logit_cap = 0;      // default of ModelSpec::logit_cap for files without the key; 0: no cap
-  /// Number of layers of the one model of the family that divides scores by the root of d_model / n_heads
-  /// instead of the root of head_dim; 0: no model does.
+  /// In some families, one model divides scores by the root of d_model / n_heads instead of the root of
+  /// head_dim. This is that model's number of layers; 0: the family has no such model.
   int layers_scored_by_width = 0;
   EmbeddingScale embedding_scale = EmbeddingScale::kNone;
   LogitScale logit_scale = LogitScale::kNone;

@@ -1,8 +1,8 @@
 // Which processor computes which layer of a model: the CPU alone, or the CPU and a device.
 //
-// Devices is held by value, and the backends must outlive it. Each layer's attention, keys, values and norms
-// belong to one processor. The neurons of a device's layer may be shared between the device and the CPU
-// (kernels/hybrid_ffn.h).
+// Users keep their own copy of a Devices object. The backends must outlive all copies. Each layer's
+// attention, keys, values and norms belong to one processor. The neurons of a device's layer may be shared
+// between the device and the CPU (kernels/hybrid_ffn.h).
 #pragma once
 
 #include <cstddef>

@@ -50,8 +50,7 @@ std::string file_stem(const ModelIdentity& model) {
                        c == '-' || c == '_' || (c == '.' && !stem.empty());
     stem += plain ? c : '_';
   }
-  // The activation is a part of the identity that the content does not determine; everything else follows
-  // from the content.
+  // The hash covers the content and the activation. All other parts of the identity follow from the content.
   const Sha256 whole = sha256(hex_text(model.content) + model.activation);
   return stem + "-" + hex_text(whole).substr(0, 16);
 }

@@ -65,8 +65,7 @@ class Keys {
   std::string text_or(const std::string& key, std::string_view fallback) const {
     return std::string(file_.find_string(prefix_ + key).value_or(fallback));
   }
-  /// Refuses a file that has a feature that Hearth does not run, although it runs other files of the
-  /// architecture.
+  /// Refuses a file with a feature that Hearth lacks. Hearth runs other files of the architecture.
   [[noreturn]] void refuse(const std::string& key, const std::string& found, const std::string& why) const {
     file_error::fail(file_label(), "key \"" + prefix_ + key + "\" is " + found +
                                        ", which does not run: " + why + "; other models of architecture " +
@@ -138,8 +137,8 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
   rope.original_context =
       keys.integer_or("rope.scaling.original_context_length", context_train, 1, kMaxContext);
   rope.attn_factor = keys.number_or("rope.scaling.attn_factor", 1.0, 1e-3, 1e3);
-  // In models with this key, YaRN's temperature does not change cos and sin, because it is divided by an
-  // equal temperature.
+  // YaRN multiplies cos and sin by a temperature. Models with this key divide it by an equal temperature, so
+  // cos and sin stay as they are.
   rope.yarn_tempers = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 1e3) == 0.0;
   rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32.0, 1e-3, 1e6);
   rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1.0, 1e-3, 1e6);
@@ -155,8 +154,8 @@ RopeSpec read_local_rope(const Keys& keys, const Architecture& arch, const RopeS
   return local;
 }
 
-/// Returns for each layer whether it has a window, according to the file's key or, if the file lacks the key,
-/// to the architecture.
+/// Returns for each layer whether it has a window, as the file's key says. If the file lacks the key, the
+/// architecture decides.
 std::vector<bool> windowed_layers(const Keys& keys, const Architecture& arch, int n_layers) {
   constexpr const char* kKey = "attention.sliding_window_pattern";
   std::vector<bool> windowed;
@@ -185,8 +184,8 @@ std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, c
     const bool has_window = window > 0 && windowed[static_cast<size_t>(i)];
     if (has_window) layer.window = window;
     layer.local_rope = has_window && arch.window.unscaled;
-    // full_turns applies only in files with a window, where the pattern tells which layers have none. In
-    // other files, all layers have a rotary embedding.
+    // full_turns has an effect only in files with a window, because only there the pattern tells which layers
+    // have none.
     const int unturned = arch.layers_per_unturned;
     layer.turns = arch.rope != RopeKind::kNone && (arch.window.full_turns || window == 0 || has_window) &&
                   (unturned == 0 || i % unturned != unturned - 1);
@@ -222,9 +221,9 @@ RouterScore read_router_score(const ModelFile& file, const Keys& keys, const Arc
   }
 }
 
-/// Returns the neurons per expert for a file without a key for this number. Old files of qwen2moe and
-/// qwen3moe lack the key, and their feed_forward_length is the width of dense layers. The number is the width
-/// of the first tensor of experts, or d_ff if there is no such tensor.
+/// Returns the number of neurons per expert if the file has no key for it. Old files of qwen2moe and qwen3moe
+/// have none, and their feed_forward_length is the width of dense layers. So this returns the width of the
+/// first tensor of experts, or d_ff if there is no such tensor.
 int64_t expert_width(const ModelFile& file, int n_layers, int d_ff) {
   for (int i = 0; i < n_layers; ++i) {
     const std::string up = "blk." + std::to_string(i) + ".ffn_up";
@@ -300,8 +299,8 @@ void read_scales(const Keys& keys, ModelSpec& spec) {
   if (arch.logit_scale == LogitScale::kDivides) spec.logit_scale = 1.0f / spec.logit_scale;
 }
 
-/// Loading computes one factor for each stretch of the original context. Models have a few dozen stretches;
-/// this refuses files that need too many.
+/// Queries have one factor for each stretch of original_context positions, and loading computes all of them.
+/// Models have a few dozen stretches; this refuses files with too many.
 void check_growth(const Keys& keys, const ModelSpec& spec) {
   constexpr int kMaxStretches = 4096;
   if (spec.query_growth == 0.0f || spec.context_train / spec.rope.original_context < kMaxStretches) return;
@@ -437,9 +436,9 @@ LatentSpec read_latent(const Keys& keys, const Architecture& arch, int n_heads) 
   return latent;
 }
 
-/// Returns the scale of scores for queries and keys of whole heads. It includes the temperature of the YaRN
-/// paper: DeepSeek multiplies scores by the temperature's square, while other models multiply cosines and
-/// sines by the temperature.
+/// Returns the scale of attention scores, for heads with d_nope + d_rope numbers. It includes the temperature
+/// of the YaRN paper: DeepSeek multiplies scores by the temperature's square, while other models multiply
+/// cosines and sines by the temperature.
 float latent_score_scale(const Keys& keys, const LatentSpec& latent, const RopeSpec& rope) {
   const double multiplier = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 10.0);
   const bool tempers = rope.scaling == RopeScaling::kYarn && rope.factor > 1.0;
@@ -483,7 +482,8 @@ int read_vocab_size(const ModelFile& file) {
   return static_cast<int>(n_vocab);
 }
 
-/// Returns the number of learned positions. The first rows of their table, before position 0, are padding.
+/// Returns the number of learned positions. The first position_offset rows of their table, before the row of
+/// position 0, are padding and do not count.
 int read_positions(const ModelFile& file, const Architecture& arch) {
   constexpr const char* kTable = "position_embd.weight";
   const TensorInfo* table = file.find_tensor(kTable);

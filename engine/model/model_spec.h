@@ -41,7 +41,8 @@ struct LayerSpec {
   bool experts = false;     // the FFN is a mixture of experts
 };
 
-/// The shape of a norm's weights: n_rows rows of n_cols. They are applied in turn to rows of n_cols numbers.
+/// The shape of a norm's weights. The norm applies to rows of n_cols numbers: the first row uses the first of
+/// n_rows rows of weights, the next row the next, and so on in turn.
 struct NormShape {
   int n_rows = 1, n_cols = 0;
 };
@@ -101,7 +102,7 @@ struct ModelSpec {
   bool gated = true;
   bool powerinfer = false;     // the file is PowerInfer's
   bool predictors = false;     // layers may have predictors, in this file or in one beside the model
-  float sparse_threshold = 0;  // default: a neuron is proposed if the logit of its predictor is at least this
+  float sparse_threshold = 0;  // default: a neuron is proposed if its predictor's logit is at least this
 
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }
@@ -110,9 +111,9 @@ struct ModelSpec {
   int projected_q_dim() const { return latent ? n_heads * (latent.d_nope + latent.d_rope) : q_dim(); }
   int attended_dim() const { return latent ? n_heads * latent.d_value : q_dim(); }
   bool has_experts() const { return mixture.n_experts > 0; }
-  /// Whether some FFN neurons are zero for a token, so that neurons can be counted, predicted and skipped one
-  /// by one. Zeros inside experts can be skipped too (activation.has_zeros()), but they are neither counted
-  /// one by one nor predicted.
+  /// Whether some FFN neurons are zero for a token, and neurons can be handled one by one: counted, predicted
+  /// and skipped. Zeros inside experts can be skipped too (activation.has_zeros()), but experts' neurons are
+  /// neither counted one by one nor predicted.
   bool has_zero_neurons() const { return activation.has_zeros() && !has_experts(); }
   LayerSpec layer(int i) const { return layers.empty() ? LayerSpec{} : layers[static_cast<size_t>(i)]; }
   /// Returns the window of the layers that have one, which is equal in all of them; 0 if no layer has a

@@ -73,7 +73,7 @@ void bind_predictors(const ModelFile& file, const ModelSpec& spec, Weights& weig
     const std::string prefix = "blk." + std::to_string(i) + ".";
     const TensorInfo* in = file.find_tensor(prefix + "fc1.weight");
     const int64_t rank = in == nullptr ? 0 : in->shape[1];
-    // Scratch has room for predictors that are at most as wide as the FFN.
+    // The scratch buffers are large enough only for predictors that are at most as wide as the FFN.
     if (rank > spec.d_ff) {
       file_error::fail(file_error::file_label(file.path().string()),
                        "tensor " + file_error::quoted(prefix + "fc1.weight") + " has " +

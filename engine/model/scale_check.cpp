@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint16_t kHalfExponent = 0x7c00;   // all bits set: infinity or NaN
 constexpr uint16_t kFloatExponent = 0x7f80;  // the exponent bits in a float's upper half, and in a bfloat16
-constexpr uint16_t kPowerOfTwo = 0xff;       // all bits set: a scale that is one exponent byte is NaN
+constexpr uint16_t kPowerOfTwo = 0xff;       // all bits set: NaN, in a scale that is one exponent byte
 
 /// Where a type's weight block stores its scale and its min: the byte offsets of one or two 16-bit numbers.
 struct Places {
@@ -83,7 +83,7 @@ bool is_finite(const std::byte* at, uint16_t exponent) {
 }
 
 bool has_bad_scale(DType type, const std::byte* block, const Places& places) {
-  if (type == DType::kNVFP4) return false;  // scales of NVFP4 cannot be infinite, and a NaN counts as 0
+  if (type == DType::kNVFP4) return false;  // in NVFP4, no scale is infinite, and NaN means 0
   if (type == DType::kIQ1_M) {
     BlockIQ1_M scattered;
     std::memcpy(&scattered, block, sizeof scattered);
@@ -122,7 +122,8 @@ void check_tensor(const std::string& file, const TensorInfo& tensor, size_t most
   }
 }
 
-/// Returns whether the sparse FFN reads the tensor, such as "blk.3.ffn_up.weight" or "blk.3.fc1.weight".
+/// Returns whether the sparse FFN reads the tensor. Examples are "blk.3.ffn_up.weight" and
+/// "blk.3.fc1.weight".
 bool is_of_ffn(const TensorInfo& tensor) {
   if (tensor.n_dims < 2) return false;
   const std::string_view name = tensor.name;

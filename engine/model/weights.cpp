@@ -54,8 +54,8 @@ class Binder {
     return Matrix{tensor.data, tensor.dtype, n * n_rows, n_cols};
   }
 
-  /// Returns n vectors [n_floats] that are one tensor, such as a norm's weights or biases. Throws if it is
-  /// missing.
+  /// Returns a tensor that consists of n vectors [n_floats], such as a norm's weights or biases. Throws if it
+  /// is missing.
   const float* vectors(const std::string& name, int64_t n, int64_t n_floats) {
     return floats(require(name, {n_floats, n, 1, 1}));
   }
@@ -157,8 +157,8 @@ class Binder {
 };
 
 /// Binds the norms of a layer. In parallel layers, attention and the FFN may share the norm attn_norm, or
-/// each may have its own. In the second case, the norms of attention and the FFN are attn_norm_2 and
-/// attn_norm in Falcon's files, attn_norm and ffn_norm in GPT-NeoX's files.
+/// each may have its own. If each has its own, Falcon's files call that of attention attn_norm_2 and that of
+/// the FFN attn_norm; GPT-NeoX's files call them attn_norm and ffn_norm.
 void bind_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   const Architecture& arch = spec.arch;
   const auto norm = [&](std::string_view stem) {
@@ -334,16 +334,16 @@ void bind_shared_expert(Binder& bind, const ModelSpec& spec, const std::string& 
   w.gate = w.up = w.down = {};
 }
 
-/// Binds the rows of the transposed down projection, one row per neuron, which PowerInfer's files have
-/// instead of the down projection. Also binds the layer's predictor if it has one.
+/// PowerInfer's files have a transposed down projection, with one row per neuron, instead of the usual one.
+/// Binds these rows, and the layer's predictor if it has one.
 void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   w.down_rows = {bind.matrix(prefix + "ffn_down_t.weight", spec.d_ff, spec.d_model),
                  bind.optional_vector(prefix + "ffn_down_t.bias", spec.d_model)};
   const std::string in = prefix + "fc1.weight", out = prefix + "fc2.weight";
   if (!bind.has(in) && !bind.has(out)) return;
   const int64_t rank = bind.rows_of(in);
-  // Scratch has room for predictors that are at most as wide as the FFN. A wider predictor would save
-  // nothing.
+  // The scratch buffers are large enough only for predictors that are at most as wide as the FFN. A wider
+  // predictor would save nothing.
   if (rank > spec.d_ff) {
     bind.fail_tensor(in, " has " + std::to_string(rank) +
                              " rows, expected a rank of at most the FFN's width, " +
@@ -489,7 +489,7 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
 }
 
 bool is_of_experts(std::string_view tensor_name) {
-  // Experts are in one tensor, ffn_up_exps.weight, or in one tensor each, ffn_up.3.weight.
+  // All experts are in one tensor (ffn_up_exps.weight), or each is in its own (ffn_up.3.weight).
   for (const std::string_view stem : {"ffn_gate", "ffn_up", "ffn_down", "ffn_gate_up"}) {
     const size_t at = tensor_name.find(std::string(".") + std::string(stem));
     if (at == std::string_view::npos) continue;

@@ -28,8 +28,9 @@ struct Linear {
 };
 
 /// The additional weights of a layer with latent attention; LayerWeights::q is the last projection of the
-/// queries. Let x be the layer's input and c the norm of the first kv_rank numbers of kv_a x. Then head h's
-/// key is (keys_h^T c, the rotated rest of kv_a x), and its value is values_h c. Empty in other layers.
+/// queries. Let x be the layer's input and c the result of norming the first kv_rank numbers of kv_a x. Then
+/// head h's key consists of keys_h^T c and the remaining numbers of kv_a x, which are rotated. The head's
+/// value is values_h c. Empty in other layers.
 struct LatentWeights {
   Linear q_a;                        // [q_rank, d_model]; null: q reads the layer's input
   const float* q_a_norm = nullptr;   // [q_rank]
@@ -47,9 +48,9 @@ struct MixtureWeights {
   Linear router;                       // [n_experts, d_model], in the memory of the layer's device
   const float* choice_bias = nullptr;  // [n_experts], see Router; null: no bias
   std::vector<Expert> experts;         // [n_experts]
-  Linear shared_gate;          // [1, d_model] computes the weight of the shared expert; null: no such gate
-  std::vector<Expert> shared;  // the shared expert, if it has a gate; without a gate, it is the layer's gate,
-                               // up and down
+  Linear shared_gate;  // [1, d_model] computes the weight of the shared expert; null: no such gate
+  /// The shared expert, if it has a gate. Otherwise that expert is the layer's gate, up and down.
+  std::vector<Expert> shared;
 };
 
 struct LayerWeights {
@@ -85,9 +86,9 @@ struct Weights {
   Matrix token_types;          // [types, d_model]; null: no token types
   NormWeights embedding_norm;  // [d_model] norms the sum of a token's embeddings; null: no norm
   std::vector<LayerWeights> layers;
-  /// [n_layers] The layers in host memory, for a device that computes them in long steps
-  /// (ComputeDevice::streams_layers); their vectors are in the device's memory. Empty if the device does not
-  /// do that. Entries of the device's own layers are not used.
+  /// [n_layers] Layers whose matrices are in host memory and whose vectors are in the device's memory. A
+  /// device can compute these layers too, in long steps (ComputeDevice::streams_layers). Empty if the device
+  /// does not do that. Entries of the device's own layers are not used.
   std::vector<LayerWeights> streamed;
   // Null without Architecture::has_output.
   NormWeights output_norm;        // [d_model]
@@ -96,7 +97,8 @@ struct Weights {
   std::vector<float> rope_divisors;  // [n_rot / 2] rope_freqs or rope_factors_short; empty: no such tensor
   std::vector<float> long_rope_divisors;  // rope_factors_long, for longer contexts; empty: no such tensor
   std::vector<std::vector<float>> turned_keys;  // [n_layers] LatentWeights::keys of older files
-  /// [i] the factor of queries in stretch i of rope.original_context positions; empty: queries do not grow
+  /// [i] the factor of queries in stretch i; each stretch has rope.original_context positions. Empty: queries
+  /// do not grow.
   std::vector<float> query_growth;
 
   struct alignas(64) Line {
@@ -130,8 +132,8 @@ struct Weights {
 
   /// Copies the weights of the device's layers and of the output to the device. The token embeddings are on
   /// the device too if they are also the output's matrix, the device has layer 0, and there are no learned
-  /// positions. streams: whether to copy the vectors of the other layers too. This object must outlive the
-  /// result.
+  /// positions. streams: whether to set `streamed`, for which the vectors of the other layers are copied too.
+  /// This object must outlive the result.
   Weights placed(const Devices& devices, const ModelSpec& spec, bool predictors, bool streams = false) const;
 
   /// Returns the bytes of all matrices that one decoded token of a dense pass reads, including the output

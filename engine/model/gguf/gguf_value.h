@@ -56,8 +56,8 @@ std::string describe(const Value& value);
 Value read_value(Cursor& cursor);
 
 /// integer_at() reads a scalar of an integer type, float_at() a scalar of a float type. `bytes` must hold at
-/// least fixed_size(type) bytes. Both return nullopt if `type` is of a different kind; integer_at() also if
-/// an unsigned number exceeds int64_t. Booleans are not integers.
+/// least fixed_size(type) bytes. Both return nullopt if `type` is of a different kind. integer_at() also
+/// returns nullopt if an unsigned number exceeds int64_t. Booleans are not integers.
 std::optional<int64_t> integer_at(ValueType type, const std::byte* bytes);
 std::optional<double> float_at(ValueType type, const std::byte* bytes);
 

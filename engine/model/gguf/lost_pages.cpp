@@ -68,7 +68,7 @@ void on_lost_page(int signal, siginfo_t* info, void* /*context*/) {
     errno = error;
     if (zeros != MAP_FAILED) return;
   }
-  ::sigaction(signal, &action_before, nullptr);   // the access is repeated, and this action handles it
+  ::sigaction(signal, &action_before, nullptr);   // the access is repeated; action_before handles its signal
   if (info->si_code <= 0) (void)::raise(signal);  // there was no access
   errno = error;
 }

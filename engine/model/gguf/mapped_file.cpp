@@ -112,8 +112,8 @@ namespace {
 // progress (60 reports per GB).
 constexpr size_t kTouchedBytes = size_t{16} << 20;
 constexpr size_t kPageBytes = 4096;
-// Together with the caller, four threads read, which keeps an NVMe drive busy. From the page cache, two
-// already reach the speed of page faults.
+// With the caller, four threads read, which keeps an NVMe drive busy. If the pages are in the page cache, two
+// threads already reach the speed of page faults.
 constexpr unsigned kHelpers = 3;
 
 void touch(std::span<const std::byte> piece) {

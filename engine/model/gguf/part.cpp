@@ -86,8 +86,9 @@ std::string sentence(std::string_view what, std::string_view remedy) {
   return "it is " + std::string(what) + ", expected a GGUF model; " + std::string(remedy);
 }
 
-/// Returns a sentence about a file that is not GGUF, without the file's name at its start: what kind of file
-/// `bytes` seem to be (the whole file), that GGUF was expected, and what to do. Never fails.
+/// Returns a sentence about a file that is not GGUF: what kind of file it seems to be, that GGUF was
+/// expected, and what to do. The file's name at the start of the sentence is omitted. bytes: the whole file.
+/// Never fails.
 std::string explain_foreign(std::span<const std::byte> bytes) {
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kSample));
   for (const Beginning& beginning : kBeginnings) {
@@ -114,8 +115,8 @@ constexpr std::string_view kMagic = "GGUF";
 constexpr std::string_view kPowerInferMagic = "PWRI";
 constexpr uint64_t kMaxKeys = uint64_t{1} << 16;  // models have about fifty
 constexpr uint64_t kDefaultAlignment = 32;        // as the format specifies
-// The format requires multiples of 8, which also suits loads of floats. No use of a file needs an alignment
-// above a huge page.
+// Limits of the alignment. The format requires multiples of 8, which also suit loads of floats. No use of a
+// file needs a larger alignment than the size of a huge page.
 constexpr uint64_t kMinAlignment = 8;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 21;
 // Size in bytes of the smallest possible key and of the smallest possible tensor entry. A key has a length, a
@@ -170,7 +171,7 @@ Header read_header(Cursor& cursor, std::span<const std::byte> bytes, const std::
 }
 
 std::vector<KeyValue> read_keys(Cursor& cursor, uint64_t count) {
-  std::vector<KeyValue> keys;  // grows with the entries read, whatever the file claims
+  std::vector<KeyValue> keys;  // grows only as keys are read, because `count` is not trusted
   for (uint64_t i = 0; i < count; ++i) {
     cursor.enter("key", i + 1);
     KeyValue entry;

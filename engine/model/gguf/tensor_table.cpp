@@ -145,7 +145,7 @@ void require_disjoint(const std::string& file, const std::vector<TensorInfo>& te
 
 std::vector<TensorInfo> read_tensors(Cursor& cursor, std::span<const std::byte> bytes,
                                      const std::string& file, uint64_t count, uint64_t alignment) {
-  std::vector<TensorInfo> tensors;  // grows with the entries read, whatever the file claims
+  std::vector<TensorInfo> tensors;  // grows only as entries are read, because `count` is not trusted
   std::vector<uint64_t> offsets;
   for (uint64_t i = 0; i < count; ++i) {
     cursor.enter("tensor", i + 1);
