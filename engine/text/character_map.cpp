@@ -21,9 +21,9 @@ uint32_t little_endian(std::string_view bytes) {
 }
 
 // Layout of an array element (a unit), from the lowest bit: the label of the step that leads here (8 bits);
-// whether the unit has a value (1 bit); whether the offset counts in units of 256 (1 bit); the offset to its
-// children (21 bits); 0 (1 bit). A unit that stores a value has the top bit set, and the value in the other
-// bits.
+// whether the unit has a value (1 bit); whether the offset is to be multiplied by 256 (1 bit); the offset to
+// its children (21 bits); 0 (1 bit). A unit that stores a value has the top bit set, and the value in the
+// other bits.
 bool has_value(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t label_of(uint32_t unit) { return unit & (1U << 31 | 0xFF); }
 uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & 1U << 9) >> 6); }

@@ -76,8 +76,8 @@ constexpr std::string_view kYoutuStages[] = {
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 // Tiny Aya cuts numbers into groups of three digits, from the right. The first two expressions replace
-// \d{1,3}(?=(?:\d{3})*\b) in tokenizer.json, which would scan the rest of a number again for each group. The
-// last expression handles digits directly before a letter.
+// \d{1,3}(?=(?:\d{3})*\b) in tokenizer.json. That expression would scan the rest of a number again for each
+// group. The last expression handles digits directly before a letter.
 constexpr std::string_view kTinyAyaStages[] = {R"((?<!\p{Nd})\p{Nd}++(?![\p{L}\p{M}\p{N}\p{Pc}]))",
                                                R"(\A\p{Nd}{1,2}(?=(?:\p{Nd}{3})++\z))", kGpt4oStages[0]};
 
@@ -119,8 +119,8 @@ constexpr std::string_view kDeepseekLlmStages[] = {
     R"([\r\n])",
     kCasedLetters,
     R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)",
-    // tokenizer.json has \s+$ here. This expression finds equal matches, but does not retry from each space
-    // of a run.
+    // tokenizer.json has \s+$ here, which retries from each space of a run. This expression finds the same
+    // matches without retrying.
     R"((?<!\s)\s++\z)",
     kIdeographs,
     R"(\p{N}+)",

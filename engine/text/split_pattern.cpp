@@ -46,8 +46,8 @@ std::string with_unicode_whitespace(std::string_view pattern) {
 }
 
 /// Returns the number of backtracking steps allowed in one match. The patterns need a few steps per byte. If
-/// a pattern ever needs more, the limit keeps the time of a match linear in the text's length, and the text
-/// is split more coarsely there.
+/// a match ever needs more than allowed, the rest of the text is not split further. So the time of a match
+/// stays linear in the text's length.
 uint32_t match_limit(size_t text_bytes) {
   constexpr size_t kStepsPerByte = 32;
   constexpr size_t kLeast = 10'000;

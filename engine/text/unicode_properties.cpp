@@ -1,4 +1,5 @@
-// Most text is ASCII, which is decided here; for other characters, utf8proc has a table.
+// Decides the properties of ASCII characters, which most text consists of, without a table. For other
+// characters, uses utf8proc's table.
 #include "engine/text/unicode_properties.h"
 
 #include <utf8proc.h>

@@ -54,8 +54,8 @@ MergeTable::Merge MergeTable::find(int32_t left, int32_t right) const {
 
 namespace {
 
-// Maximum number of symbols in a word that is merged by scanning. Up to this length, n scans of n pairs (512
-// bytes in all) cost less than maintaining a queue.
+// Maximum number of symbols in a word that is merged by scanning all its pairs once per merge. Up to this
+// length, the pairs take at most 512 bytes, and scanning costs less than maintaining a queue.
 constexpr size_t kShortWord = 64;
 
 void merge_short(const MergeTable& merges, std::vector<int32_t>& symbols) {
@@ -131,7 +131,8 @@ void merge_long(const MergeTable& merges, std::vector<int32_t>& symbols) {
 }  // namespace
 
 MergeSides merge_sides(const std::string& file, size_t i, std::string_view merge) {
-  // In files that write spaces as they are, the left side may itself begin with a space.
+  // Some files write spaces as they are. Then the left side may begin with a space, which is not the
+  // separator.
   const size_t space = merge.find(' ', 1);
   if (space == std::string_view::npos || space + 1 == merge.size()) {
     throw ModelFileError(file + ": tokenizer.ggml.merges[" + std::to_string(i) + "] is '" +

@@ -31,9 +31,9 @@ class CharacterBpeEncoder final : public TextEncoder {
   void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
 
  private:
-  // The unit of merging, a number whose range gives its kind. From the lowest range to the highest: a token
-  // id; n_vocab plus an index in pieces_, for a piece that is not a token; first_character() plus a position
-  // in the line, for a character that is neither a token nor a piece.
+  // The unit of merging: a number that stands for a token, a piece or a character. Its range tells which.
+  // Token ids come first. Then come pieces that are not tokens, as n_vocab plus an index in pieces_. Last
+  // come characters that are neither, as first_character() plus a position in the line.
   using Symbol = int32_t;
 
   Symbol intern(const std::string& piece);

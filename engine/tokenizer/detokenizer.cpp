@@ -54,7 +54,7 @@ std::string Detokenizer::push(int32_t token) {
 
 std::string Detokenizer::finish() {
   std::string out;
-  // The rest is the truncated start of one character: replace it once.
+  // The rest is the beginning of one incomplete character. One replacement character stands for all of it.
   if (!pending_.empty()) out = kReplacement;
   pending_.clear();
   return out;

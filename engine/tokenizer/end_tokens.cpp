@@ -48,7 +48,8 @@ constexpr std::string_view kSentencePieceEnd = "</s>";
 struct Pair {
   std::string_view one, other;
 };
-// If the vocabulary has such a pair, <|end|> ends only one message of an answer, not the whole answer.
+// If the vocabulary has both tokens of one of these pairs, <|end|> ends only one message of an answer, not
+// the whole answer.
 constexpr std::array kEndsOfMessages = {Pair{"<|return|>", "<|call|>"}, Pair{"<|flush|>", "<|calls|>"}};
 // GLM has no end-of-turn token: the next speaker's token ends the turn.
 constexpr Pair kNextSpeakers{"<|user|>", "<|observation|>"};

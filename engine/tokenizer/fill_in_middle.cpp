@@ -32,7 +32,8 @@ constexpr std::array kSpellings = {
 
 using Ids = std::unordered_map<std::string_view, int32_t>;
 
-/// Returns the tokens that ordinary text cannot spell by chance.
+/// Returns the control and user-defined tokens by their texts. Ordinary text does not contain these texts by
+/// chance.
 Ids special_ids(const Vocabulary& vocabulary) {
   Ids ids;
   for (int32_t token = 0; token < vocabulary.size(); ++token) {
@@ -58,8 +59,8 @@ FimTokens spelled(const Ids& ids, const Spelling& spelling) {
           .suffix_first = spelling.suffix_first};
 }
 
-/// Returns the tokens of the first family whose required tokens are all in the vocabulary. If a later family
-/// has an equal prefix token and also a token for files, that family takes precedence.
+/// Returns the tokens of the first family whose required tokens are all in the vocabulary. But a later family
+/// takes precedence if it has the same prefix token and also a token for files, which the first one lacks.
 FimTokens known_by_text(const Vocabulary& vocabulary) {
   const Ids ids = special_ids(vocabulary);
   FimTokens best;

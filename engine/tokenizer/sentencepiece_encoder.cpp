@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kNoNeighbor = SIZE_MAX;
 
-/// Whether text has a space sign that is not part of a run of space signs at its start.
+/// Whether the text has a space sign after any other character.
 bool has_inner_space(std::string_view text) {
   size_t leading = 0;
   while (text.substr(leading, kSpaceSign.size()) == kSpaceSign) leading += kSpaceSign.size();
@@ -57,8 +57,8 @@ struct SentencePieceEncoder::Work {
   };
   std::vector<Symbol> symbols;
   std::priority_queue<Candidate> queue;
-  // Unused tokens may appear as intermediate merges but not in the output. Maps each unused token to the
-  // length of its left half, so that the token can be split again.
+  // Merging may produce unused tokens on the way, but the output must not contain them. Maps each unused
+  // token that was produced to the length of its left half, so that it can be split again.
   std::unordered_map<std::string_view, size_t> unused_splits;
   std::vector<std::string_view> stack;
   bool last_was_unknown = false;

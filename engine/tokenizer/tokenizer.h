@@ -44,8 +44,8 @@ class Tokenizer {
   /// valid as long as this object exists.
   virtual std::string_view spelling(int32_t token) const = 0;
   virtual const FimTokens& fim() const = 0;
-  /// Whether decoding drops a leading space of the first word: SentencePiece's space prefix, or the space
-  /// that WordPiece decodes before each word.
+  /// Whether decoding drops a leading space of the first word. SentencePiece puts this space before the text
+  /// when it encodes; WordPiece puts one before each word when it decodes.
   virtual bool strips_leading_space() const = 0;
 
   /// Decodes a whole sequence. The result equals that of a Detokenizer.
@@ -58,8 +58,8 @@ class Tokenizer {
 class Detokenizer {
  public:
   /// at_start: whether the first token begins the text. If so, and if strips_leading_space(), a leading space
-  /// of the text is dropped. Pass false to continue after a prompt. shown: control tokens whose text is
-  /// emitted although with_special is false, ascending.
+  /// of the text is dropped. Pass false to continue after a prompt. shown: the ids, ascending, of control
+  /// tokens whose text is emitted even if with_special is false.
   Detokenizer(const Tokenizer& tokenizer, bool at_start, bool with_special = false,
               std::vector<int32_t> shown = {});
   /// Returns the text that this token completes. May be empty while a character is incomplete.

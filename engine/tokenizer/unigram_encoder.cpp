@@ -96,8 +96,8 @@ void UnigramEncoder::extend(std::string_view text, size_t at, std::vector<Best>&
   auto low = words_.begin() + first_word_[byte];
   auto high = words_.begin() + first_word_[byte + 1U];
   for (size_t length = 1; low != high; ++length) {
-    // All words in [low, high) start with the first `length` bytes from `at`. The shortest word comes first
-    // and may consist of exactly these bytes.
+    // All words in [low, high) start with the `length` bytes of the text from index `at` on. The first of
+    // these words is the shortest; it may consist of exactly these bytes.
     if (low->text.size() == length) {
       offer(length, vocabulary_.scores[static_cast<size_t>(low->token)], low->token);
       has_character = has_character || length == character;

@@ -32,7 +32,7 @@ class UnigramEncoder final : public TextEncoder {
     int32_t token;
   };
   /// The best way to cut the text before some position. Scores are added in double precision, as in Hugging
-  /// Face's tokenizers. The sentencepiece library adds floats, so that rounding chooses between equally good
+  /// Face's tokenizers. The sentencepiece library adds floats; there, rounding decides between equally good
   /// cuts.
   struct Best {
     double score = 0;

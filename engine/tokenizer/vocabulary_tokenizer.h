@@ -41,7 +41,7 @@ class VocabularyTokenizer final : public Tokenizer {
   const Vocabulary vocabulary_;
   std::vector<std::string> decoded_;  // [n_vocab]
   SpecialTokens user_defined_;        // always recognized
-  /// User-defined, control and unknown tokens. They are recognized if the caller trusts the text.
+  /// User-defined, control and unknown tokens. All of these are recognized if parse_special is true.
   SpecialTokens all_special_;
   std::unique_ptr<const TextEncoder> encoder_;
 };
