@@ -116,7 +116,7 @@ struct Architecture {
   bool token_types = false;       // row 0 of the token_types table, which stands for a single text, is added
                                   // to the embeddings
   bool embedding_norm = false;    // the sum of a token's embeddings is normed before the first layer
-  bool has_output = true;         // a norm and a matrix compute logits; false: only hidden states
+  bool has_output = true;         // a norm and a matrix compute logits; false: the result is hidden states
   float latent_norm_eps = 1e-6f;  // epsilon of the latents' norms; the file's epsilon is for all other norms
   float default_norm_eps = 0;     // epsilon for files without the key; 0: the key is required
   /// The activation that PowerInfer uses for this architecture; nullopt: PowerInfer does not support it.

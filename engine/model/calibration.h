@@ -28,10 +28,12 @@ struct Calibration {
 /// "model.gguf" -> "model.gguf.calibration".
 std::filesystem::path calibration_path(const std::filesystem::path& model);
 
-/// Throws ModelFileError (one sentence) if the file is missing, damaged or belongs to another model.
+/// Throws ModelFileError with a one-sentence message if the file is missing, damaged or belongs to another
+/// model.
 Calibration read_calibration(const ModelFile& model, const ModelSpec& spec);
 
-/// Writes the file, and replaces an older one as a whole. Throws std::runtime_error (one sentence).
+/// Writes the file. An older one is replaced as a whole. Throws std::runtime_error with a one-sentence
+/// message if that fails.
 void write_calibration(const ModelFile& model, const ModelSpec& spec, const Calibration& calibration);
 
 }  // namespace hearth

@@ -28,7 +28,8 @@ constexpr int kMaxUsedExperts = 256;
 // 1e-12.
 constexpr double kMinEps = 1e-20;
 
-/// Reads the keys of one file that begin with its architecture's name, with checks that every key needs.
+/// Reads those keys of a file that begin with its architecture's name, and makes the checks that every key
+/// needs.
 class Keys {
  public:
   Keys(const ModelFile& file, std::string_view arch) : file_(file), prefix_(std::string(arch) + ".") {}

@@ -139,8 +139,8 @@ struct ModelSpec {
 /// Reads and checks the keys. ffn_activation: a name known to parse_ffn_activation, if the user specified
 /// one, or empty. Throws a ModelFileError that names the key, its value and the expected value. For an
 /// unknown architecture, the message lists the known ones. For an activation that contradicts the file, it
-/// tells the user what to do. Throws std::invalid_argument (one sentence) if ffn_activation is not a known
-/// name.
+/// tells the user what to do. Throws std::invalid_argument with a one-sentence message if ffn_activation is
+/// not a known name.
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation = {});
 
 }  // namespace hearth

@@ -113,7 +113,7 @@ struct Weights {
   bool has_predictors() const { return static_cast<bool>(layers.front().predictor_in); }
   bool has_down_rows() const { return static_cast<bool>(layers.front().down_rows.weight); }
 
-  /// Returns the bytes of turned_keys, which are memory in addition to the file.
+  /// Returns the size in bytes of turned_keys. They take this memory in addition to the file.
   double turned_bytes() const {
     double n = 0;
     for (const std::vector<float>& keys : turned_keys) n += static_cast<double>(keys.size());
@@ -136,8 +136,8 @@ struct Weights {
   /// This object must outlive the result.
   Weights placed(const Devices& devices, const ModelSpec& spec, bool predictors, bool streams = false) const;
 
-  /// Returns the bytes of all matrices that one decoded token of a dense pass reads, including the output
-  /// matrix.
+  /// Returns the size in bytes of all matrices that a dense pass reads for one decoded token, including the
+  /// output matrix.
   size_t bytes_per_token(const ModelSpec& spec) const;
 };
 
@@ -148,16 +148,16 @@ bool is_of_experts(std::string_view tensor_name);
 /// sizes, because the rows of a matrix may lie apart.
 std::array<Matrix, 8> attention_matrices(const LayerWeights& layer);
 
-/// Bytes of attention_matrices(). One token reads all of them.
+/// Returns the size in bytes of attention_matrices(), all of which are read for each token.
 size_t attention_bytes(const LayerWeights& layer);
 
-/// expert_bytes() returns the bytes of one expert's matrices, experts_bytes() those of all experts of a
-/// layer.
+/// expert_bytes() returns the size in bytes of one expert's matrices, experts_bytes() that of all experts of
+/// a layer.
 size_t expert_bytes(const Expert& expert);
 size_t experts_bytes(const MixtureWeights& mixture);
 
-/// Returns the bytes of a layer's mixture that one token reads: the router, the experts used, and a shared
-/// expert with its gate.
+/// Returns the size in bytes of the parts of a layer's mixture that are read for one token: the router, the
+/// experts used, and a shared expert with its gate.
 size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixture);
 
 /// Binds the weights, which stay in host memory. Throws ModelFileError if a tensor is missing, has a wrong

@@ -50,7 +50,8 @@ class Automaton {
   /// The state after a byte; -1 if there is none.
   int32_t next(int32_t state, uint8_t byte) const;
 
-  /// [256] the class of each byte, below n_classes(). The automaton treats all bytes of a class alike.
+  /// [256] the class of each byte, a number below n_classes(). The automaton treats all bytes of a class
+  /// alike.
   const std::array<uint8_t, 256>& class_of_byte() const { return class_of_byte_; }
   size_t n_classes() const { return n_classes_; }
 

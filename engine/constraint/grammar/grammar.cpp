@@ -22,9 +22,9 @@ Utf8 utf8(char32_t c) {
 /// One range of values for each byte of an encoding. The product of these ranges is a range of code points.
 using ByteRanges = std::vector<std::pair<unsigned char, unsigned char>>;
 
-/// Cuts the code points from `first` to `last` into products of byte ranges. The encodings of `first` and
-/// `last` must have equal lengths. place: index of the byte to cut at; prefix: the ranges of the bytes before
-/// it.
+/// Cuts the range of code points from `first` to `last` into smaller ranges, each of which is a product of
+/// byte ranges. The encodings of `first` and `last` must have equal lengths. place: index of the byte to cut
+/// at; prefix: the ranges of the bytes before it.
 void cut_range(const Utf8& first, const Utf8& last, size_t place, ByteRanges prefix,
                std::vector<ByteRanges>& out) {
   const size_t n = first.size();
@@ -61,7 +61,7 @@ void cut_range(const Utf8& first, const Utf8& last, size_t place, ByteRanges pre
   }
 }
 
-/// Returns a range of code points, without surrogates, as products of byte ranges.
+/// Returns a range of code points, without surrogates, as a list of products of byte ranges.
 std::vector<ByteRanges> utf8_ranges(CharRange range) {
   static constexpr std::array<CharRange, 5> kEncodable{
       {{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, 0x10FFFF}}};

@@ -85,8 +85,8 @@ void read_shape(Cursor& cursor, TensorInfo& tensor) {
   }
 }
 
-// Returns the bytes of the tensor's data. The division is exact and the multiplications are checked, so the
-// result never wraps.
+// Returns the size in bytes of the tensor's data. The division is exact and the multiplications are checked,
+// so the result never wraps.
 size_t data_bytes(const Cursor& cursor, const TensorInfo& tensor) {
   const DTypeInfo& type = dtype_info(tensor.dtype);
   if (tensor.shape[0] % type.block_elems != 0) {

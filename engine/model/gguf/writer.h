@@ -90,7 +90,7 @@ class Writer {
   /// consist of whole weight blocks.
   void tensor(std::string_view name, DType dtype, const std::vector<int64_t>& shape);
 
-  /// Returns the bytes of the whole file with everything announced so far.
+  /// Returns the size in bytes of the whole file, with everything announced so far.
   uint64_t file_bytes() const;
 
   /// Creates PATH.part and writes the header, keys and list of tensors. Throws std::runtime_error if the disk
