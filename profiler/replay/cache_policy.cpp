@@ -16,8 +16,8 @@
 namespace hearth {
 namespace {
 
-/// The share of a token's time in which the learned policy lets the link copy. The rest makes up for the RAM
-/// bandwidth that copies take from the CPU, and for tokens that take less time than the last one.
+/// The learned policy lets the link copy for this share of the time that the last token took. The rest is a
+/// reserve: copies take RAM bandwidth from the CPU, and the next token may take less time.
 constexpr double kLinkShare = 0.5;
 constexpr double kHalfLife = ExpertCache::Rules().lasting;  // of kDecay, in tokens
 
@@ -43,8 +43,8 @@ class FixedPolicy final : public CachePolicy {
   std::vector<std::vector<bool>> has_;  // [layers][n_experts]
 };
 
-/// Ranks all layers' experts by a score, and queues every missed expert for a copy. When its turn comes, the
-/// expert replaces those with the lowest scores, if its own is higher.
+/// Ranks all layers' experts by a score. Every missed expert waits in a queue for a copy. When its turn
+/// comes, it replaces the experts with the lowest scores, but only if its own score is higher.
 class RankedPolicy final : public CachePolicy {
  public:
   RankedPolicy(ReplayPolicy kind, const ExpertTrace& trace, const KnownUse& known,
@@ -122,7 +122,7 @@ class RankedPolicy final : public CachePolicy {
     State state = State::kInHost;
   };
 
-  /// The score before the first token of an expert with `use` uses per token.
+  /// Returns the score with which an expert begins if the training data uses it `use` times per token.
   double first_score(double use) const {
     if (kind_ == ReplayPolicy::kLru)
       return use / 2;  // lower than the score of a used expert, which is at least 1
@@ -166,7 +166,8 @@ class RankedPolicy final : public CachePolicy {
   double weight_ = 1;  // of a use by the current token
 };
 
-/// Asks ExpertCache, and lets it begin as many copies as the link can complete while a token is computed.
+/// Lets ExpertCache decide what to copy. Limits its copies to as many as the link can complete while a token
+/// is computed.
 class LearnedPolicy final : public CachePolicy {
  public:
   LearnedPolicy(const ExpertTrace& trace, const KnownUse& known,

@@ -33,8 +33,8 @@ struct KnownUse {
   std::vector<std::vector<double>> per_token;
 };
 
-/// The experts of each layer of a trace that a budget of bytes holds: those with the most uses per byte, ties
-/// to the lower layer and expert.
+/// Returns, for each layer of a trace, the experts that fill a budget of bytes: those with the most uses per
+/// byte. If they are equal, the lower layer and the lower expert take precedence.
 std::vector<std::vector<int32_t>> hottest_experts(const ExpertTrace& trace, const KnownUse& known,
                                                   double budget_bytes);
 
@@ -47,13 +47,14 @@ class CachePolicy {
   };
 
   virtual ~CachePolicy() = default;
-  /// The number of these experts of a layer that the GPU has.
+  /// Returns how many of these experts of a layer are in the GPU's cache.
   virtual int n_resident(size_t layer, std::span<const uint16_t> experts) const = 0;
   /// Records that a token used these experts of a layer.
   virtual void use(size_t layer, std::span<const uint16_t> experts) = 0;
-  /// Ends a token that took so many seconds.
+  /// Reports the end of a token, which took this many seconds.
   virtual void end_token(double seconds) = 0;
-  /// Makes room for the next copy and returns it, or nullopt if there is none. Called when the link is free.
+  /// Returns the next copy to begin, after making room for it, or nullopt if nothing is to be copied. Called
+  /// when the link is free.
   virtual std::optional<Copy> next_copy() = 0;
   /// Reports that a copy has ended.
   virtual void arrived(const Copy& copy) = 0;

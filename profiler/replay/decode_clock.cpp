@@ -66,7 +66,7 @@ void DecodeClock::begin_copies() {
   if (copy_) copy_end_ = now_ + static_cast<double>(copy_->bytes) / costs_.link_bytes_per_s;
 }
 
-/// Moves the time on, with the copies that end until then.
+/// Moves the time to `until`. Completes the copies that end before, and begins the next ones.
 void DecodeClock::advance(double until) {
   assert(until >= now_);
   begin_copies();
@@ -81,7 +81,8 @@ void DecodeClock::advance(double until) {
   now_ = until;
 }
 
-/// Moves the time on from `begin` until the CPU has done work of so many seconds; returns that time.
+/// Returns the time at which the CPU has done `work` seconds of work that it starts at `begin`. Moves the
+/// time on past all copies that end while the CPU works.
 double DecodeClock::cpu_end(double begin, double work) {
   advance(begin);
   while (copy_) {

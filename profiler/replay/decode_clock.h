@@ -1,9 +1,10 @@
 // The time that decoding takes in a replay, by the costs of a plan (engine/placement/layer_options.h).
 //
-// A layer takes the GPU's attention and router. If the GPU holds all experts, it computes those of the token.
-// Otherwise it hands over, as the engine does in every layer that has missing experts, and the layer takes
-// the longer of the GPU's experts and the CPU's. One expert at a time is copied over the link, and nothing
-// waits for it. While it is copied, the CPU has only the rest of RAM's bandwidth. One thread.
+// In each layer, the GPU computes attention and the router. If it holds all of the layer's experts, it
+// computes those of the token. Otherwise it hands the layer over to the CPU, as the engine does in every
+// layer that has missing experts. The GPU and the CPU then compute their experts at the same time, and the
+// longer time counts. One expert at a time is copied over the link, and nothing waits for it. While it is
+// copied, the CPU has only the rest of RAM's bandwidth. One thread.
 #pragma once
 
 #include <array>
@@ -20,12 +21,12 @@ namespace hearth {
 
 /// Costs of a decoded token's parts.
 struct DecodeCosts {
-  /// By the number of a token's experts that are on the GPU [n_used + 1].
+  /// Element i [n_used + 1] is the cost of the layer if i of the token's experts are on the GPU.
   using Layer = std::vector<MixtureSeconds>;
-  std::vector<std::array<Layer, 3>> layers;  // those of the trace, by Held
+  std::vector<std::array<Layer, 3>> layers;  // layers of the trace; index: Held
   double other_s = 0;                        // other layers, output, step
   double link_bytes_per_s = 0;
-  double cpu_share = 1;    // of its rate that the CPU has while the link copies
+  double cpu_share = 1;    // the share of the CPU's speed that remains during copies
   double other_bytes = 0;  // of the GPU's memory besides experts
 
   const Layer& layer(size_t i, Held held) const { return layers[i][static_cast<size_t>(held)]; }
@@ -41,9 +42,9 @@ class DecodeClock {
   DecodeClock(const DecodeCosts& costs, Held held, CachePolicy& policy)
       : costs_(costs), held_(held), policy_(policy) {}
 
-  /// Adds the time of a token in a layer, n_resident of whose experts the GPU has.
+  /// Adds the time that a token takes in a layer if n_resident of its experts are on the GPU.
   void run_layer(size_t layer, int n_resident);
-  /// Adds the rest of a token; returns the token's seconds.
+  /// Adds the time that a token takes outside of these layers. Returns the seconds that the whole token took.
   double end_token();
 
   double seconds() const { return now_; }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kNoUse = std::numeric_limits<uint64_t>::max();
 
-/// Sweeps over the moments of the trace, one for each layer of each token.
+/// Passes over the trace in order. A moment is one layer of one token.
 class Sweep {
  public:
   Sweep(const ExpertTrace& trace, uint64_t first_token, uint64_t capacity)
@@ -44,7 +44,7 @@ class Sweep {
 
  private:
   struct Kept {
-    uint64_t until = kNoUse;   // moment of the use that it is kept for; kNoUse: it is not in the cache
+    uint64_t until = kNoUse;   // it is in the cache until this moment, its next use; kNoUse: it is not
     bool was_brought = false;  // it was not in the cache before
     bool was_hit = false;      // the use at this moment found it in the cache
   };
@@ -57,7 +57,7 @@ class Sweep {
     return moment % trace_.layers.size() * static_cast<size_t>(trace_.model.n_experts) + expert;
   }
 
-  /// Sets next_use_, and begins with the experts that are used first in the cache.
+  /// Sets next_use_. Fills the cache with the experts whose first uses come earliest.
   void find_next_uses() {
     std::vector<uint64_t> next(kept_.size(), kNoUse);
     next_use_.resize(n_moments_ * n_used());
@@ -74,14 +74,15 @@ class Sweep {
     --n_kept_;
   }
 
-  /// Keeps an item for its use at `until`, and drops the one that is kept longest if there are too many.
+  /// Keeps an item in the cache for its use at `until`. If there are too many items then, drops the one whose
+  /// next use is the latest.
   void keep(size_t item, uint64_t until, bool brought) {
     if (until == kNoUse) return;
     kept_[item].until = until;
     kept_[item].was_brought = brought;
     ends_.emplace(until, item);
     if (++n_kept_ <= capacity_) return;
-    // Entries whose item is no longer kept for that use are left over.
+    // Some entries are obsolete, because their item is no longer kept for that use. Remove these first.
     while (kept_[ends_.top().second].until != ends_.top().first) ends_.pop();
     kept_[ends_.top().second].until = kNoUse;
     ends_.pop();
@@ -93,7 +94,7 @@ class Sweep {
   std::vector<uint64_t> next_use_;  // [moments, n_used] moment of the expert's next use
   std::vector<Kept> kept_;          // [layers * n_experts]
   uint64_t n_kept_ = 0;
-  std::priority_queue<std::pair<uint64_t, size_t>> ends_;  // of what is kept, the last one first
+  std::priority_queue<std::pair<uint64_t, size_t>> ends_;  // next uses of kept items, the latest first
 };
 
 }  // namespace

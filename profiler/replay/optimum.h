@@ -1,9 +1,10 @@
-// The most choices of a trace's experts that any cache can catch (Belady 1966, with bypass: a missed expert
-// need not be brought).
+// Computes the maximum number of a trace's choices of experts that can be found in a cache, whatever its
+// policy (Belady 1966, with bypass: a missed expert need not be brought into the cache).
 //
-// Between two uses, an expert either stays in the cache, and its next use is a hit, or not. So the most hits
-// are the most such intervals that fit the cache at any time, and dropping the one that ends last whenever
-// there are too many is optimal. The first contents are free too: they are intervals up to the first use.
+// The next use of an expert is a hit if the expert stays in the cache for the whole interval between the two
+// uses. The task is therefore to choose as many of these intervals as possible such that no more overlap at
+// any time than the cache has room for. It is optimal to drop the interval that ends last whenever there are
+// too many. The first contents of the cache can be chosen too; for these, an interval ends at the first use.
 // O(n log n) for n choices. A pure function; any thread.
 #pragma once
 
@@ -15,15 +16,15 @@
 namespace hearth {
 
 struct OptimalHits {
-  /// [n_tokens, layers] experts of a token in a layer that are in the cache
+  /// [n_tokens, layers]: how many of the token's experts in the layer are in the cache
   std::vector<uint16_t> hits;
   uint64_t n_brought = 0;  // copies of experts for a later use
-  /// Whether all layers' experts have equal bytes. If not, the cache is assumed to hold as many experts as if
-  /// all had the smallest size, so `hits` is an upper bound that may be out of reach.
+  /// True if the experts of all layers have the same size. If false, `hits` is computed as if all had the
+  /// smallest size, so it is an upper bound that no cache may reach.
   bool exact = true;
 };
 
-/// The hits of the tokens from first_token on, with a cache of budget_bytes.
+/// Returns the hits of the tokens from first_token on, for a cache of budget_bytes.
 OptimalHits optimal_hits(const ExpertTrace& trace, uint64_t first_token, double budget_bytes);
 
 }  // namespace hearth

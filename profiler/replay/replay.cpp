@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-/// Answers with the optimum's hits, and copies nothing.
+/// Reports the hits that optimal_hits() found, and copies nothing.
 class OptimalPolicy final : public CachePolicy {
  public:
   explicit OptimalPolicy(const OptimalHits& optimal) : optimal_(optimal) {}

@@ -1,8 +1,9 @@
-// Replays a trace of a mixture's experts: how many choices a GPU's cache catches by each policy, the bytes
-// that it moves, and the time that decoding takes by the costs of the plan.
+// Replays a trace of a mixture's experts under each cache policy. Finds how many of the choices a GPU's cache
+// would hold, how many bytes would be copied, and how long decoding would take with the costs of a plan.
 //
-// Only tokens that are decoded one by one are replayed. A prompt's step reads most experts of a layer, and
-// policies leave the cache as it is then. All times are predicted. Called by the replay command; one thread.
+// Only tokens that are decoded one by one are replayed. A step of a prompt reads most experts of a layer, so
+// policies do not change the cache during a prompt. All times are predicted. Called by the replay command;
+// one thread.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,8 @@ double share_of_experts(const ReplayedTrace& replayed) {
   return replayed.budget_bytes / all_expert_bytes(replayed.trace);
 }
 
-/// Bytes that the budget and the rest of the model need beyond what the GPU has; 0: they fit.
+/// Returns by how many bytes the budget and the rest of the model exceed the GPU's usable memory; 0 if they
+/// fit.
 double missing_vram(const ReplayedTrace& replayed) {
   const auto usable = static_cast<double>(usable_vram(replayed.question.machine.gpu->vram_bytes));
   return std::max(0.0, replayed.budget_bytes + replayed.other_bytes - usable);
