@@ -39,8 +39,8 @@ struct SelfProfileHooks {
   /// Returns whether the machine is needed for other work now. While it returns true, measuring waits. May be
   /// empty.
   std::function<bool()> busy = {};
-  /// Returns a number that grows while the machine does other work. A measurement during which it has grown
-  /// is repeated. May be empty.
+  /// Returns a counter of other work that the machine does. If the counter grows during a measurement, the
+  /// measurement is repeated. May be empty.
   std::function<uint64_t()> work_done = {};
   /// Called several times a second with the name of the current task and its completed fraction. May be
   /// empty.

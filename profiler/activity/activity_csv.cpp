@@ -1,4 +1,5 @@
-// Reads and writes the table line by line. A row that is out of order shows that a row is missing.
+// Reads and writes the table line by line. The rows must be in order, so a row other than the expected one
+// means that rows are missing.
 #include "profiler/activity/activity_csv.h"
 
 #include <algorithm>

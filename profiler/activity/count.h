@@ -23,9 +23,9 @@ namespace hearth {
 struct CountSettings {
   std::filesystem::path file;  // the activity file; if empty, counts are only returned
   int n_generate = 48;         // tokens that the model generates after each text
-  /// Counting ends when the file holds counts of this many tokens, prompts and generated text together. The
-  /// last text is counted to its end, even beyond this number. If `trace` is set, the trace's tokens are
-  /// counted instead of the file's. 0: count all texts.
+  /// Counting ends when the file holds counts of this many tokens, prompts and generated text together, or if
+  /// `trace` is set, when the trace has this many tokens. The last text is counted to its end, even beyond
+  /// this number. 0: count all texts.
   uint64_t n_tokens = 0;
   /// Counts are written to the file at least this often, and at the end of the run.
   std::chrono::seconds save_every{30};
@@ -53,9 +53,9 @@ struct CountResult {
   std::string note;             // a problem with the existing file, or empty
 };
 
-/// Returns one sentence about why this model's neurons cannot be counted in sparsity mode `mode`: its
-/// activation function yields no zeros, and no thresholds skip neurons. Returns an empty string if they can
-/// be counted. A mixture can always be counted, because its experts are counted instead.
+/// Returns an empty string if this model can be counted in sparsity mode `mode`, otherwise one sentence that
+/// gives the reason. Neurons cannot be counted if the activation function never yields zero and the mode has
+/// no thresholds to skip neurons. A mixture can always be counted, because its experts are counted instead.
 std::string why_not_counted(const ModelFile& file, const ModelSpec& spec, std::string_view mode);
 
 /// REQUIRES: the model has one slot. Throws std::runtime_error (one sentence) if the file cannot be written,

@@ -33,7 +33,8 @@ uint64_t OnlineActivity::n_written() const {
 }
 
 void OnlineActivity::run(const std::stop_token& stop) {
-  // Counts that are taken during a write go into the next write, so the last write must begin after the stop.
+  // What the engine counts during a write is written only by the next write. Therefore write once more after
+  // the stop was requested.
   bool last = false;
   while (!last) {
     {

@@ -22,7 +22,8 @@ namespace hearth {
 struct OnlineActivityOptions {
   std::filesystem::path file;  // the activity file; its folder exists
   std::chrono::milliseconds write_every{std::chrono::minutes(5)};
-  /// The period: two of every 2 * one_of steps are counted. 0: use kOneOfOnCpu or kOneOfOnDevice.
+  /// One of this many steps is counted on average: out of every 2 * one_of steps, two adjacent ones. 0: use
+  /// kOneOfOnCpu or kOneOfOnDevice.
   int one_of = 0;
   /// Called on the writing thread with one sentence if the file cannot be written, or if it belonged to
   /// another model. It is not called again while the same failure lasts. May be empty.

@@ -18,8 +18,9 @@ class SequenceRun {
   explicit SequenceRun(ForwardModel& model);
 
   /// Appends tokens in steps of at most `chunk`. Returns the last token's logits [n_vocab], valid until the
-  /// next call. Several tokens are counted as prompt tokens, a single token as a generated one; see
-  /// Batch::prompt_rows. REQUIRES: tokens is not empty; chunk >= 1; the sequence fits the model's KV blocks.
+  /// next call. For the activity counts, several tokens count as a prompt, and a single token counts as
+  /// generated; see Batch::prompt_rows. REQUIRES: tokens is not empty; chunk >= 1; the sequence fits the
+  /// model's KV blocks.
   std::span<const float> feed(std::span<const int32_t> tokens, int chunk);
 
   /// Like feed(), but calls `row` with (index into tokens, logits [n_vocab]) for every token whose index is

@@ -7,13 +7,14 @@
 //   B_cold = min(B_ram, eta B_cpu + B_pcie)
 //
 // W_a are the bytes of attention and of the output matrix, P those of predictors and of gate matrices that
-// are read completely, KV those of keys and values. rho W_f are the bytes of the active neurons' rows; the
-// share c of them is on the device. The GPU and the CPU read their shares at the same time, and part of the
-// CPU's share may be copied to the GPU over PCIe. PCIe copies from the same RAM, so the CPU and PCIe together
-// are no faster than RAM. W_cpu are the bytes of layers that the CPU runs completely while the device waits.
-// The bound counts only bytes. Therefore it omits the time to synchronize, sets eta (the CPU's loss from
-// gathering scattered rows) to 1, and sets B_cpu to B_ram, the measured rate of the CPU's threads. B_cold is
-// then B_ram, or min(B_ram, B_pcie) if the CPU computes no cold neurons.
+// are read completely, KV those of keys and values. W_f are the bytes of all neurons' rows. The share rho of
+// these is active, and the share c of the active ones is on the device. The GPU and the CPU read their shares
+// at the same time, and part of the CPU's share may be copied to the GPU over PCIe. PCIe copies from the same
+// RAM, so the CPU and PCIe together are no faster than RAM. W_cpu are the bytes of layers that the CPU runs
+// completely while the device waits. The bound counts only bytes, so it omits the time to synchronize. eta,
+// the factor by which gathering scattered rows slows the CPU down, is taken as 1. B_cpu is taken as B_ram,
+// the measured rate of the CPU's threads. B_cold is then B_ram, or min(B_ram, B_pcie) if the CPU computes no
+// cold neurons.
 #pragma once
 
 #include "engine/residency/token_bytes.h"

@@ -13,7 +13,8 @@ using Json = nlohmann::ordered_json;
 
 double time_for(double amount, double per_second) { return per_second > 0 ? amount / per_second : 0; }
 
-/// Returns the achieved bytes per second: over PCIe if PCIe bounds the work, otherwise from the GPU's memory.
+/// Returns the achieved bytes per second. If PCIe bounds the work, these are bytes over PCIe, otherwise bytes
+/// of the GPU's memory.
 double bytes_per_s(const cuda::KernelTime& time, const KernelBound& bound) {
   const double bytes =
       bound.by == "PCIe" ? std::max(time.work.host_reads, time.work.host_writes) : time.work.bytes;

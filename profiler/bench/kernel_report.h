@@ -1,5 +1,5 @@
-// The report of `bench --kernels`: each kernel's time, and the lower bound that the machine's rates set for
-// the work that the kernel declares.
+// The report of `bench --kernels`: each kernel's time, and a lower bound for it: the amounts of work that the
+// kernel declares, divided by the machine's rates.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ struct KernelBound {
 /// A rate of 0 in `gpu` is unknown and sets no limit. kernels/cuda/ops/kernel_work.h explains the terms.
 KernelBound bound_of(const cuda::KernelWork& work, const GpuProfile& gpu);
 
-/// Returns a table for each shape, for people. `gpu` has the rates that times are compared with. simulated:
-/// whether the times were computed from what kernels declare instead of measured.
+/// Returns a table for each shape, for people. Times are compared with the rates in `gpu`. simulated: true if
+/// the times were computed from what the kernels declare, false if they were measured.
 std::string kernel_bench_text(const GpuProfile& gpu, bool simulated,
                               const std::vector<cuda::KernelTime>& times);
 

@@ -15,8 +15,8 @@ double negative_log_likelihood(std::span<const float> logits, int32_t token) {
   const double peak = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - peak);
-  // Subtract the logit from the peak first. Adding the logarithm of the sum to a large peak first would lose
-  // digits of the logarithm.
+  // Subtract the logit from the peak before adding log(sum). If log(sum) were added to a large peak first,
+  // rounding would drop digits of log(sum).
   return std::log(sum) + (peak - logits[static_cast<size_t>(token)]);
 }
 

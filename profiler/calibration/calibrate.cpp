@@ -16,8 +16,8 @@ namespace {
 // The number of windows on which scores are gathered: 8,192 tokens at the usual context, which gives millions
 // of scores per layer.
 constexpr size_t kScoreWindows = 16;
-// Judging a share ends early when the mean difference per window is more than kSureErrors standard errors
-// away from the budget, but not before kSureWindows windows were scored.
+// A share is accepted or rejected before all windows are scored if the mean difference is more than
+// kSureErrors standard errors away from the budget, but not before kSureWindows windows were scored.
 constexpr double kSureErrors = 4;
 constexpr size_t kSureWindows = 8;
 
@@ -40,8 +40,8 @@ class Calibrator {
         n_text_(in.text.size() / window_tokens()),
         n_held_out_(in.held_out.size() / window_tokens()),
         histograms_(n_layers_) {
-    // Count the windows to be scored: the text's windows are scored once dense, once in each step of the
-    // search and once in the final check, and the held-out text's windows twice.
+    // Count the windows to be scored. The text's windows are scored once dense, once in each step of the
+    // search, and once in the final check. The held-out text's windows are scored twice.
     n_windows_left_ = static_cast<double>(n_text_ + (kShareSteps + 1) * n_text_ + 2 * n_held_out_);
   }
 

@@ -18,7 +18,7 @@ double divergence(std::span<const float> p, std::span<const float> q);
 /// The sum of the divergences of all rows; each row has n_vocab values.
 double divergence_of_rows(std::span<const float> p, std::span<const float> q, size_t n_vocab);
 
-/// n indices of [0, size), spread evenly; all of them if size is smaller than n.
+/// Returns n indices that are spread evenly over [0, size), or all indices if size is smaller than n.
 std::vector<size_t> spread(size_t n, size_t size);
 
 }  // namespace hearth

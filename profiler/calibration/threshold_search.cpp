@@ -23,8 +23,8 @@ double ScoreHistogram::share_below(double threshold) const {
     const double low = edge(i), high = i + 1 < bins_.size() ? edge(i + 1) : low;
     const double in_bin = static_cast<double>(bins_[i]);
     total += in_bin;
-    // The scores of a bin are assumed to be spread evenly over it. The bins of infinity and NaN have no
-    // width.
+    // The scores of a bin are assumed to be spread evenly over it. The bins of infinity and NaN cannot be
+    // divided, so they count completely or not at all.
     const double part = high > low && std::isfinite(high)
                             ? std::clamp((threshold - low) / (high - low), 0.0, 1.0)
                             : (threshold > low ? 1.0 : 0.0);

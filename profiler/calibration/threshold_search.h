@@ -14,7 +14,7 @@
 namespace hearth {
 
 /// A histogram of scores. A bin's index consists of the exponent and the first five mantissa bits of the
-/// scores in it, so a bin is 1/32 to 1/16 of an octave wide.
+/// scores in it. The bins therefore divide each range from 2^e to 2^(e+1) into 32 equal parts.
 class ScoreHistogram {
  public:
   ScoreHistogram() : bins_(kBins) {}
@@ -25,7 +25,7 @@ class ScoreHistogram {
   /// The share of the scores that lie below `threshold`; 0 if no scores were added.
   double share_below(double threshold) const;
 
-  /// The threshold below which the share `share` of the scores lies. REQUIRES: 0 <= share < 1.
+  /// Returns a threshold such that the given share of the scores is below it. REQUIRES: 0 <= share < 1.
   double quantile(double share) const;
 
  private:
@@ -44,11 +44,11 @@ std::vector<float> thresholds_for(std::span<const ScoreHistogram> layers, double
 /// judge the whole text; otherwise the judge may stop as soon as the result is nearly certain.
 using ShareJudge = std::function<bool(double share, bool in_full)>;
 
-inline constexpr int kShareSteps = 8;  // bisections of [0, 1); the last step is 0.4 % of all neurons
+inline constexpr int kShareSteps = 8;  // bisections of [0, 1), down to a step of 1/256 of all neurons
 
-/// Returns the largest share found for which the whole text stays within the budget. Returns 0, without
-/// judging that share, if there is none. The search assumes that perplexity rises with the share. If it does
-/// not, a larger share may also be within the budget.
+/// Returns the largest share found for which the whole text stays within the budget. If there is none,
+/// returns 0, although a share of 0 was not judged. The search assumes that perplexity rises with the share.
+/// If it does not, a larger share may also be within the budget.
 double largest_share(const ShareJudge& within_budget);
 
 }  // namespace hearth

@@ -112,7 +112,7 @@ namespace {
 
 /// Points of the charts' curves.
 constexpr int64_t kPoints = 50;
-/// The share of all neurons that placements contain if there is no plan.
+/// If there is no plan, placements with this share of all neurons are compared.
 constexpr double kShare = 0.25;
 
 double sum(const std::vector<double>& of) { return std::accumulate(of.begin(), of.end(), 0.0); }

@@ -79,8 +79,8 @@ std::vector<int64_t> most_active(const ActivityProfile& counted, int64_t n, cons
 /// Divides n neurons evenly among the masked layers, so that two layers differ by at most one neuron.
 std::vector<int64_t> even(int64_t n, const LayerMask& layers);
 
-/// `n` [n_layers]: how many neurons of each layer a plan has on the GPU always or nearly always. `layers`:
-/// the layers that the plan places on the GPU.
+/// The neurons that a plan keeps on the GPU. `n` [n_layers]: how many neurons of each layer are there always
+/// or nearly always. `layers`: the layers that the plan places on the GPU.
 struct PlannedHot {
   std::vector<int64_t> n;
   LayerMask layers;

@@ -156,8 +156,8 @@ ReportExperts report_experts(const ActivityCounts& counts) {
   return experts;
 }
 
-/// Returns the plan's hot neurons and those that are nearly always cached. Returns nullopt if that set is
-/// empty or contains all neurons, because there is nothing to compare then.
+/// Returns how many neurons of each layer are hot in the plan or nearly always cached. Returns nullopt if
+/// these are none or all of the neurons, because there is nothing to compare then.
 std::optional<PlannedHot> planned_hot(const ReportInputs& in) {
   PlannedHot hot;
   int64_t n = 0;

@@ -2,12 +2,12 @@
 // chooses. For each token, neurons are drawn at random with the frequencies of the layer's activity. A given
 // token always gets the same result. PlantedChoice decides about experts.
 //
-// A simulated device computes no products. The product with a gate matrix or a predictor's output rows would
-// decide which neurons are active. For such a product, this class writes scores instead: above any threshold
-// for neurons that are to be active or proposed, and below any threshold for others. A predictor proposes all
-// active neurons and as many others as PlacementAssumptions states. A predictor that looks ahead to the next
-// layer is right for the share of neurons that PlacementAssumptions states. A router's logits are highest for
-// the planted experts, in their order.
+// A simulated device computes no products. On a real device, products with a gate matrix or with a
+// predictor's output rows decide which neurons are active. For such a product, this class writes scores
+// instead: above any threshold for neurons that are to be active or proposed, and below any threshold for
+// others. A predictor proposes all active neurons and as many others as PlacementAssumptions states. A
+// predictor that looks ahead to the next layer is right for the share of neurons that PlacementAssumptions
+// states. A router's logits are highest for the planted experts, in their order.
 //
 // One thread.
 #pragma once

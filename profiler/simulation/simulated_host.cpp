@@ -90,7 +90,8 @@ void SimulatedHost::attention(const float* /*q*/, int64_t /*stride*/, int n_head
   for (int t = 0; t < places.n_tokens; ++t) {
     const double seen = scores.window > 0 ? std::min(places.n_keys(t), scores.window) : places.n_keys(t);
     keys += seen;
-    // Tokens of one sequence read its keys together, so only the sequence's last token counts the bytes.
+    // All tokens of a sequence read its keys together, so the bytes are counted only once, for its last
+    // token.
     const bool last = t + 1 == places.n_tokens || places.table_of[t + 1] != places.table_of[t];
     if (last) read_keys += seen;
   }
