@@ -1,4 +1,5 @@
-// The subcommands of hearth-profiler, one file each (commands/<name>_command.cpp). main.cpp is their table.
+// The subcommands of hearth-profiler. Each is in a file of its own (commands/<name>_command.cpp), and
+// main.cpp has a table of all of them.
 //
 // Each function adds a subcommand with its options to `app`, and returns a function that runs the subcommand.
 // The returned function is called after parsing, does the work and returns the program's exit code. It throws

@@ -19,7 +19,7 @@
 namespace hearth {
 namespace {
 
-/// Returns the list of architectures that can be converted, which ends the help text.
+/// Returns the end of the help text: the list of architectures that can be converted.
 std::string known_models() {
   constexpr size_t kWidth = 100;
   std::string text = "Models of these architectures convert:";

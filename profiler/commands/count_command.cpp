@@ -58,8 +58,8 @@ fs::path output_file(const CountCommand& command, const ModelIdentity& model) {
   return std::get<fs::path>(folder) / kept_activity_name(model);
 }
 
-/// Refuses an existing file that the user names with --out unless it is this model's activity file, because
-/// the user may need its contents.
+/// Throws if the file that the user names with --out exists and is not this model's activity file, because it
+/// may be a file that the user needs.
 void check_named_file(const fs::path& path, const ModelIdentity& model) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
@@ -86,7 +86,8 @@ void write_csv(const CountCommand& command, const CountResult& result) {
   write_whole_file(command.csv, csv);
 }
 
-/// Refuses --trace for a model without experts, and a file that could not be written after counting.
+/// Refuses --trace if the model has no experts, or if the trace could not be written to the named path.
+/// Otherwise this would be found only after counting.
 void check_trace(const CountCommand& command, const ModelSpec& spec) {
   const std::string label = file_error::file_label(command.trace);
   std::error_code error;

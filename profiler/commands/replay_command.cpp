@@ -34,7 +34,8 @@ namespace {
 constexpr std::array kPolicies = {ReplayPolicy::kNone,   ReplayPolicy::kStatic, ReplayPolicy::kLru,
                                   ReplayPolicy::kLfu,    ReplayPolicy::kDecay,  ReplayPolicy::kLearned,
                                   ReplayPolicy::kOptimum};
-/// Without other data, this share of the decoded tokens trains the first contents.
+/// Without --train, the first 1/kTrainingShare of the decoded tokens are not replayed. Instead, the cache
+/// begins with the experts that these tokens use most.
 constexpr uint64_t kTrainingShare = 4;
 
 struct ReplayCommand {

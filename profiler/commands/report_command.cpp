@@ -70,9 +70,9 @@ TextFeed held_out_texts(const ReportCommand& command) {
   return TextFeed(files.empty() ? held_out_prompts() : std::vector<std::string>(), files);
 }
 
-/// Counts the same activity that hearthd counts when it starts with a model for the first time, unless it was
-/// counted before. Adds a note if something cannot be counted or kept. Returns 0, or the exit code if a
-/// signal ended the run; counts up to the signal are kept.
+/// If the model's activity was not counted before, counts it as hearthd does when it first starts with a
+/// model. Adds a note if something cannot be counted or kept. Returns 0, or the exit code if a signal ended
+/// the run; counts up to the signal are kept.
 int count_now(const ReportCommand& command, const PlannedModel& model, KnownCounts& known,
               std::vector<std::string>& notes) {
   SelfProfileSettings settings;
@@ -115,7 +115,7 @@ HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model
                          const KnownCounts& known) {
   ModelOptions load = command.model;
   load.sparsity = Options::Sparsity::kDense;
-  load.vram_budget_gib.reset();  // only the plan uses the budgets, not this run on the CPU
+  load.vram_budget_gib.reset();  // the budgets are for the plan; this run on the CPU ignores them
   load.ram_budget_gib.reset();
   constexpr int kContext = 512;  // longer texts do not activate other neurons
   const auto runtime = load_model(load, std::min(kContext, model.spec.context_train), 128);
@@ -147,8 +147,8 @@ BenchOptions short_run(const ReportCommand& command, const PlanQuestion& questio
   return options;
 }
 
-/// Returns the planner's question for this run, with the run's chunk and the share of the context that the
-/// run fills.
+/// Returns `question` with the prompt tokens per step of this run, and with the share of the context that
+/// this run fills.
 PlanQuestion question_of_run(const PlanQuestion& question, const BenchOptions& options) {
   PlanQuestion such = question;
   such.load.prefill_chunk = std::min(options.chunk, options.n_prompt);
@@ -182,8 +182,8 @@ SpeedMeasured measure_mixture(const ReportCommand& command, const PlanQuestion& 
   return speed;
 }
 
-/// Measures a short run of the model as planned, and computes what the plan predicts for a run of these
-/// lengths. REQUIRES: a context of at least two tokens.
+/// Measures a short run with the planned placement, and computes which speeds the planner predicts for a run
+/// with as many tokens. REQUIRES: a context of at least two tokens.
 SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& question,
                             const PlanAnswer& answer) {
   const BenchOptions options =

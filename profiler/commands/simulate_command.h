@@ -18,8 +18,8 @@ struct SimulateCommand {
   const CLI::Option* placement = nullptr;
   const CLI::Option* split = nullptr;
 
-  /// Whether to solve for the placement, as `plan` does: true unless the options ask for a placement that is
-  /// not solved for.
+  /// Whether to solve for the placement, as `plan` does. False only if the user's options ask for another way
+  /// to place the model.
   bool solves() const {
     return split->count() == 0 && (placement->count() == 0 || placement->as<std::string>() == "solved");
   }

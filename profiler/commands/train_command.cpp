@@ -113,8 +113,8 @@ std::string hash_of(const std::vector<int32_t>& tokens) {
   return sha256_hex({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t)});
 }
 
-/// Returns a text that lists everything that the results of training depend on. It identifies the run that a
-/// work folder belongs to.
+/// Returns a text by which a work folder is assigned to a run. It lists everything that can change the
+/// results of training.
 std::string identity_of(const TrainCommand& command, const ModelRuntime& model, const TrainingText& parts) {
   const TrainOptions& o = command.options;
   std::string text = fmt::format("model {} bytes {}\n", model.facts().file.path().filename().string(),

@@ -238,8 +238,8 @@ std::optional<double> number_of(const json& object, std::initializer_list<const 
   return std::nullopt;
 }
 
-/// Returns whether add_rope_keys() adds no scaling keys for this type of RoPE scaling. If the type needs
-/// keys, the function of the model's family adds them.
+/// Returns true for the known types of RoPE scaling that get no scaling keys from add_rope_keys(). If such a
+/// type needs keys, the function of the model's family adds them.
 bool needs_no_key(std::string_view type) {
   constexpr std::string_view kTypes[] = {"default", "llama3", "longrope", "su", "dynamic"};
   return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);

@@ -245,8 +245,8 @@ ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions&
   uint64_t written = 0;
   bool checked = false;
   for (const PlannedTensor& tensor : plan) {
-    // Check before the first tensor that is copied from the checkpoint. The check reads the RoPE factors,
-    // which precede that tensor and are therefore already written.
+    // Check now, because the first tensor from the checkpoint is next. The check reads the RoPE factors from
+    // the file. These are not in the checkpoint; they come before this tensor and are already written.
     if (!checked && !tensor.parts.empty()) {
       check_runs(writer, checkpoint);
       checked = true;

@@ -21,13 +21,13 @@ enum class Rearrange : uint8_t {
   kSplit,          // the stored tensor holds two tensors, one below the other (in each expert)
   kSplitTurned,    // the stored tensor [inputs, outputs] holds two tensors in alternating columns (gpt-oss)
   kSplitColumns,   // biases whose elements alternate (gpt-oss)
-  kPart,           // becomes one part of a tensor; '#' in its name, or Rule::part, gives the part's index
+  kPart,           // becomes part of a tensor; its index is the number at '#' in the name, or Rule::part
   kGroupsToParts,  // from q, k, v of each group of heads (Falcon) to all q, all k, all v
   kHeadsToParts,   // from q, k, v of each head (GPT-NeoX) to all q, all k, all v
   kLatentParts,    // kv_b: the first tensor gets each head's transposed keys, the second each head's values
   kMxfp4,          // MXFP4 blocks; the scales are another tensor
   kMxfp4Split,     // two MXFP4 tensors with alternating rows
-  kFromPosition,   // position table, without the rows that precede the row of a text's first position
+  kFromPosition,   // position table; drops the rows before that of a text's first position (used for padding)
 };
 
 /// `from` is the stored tensor's name, without ".weight" or ".bias" and, for tensors of layers, without the

@@ -15,13 +15,13 @@ namespace hearth::convert {
 
 /// Returns the regular expressions of tokenizer.json's "pre_tokenizer", in order. Each match of an
 /// expression, and each stretch between two matches, is a piece, which the next expression splits further.
-/// Throws std::runtime_error (one sentence that begins with "tokenizer.json: ") if the pre-tokenizer has a
-/// part that no known byte-level tokenizer has.
+/// Throws std::runtime_error (one sentence that begins with "tokenizer.json: ") if the pre-tokenizer contains
+/// an element that occurs in no known byte-level tokenizer.
 std::vector<std::string> split_stages(const nlohmann::json& pre_tokenizer);
 
-/// Returns the name of a known pre-tokenizer that splits text as `stages` do: the first match in `preferred`
-/// (names separated by spaces) or, if there is none, the first match among all known names. Empty if no name
-/// matches. ignore_merges: the value of this field in tokenizer.json's model; names with an equal value take
+/// Returns the name of a known pre-tokenizer that splits text as `stages` do, or an empty string if there is
+/// none. Names in `preferred` (separated by spaces) are tried first, then all other known names.
+/// ignore_merges: the value of this field in tokenizer.json's model. Pre-tokenizers with the same value take
 /// precedence over others. Throws like split_stages() if an expression does not compile.
 std::string name_of_stages(const std::vector<std::string>& stages, std::string_view preferred,
                            bool ignore_merges);

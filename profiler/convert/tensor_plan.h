@@ -27,7 +27,7 @@ struct RowView {
   /// Returns the index of a row's first element in `source`; for MXFP4, the index of the stored row.
   std::function<int64_t(int64_t row)> first_at;
   int64_t scale_rows = 0, scale_cols = 0;  // rows and columns that share an FP8 scale; 0: one scale for all
-  // Whether `source` holds blocks of 16 bytes, and `scales` holds one byte for each block.
+  // True for MXFP4: `source` holds blocks of 16 bytes, and `scales` holds one byte for each block.
   bool mxfp4 = false;
 };
 

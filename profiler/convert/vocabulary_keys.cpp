@@ -264,8 +264,8 @@ class VocabularyReader {
       const SentencePieceFile::Piece& piece = file.pieces[id];
       if (std::isnan(piece.score))
         fail("tokenizer.model has a score that is not a number; download it again");
-      // Mark user-defined pieces as normal, as llama.cpp's converter and most files do. For those that the
-      // checkpoint's JSON files list as added tokens, put_added() changes the type again.
+      // Mark user-defined pieces as normal, as llama.cpp's converter and most files do. Some of them may also
+      // be added tokens in the checkpoint's JSON files; put_added() will change the type of these again.
       tokens_.put(id, piece.text, piece.score, piece.type == kUserDefined ? kNormal : piece.type);
     }
     put_added(-1000.0f);

@@ -76,7 +76,7 @@ std::string_view as_text(std::span<const std::byte> bytes) {
 }
 
 // Finds an entry's bytes. The entry's own header repeats the name and the sizes from the directory. Only its
-// lengths of name and extra field are used, because the sizes may be stored behind the data instead.
+// lengths of name and extra field are used; its sizes may be missing, because they may follow the data.
 std::span<const std::byte> data_at(std::span<const std::byte> bytes, const std::string& file, uint64_t at,
                                    uint32_t size, std::string_view name) {
   gguf::Cursor cursor = cursor_at(bytes, file, at, "zip entry");
@@ -226,7 +226,7 @@ class Machine {
   }
 
   // Adds the topmost `count` keys and values to the dict below them. Refuses to fill a dict twice, because
-  // torch.save fills the dict of a small state all at once.
+  // torch.save fills a small dict in a single operation.
   void fill_dict(size_t count) {
     gather(Kind::kTuple, count);
     const Node items = nodes_[pop()];
@@ -363,7 +363,7 @@ bool Machine::step_rare(uint8_t operation) {
     case 's':
       fill_dict(2);
       return true;
-    case 'b':  // BUILD: sets attributes, such as tensor versions, of the object below them; ignored
+    case 'b':  // BUILD: would set attributes of an object, such as tensor versions; they are dropped
       pop();
       return true;
     case '}':
@@ -441,7 +441,7 @@ class Description {
             .stride = number(*found.strides, 0, "stride")};
   }
 
-  /// Returns the matrices of a dict of tensors. The dict may have any dict class.
+  /// Returns the matrices of a dict of tensors. The dict may be of any dict class, such as OrderedDict.
   std::vector<PickledMatrix> matrices(const Node& root) const {
     if (root.n_items == 0) machine_->fail(std::string("holds no dict of tensors") + kSaveState);
     std::vector<PickledMatrix> matrices;

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::string_view kActivityMagic = "HACT";
 
-/// Converts the counts of a CSV table to an activity, as if they had been counted on this machine.
+/// Converts the counts of a CSV table to the form that counting on this machine would yield.
 Activity table_activity(const std::string& text, const std::string& file, const PlannedModel& model) {
   const ModelSpec& spec = model.spec;
   const ActivityTable table = parse_activity_csv(text, file);
@@ -75,8 +75,8 @@ KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
   return known;
 }
 
-/// Returns those sparsity modes of the model that an option requests. "auto" means exact or predicted, as
-/// when a model is loaded, or dense if the model has neither mode.
+/// Returns those of the model's sparsity modes that the user's option requests. As when a model is loaded,
+/// "auto" requests exact and predicted, or dense if the model has neither of these modes.
 std::vector<Sparsity> asked_modes(Options::Sparsity asked, const PlannedModel& model) {
   std::vector<Sparsity> modes;
   for (const Sparsity mode : model.modes()) {

@@ -20,12 +20,12 @@ struct PlanOptions {
   const CLI::Option* sparsity = nullptr;
 };
 
-/// Adds the options of a plan. From the general table of options, adds those for budgets, load and sparsity
-/// mode. `plan` and `options` must outlive the parsing.
+/// Adds the options that only plans have. Also adds the general options for budgets, load and sparsity mode.
+/// `plan` and `options` must outlive the parsing.
 void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options);
 
-/// Returns the planner's question, still without machine and activity. The model must outlive the question.
-/// Throws std::runtime_error (one sentence) if options do not fit the model.
+/// Returns the question for the planner. The caller must still set its machine and activity. The model must
+/// outlive the question. Throws std::runtime_error (one sentence) if options do not fit the model.
 PlanQuestion plan_question(const PlanOptions& plan, const Options& options, const PlannedModel& model);
 
 /// Adds a machine to the question: the machine that the options name, or this machine if they name none. If
