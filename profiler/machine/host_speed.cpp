@@ -39,7 +39,8 @@ double process_seconds() {
 
 size_t bundle_bytes() { return 2 * row_bytes(kType, kCols); }
 
-/// One thread's part of scattered reading: its layers of neurons, and the set of active neurons.
+/// The work of one thread in the measurement of scattered reads: its own layers of neurons, and which neurons
+/// are active.
 class Reader {
  public:
   Reader(Isa isa, int64_t n_bundles)

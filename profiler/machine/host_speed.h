@@ -19,8 +19,9 @@ class CpuBackend;
 
 class HostSpeed {
  public:
-  /// Allocates several hundred megabytes of memory and writes them. n_threads: the number that "all threads"
-  /// below refers to. REQUIRES: n_threads >= 1. Throws std::bad_alloc, and what CpuBackend throws.
+  /// Allocates several hundred megabytes of memory and writes them. n_threads: the number of threads that the
+  /// comments below call "all threads". REQUIRES: n_threads >= 1. Throws std::bad_alloc, and what CpuBackend
+  /// throws.
   HostSpeed(int n_threads, Isa isa);
   ~HostSpeed();
 

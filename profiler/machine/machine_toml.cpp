@@ -6,9 +6,10 @@
 #include "profiler/machine/machine_toml.h"
 
 #include <spdlog/fmt/fmt.h>
-// In some places, toml++ 3.3 asserts that a key begins with a key character before it has checked this. A
-// text such as "= 1" would therefore abort a debug build, and with NDEBUG some compilers are told to assume
-// the condition. The code behind the assertion refuses such texts, so the assertion is disabled here.
+// In some places, toml++ 3.3 asserts that a key begins with a valid character, although this was not checked
+// before. A text such as "= 1" would therefore abort a debug build. In other builds, the assertion tells some
+// compilers that the condition always holds. The code after the assertion refuses such texts anyway, so the
+// assertion is disabled here.
 #undef NDEBUG
 #define TOML_ASSERT(...) static_cast<void>(0)
 #define TOML_HEADER_ONLY 1
@@ -76,7 +77,7 @@ std::string expected(const Range& range) {
   return fmt::format("a number from {:g} to {:g} {}", range.least, range.most, range.unit);
 }
 
-/// Returns the node's value, nearly as the author wrote it.
+/// Returns the node's value for messages: as in the file if possible, or a phrase such as "an array".
 std::string shown(const toml::node& node) {
   if (const toml::value<double>* number = node.as_floating_point()) return fmt::format("{}", number->get());
   if (const toml::value<int64_t>* number = node.as_integer()) return fmt::format("{}", number->get());

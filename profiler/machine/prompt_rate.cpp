@@ -18,8 +18,8 @@ struct ProductShape {
   int n_tokens;
   int64_t n_rows;
 };
-// The shapes of steps that are tried. An emulated device computes the smallest in tenths of a second; the
-// largest keeps a GPU busy. The larger ones have 512 tokens, as a step of a long prompt.
+// The shapes of steps that are tried. The smallest takes an emulated device some tenths of a second. The
+// largest keeps a real GPU busy. The last two have 512 tokens, as many as a step of a long prompt.
 constexpr ProductShape kShapes[] = {{16, 64}, {64, 256}, {512, 1024}, {512, 4096}};
 constexpr ProductShape kLargest = kShapes[std::size(kShapes) - 1];
 

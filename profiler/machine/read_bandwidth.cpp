@@ -16,7 +16,8 @@ namespace hearth {
 
 namespace {
 
-constexpr double kTickSeconds = 1e-6;  // least measured time; the clock may not have advanced at all
+// The least time that is returned, because the clock may not have advanced at all.
+constexpr double kTickSeconds = 1e-6;
 
 /// Returns the processor seconds that the calling thread has used.
 double thread_seconds() {
@@ -61,8 +62,8 @@ namespace {
 // over it misses the cache. Virtual machines report the caches of their whole host, 300 MB and more.
 constexpr size_t kLeastBufferBytes = size_t{512} << 20;
 constexpr size_t kCaches = 4;
-// The buffer has at most this size. Servers have caches of up to 768 MB, but a pass over a buffer of less
-// than three times that size also misses them.
+// The buffer has at most this size. This is less than three times the largest caches of servers (768 MB), but
+// a pass over the buffer still misses them.
 constexpr size_t kMostBufferBytes = size_t{2} << 30;
 // If memory is short, the buffer takes half of the available memory, but never less than this.
 constexpr size_t kSmallestBufferBytes = size_t{64} << 20;

@@ -110,7 +110,7 @@ class Planner {
         "; give more (--ram-budget), a smaller type, a smaller context or fewer contexts (--kv-contexts).");
   }
 
-  /// Solves as the engine does, which uses a GPU even if the CPU alone would be faster (place_model()).
+  /// Solves as the engine does: uses a GPU even if the CPU alone would be faster (place_model()).
   std::optional<PlacementSolution> solve(const PlacementBudgets& budgets) const {
     std::optional<PlacementSolution> found = solve_placement(facts_, cost_, budgets);
     if (!found || found->on_gpu || !question_.machine.gpu) return found;

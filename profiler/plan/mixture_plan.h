@@ -16,8 +16,9 @@
 //   W_a, W_r       bytes of attention and routers in the layers on the GPU; a dense FFN counts as attention
 //   W_o            bytes of the output matrix
 //   W_s            bytes of a layer's shared expert
-//   W_g, W_m       bytes of a token's n_used experts of a layer, on the GPU and in RAM: their shares are as
-//                  counted (--activity), or as if all experts were chosen equally often
+//   W_g, W_m       average bytes of a token's n_used experts of a layer, on the GPU and in RAM. How often
+//                  each expert is chosen comes from counts (--activity); without counts, all experts are
+//                  chosen equally often
 //   n_cpu, W_cpu   number and bytes of all other layers; without a GPU these are all layers, and W_cpu
 //                  includes W_o
 //   rest           time to start threads in such a layer, and to compute its operations on activations
@@ -61,8 +62,8 @@ namespace hearth {
 /// Seconds of one token.
 struct MixtureWork {
   double device_whole = 0;  // reading attention, routers, the output matrix, keys and values on the GPU
-  // Each layer adds to only one of these, the longer: the time of the CPU's experts, or the time of the GPU's
-  // experts and the shared expert.
+  // In each layer, the CPU computes its experts while the GPU computes its own and the shared expert. Only
+  // the longer of the two times is added, to host_experts or to device_experts.
   double host_experts = 0, device_experts = 0;
   double host_whole = 0;  // reading everything else that the CPU reads
   double kernels = 0;

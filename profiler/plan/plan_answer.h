@@ -53,8 +53,8 @@ PlanAnswer answer_plan(const PlanQuestion& question);
 /// or two.
 std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& question,
                                                             const PlanAnswer& answer);
-/// Returns a phrase that names the type of keys and values, to be appended to a clause of one of these lines;
-/// empty for kF16.
+/// Returns a phrase that names the type of keys and values, for the end of a clause in one of these lines.
+/// Empty for kF16.
 std::string kv_words(KvType type);
 /// Such lines for a terminal.
 std::string lines_text(const std::vector<std::pair<std::string, std::string>>& lines);
@@ -69,9 +69,9 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer);
 /// One JSON object.
 std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer);
 
-/// Gives the memory that the solution leaves free within the budgets to keys and values, by the engine's
-/// rule, and adds their bytes to the solution's bytes. `inputs` and `activity` are those that the solution
-/// was found for. Returns the number of contexts that fit.
+/// Fills the memory that the solution leaves free within the budgets with the keys and values of more
+/// contexts, by the engine's rule. Adds their bytes to the solution's bytes. `inputs` and `activity` are
+/// those that the solution was found for. Returns the number of contexts that fit.
 int add_contexts(PlacementSolution& solution, const PlanInputs& inputs, const ModelActivity& activity,
                  const PlanLoad& load, int64_t vram_bytes, int64_t ram_bytes);
 

@@ -38,9 +38,9 @@ struct PlannedModel {
   double weight_bytes() const;
   /// The type of most of its weights.
   DType main_type() const;
-  /// Returns the type of a matrix that a GPU cannot multiply (kernels/cuda/ops/device_types.h), which
-  /// keeps the model from running on the GPU; nullopt if there is none. Experts are not considered, because
-  /// the CPU can compute them.
+  /// If the model cannot run on a GPU because a matrix has a type that GPUs cannot multiply
+  /// (kernels/cuda/ops/device_types.h), returns this type, otherwise nullopt. Experts are not considered,
+  /// because the CPU can compute them.
   std::optional<DType> cpu_only_type() const;
 };
 
@@ -69,15 +69,15 @@ struct PlanLoad {
   int n_kv_contexts = 0;                 // as LoadOptions::n_kv_contexts
   int prefill_chunk = kCpuPrefillChunk;  // prompt tokens of a step
   KvType kv_type = KvType::kF16;
-  // Whether a matrix library multiplies prompt tokens, and whether quantized matrices are dequantized for it;
-  // see PassBounds.
+  // library: whether a matrix library computes the products of prompt tokens. library_decodes: whether it
+  // also computes those with quantized matrices, which are dequantized first. See PassBounds.
   bool library = false, library_decodes = false;
   bool experts = true;  // a GPU may hold experts; see PlanInputs
 
   /// The engine's bounds of a step.
   PassBounds bounds() const;
 
-  /// The number of contexts with which the search for a GPU's plan begins.
+  /// Planning for a GPU starts with this number of contexts.
   int contexts_to_plan() const { return hearth::contexts_to_plan(n_kv_contexts, n_slots); }
   bool decides_contexts() const { return n_kv_contexts == kKvContextsDecided; }
 };

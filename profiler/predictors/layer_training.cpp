@@ -14,8 +14,8 @@ namespace {
 // Tokens per training step: enough to amortize reading the weights, and few enough for some hundred steps per
 // epoch.
 constexpr int64_t kBatch = 256;
-// The loss weight of missing an active neuron, if proposing a neuron costs 1. It is a constant plus a part
-// proportional to the square of the neuron's contribution; this square is the output's squared error if the
+// The loss of missing an active neuron, relative to that of proposing a neuron. It is a constant plus a part
+// proportional to the square of the neuron's contribution, which is the squared error of the output if the
 // neuron is missed. No other values were tried, because thresholds are chosen afterward, by the measured cost
 // of a layer's misses.
 constexpr double kMissPrice = 3, kContributionShare = 0.8, kMostContribution = 30;

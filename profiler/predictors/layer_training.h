@@ -56,8 +56,8 @@ LogitCurve judge(const Predict& predict, const RecordFile& inputs, const RecordF
 
 /// Continues `training` (begins it if it is empty) until it is finished. tick: called between training steps
 /// with the completed share of the work, assuming the largest rank. If it returns false, training stops, and
-/// a later call can continue from `training`. Returns whether training is finished. REQUIRES: `record` has
-/// n_train + n_judge rows, and both numbers are positive.
+/// a later call can continue from `training`. Returns true if training is finished, false if it was stopped.
+/// REQUIRES: `record` has n_train + n_judge rows, and both numbers are positive.
 bool train_layer(FloatProducts& products, const RecordFile& record, const LayerTrainingOptions& options,
                  LayerTraining& training, const std::function<bool(double)>& tick);
 

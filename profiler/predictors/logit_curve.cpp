@@ -70,7 +70,8 @@ PredictorShares LogitCurve::at(int step) const {
 }
 
 int LogitCurve::highest(const std::function<bool(const PredictorShares&)>& fits) const {
-  int low = 0, high = kSteps;  // `fits` holds at low or nowhere, and does not hold at high
+  // `fits` holds at `low`, unless it holds nowhere. It is taken not to hold at `high`.
+  int low = 0, high = kSteps;
   while (high - low > 1) {
     const int middle = (low + high) / 2;
     (fits(at(middle)) ? low : high) = middle;

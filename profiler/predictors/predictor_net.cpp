@@ -50,8 +50,8 @@ void FloatProducts::transpose(const float* in, int64_t n_rows, int64_t n_cols, f
 
 namespace {
 
-// Adam's usual constants, except that squares decay faster, because a run has thousands of steps instead of
-// millions.
+// Adam's usual constants, except that the average of the squared gradients forgets faster, because a run has
+// thousands of steps instead of millions.
 constexpr float kMeanDecay = 0.9f, kSquaresDecay = 0.99f, kEpsilon = 1e-8f;
 constexpr int64_t kGrain = 8192;  // elements per piece, which take some microseconds
 
@@ -97,8 +97,8 @@ PredictorNet empty_net(int d_model, int d_ff) { return {d_model, 0, d_ff, {}, {}
 void add_units(PredictorNet& net, int rank, uint64_t seed) {
   assert(rank >= net.rank);
   net.in.resize(size(rank, net.d_model));
-  // Inputs have a mean square of 1. With this standard deviation of the weights, the products of new units'
-  // weights with inputs also have a mean square of 1.
+  // Inputs have a mean square of 1. If the weights of new units have this standard deviation, their products
+  // with inputs also have a mean square of 1.
   const float deviation = 1.0f / std::sqrt(static_cast<float>(net.d_model));
   for (int k = net.rank; k < rank; ++k) {
     NormalStream random(mix_keys(seed, static_cast<uint64_t>(k)));

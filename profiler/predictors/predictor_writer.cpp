@@ -68,7 +68,7 @@ void write_predictors(gguf::Writer& writer, const PredictorSource& predictors, D
   }
 }
 
-/// Writes a down projection of d_model rows of d_ff transposed, as d_ff rows of d_model.
+/// Transposes a down projection [d_model, d_ff] to [d_ff, d_model], and writes it.
 void write_turned(gguf::Writer& writer, const TensorInfo& down) {
   const int64_t n_cols = down.shape[0], n_rows = down.shape[1];
   std::vector<float> row(static_cast<size_t>(n_cols));

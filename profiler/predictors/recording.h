@@ -27,8 +27,8 @@
 namespace hearth {
 
 /// Returns the code of a contribution: the absolute value of the neuron's activation times the norm of its
-/// down column, divided by the root mean square of the predictor's input. Code 0 stands for no contribution.
-/// Codes 1 to 255 stand for 2^-16 to 2^16, in steps of an eighth of an octave.
+/// down column, divided by the root mean square of the predictor's input. Code 0 stands for no contribution,
+/// and any other code for 2^((code - 128) / 8).
 uint8_t contribution_code(float contribution);
 /// Returns the contribution that a code stands for; 0 for code 0.
 float contribution_of(uint8_t code);

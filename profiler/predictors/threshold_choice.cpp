@@ -22,13 +22,14 @@ constexpr double kClear = 3;  // distance from the budget for an early decision,
 // contributions. The share is larger than it will be in the end, so that the effect can be measured, but
 // small enough that the cost is still proportional to it.
 constexpr double kProbeMissed = 0.03;
-// The search tries prices from the first, at which little is skipped, to the last, in equal ratios. A price
-// is the share of neurons that may be proposed to avoid one unit of divergence.
+// A price is the share of neurons that may be proposed to avoid one unit of divergence, so the higher the
+// price, the fewer neurons are skipped. The search bisects the range from kFirstPrice to kLastPrice on a
+// logarithmic scale.
 constexpr double kFirstPrice = 1e4, kLastPrice = 0.1;
 // The maximum memory, in bytes, for the exact distributions that results are compared with.
 constexpr size_t kKeptBytes = size_t{256} << 20;
-// The wanted recall is raised: this share of the misses that it allows is kept in reserve, because another
-// text may have a quarter more misses.
+// Thresholds are chosen for a recall above the wanted one. Of the misses that the wanted recall allows, this
+// share is kept in reserve, because another text may have a quarter more misses.
 constexpr double kRecallMargin = 0.4;
 constexpr double kSure = 1.64;  // standard errors: one-sided, 95 %
 
@@ -72,8 +73,8 @@ class Chooser {
     const size_t n_kept =
         std::clamp<size_t>(kKeptBytes / (n_windows_ * n_vocab_ * sizeof(float)), 1, n_scored);
     keep_every_ = (n_scored + n_kept - 1) / n_kept;
-    // The total work, in windows: scoring the exact text, the final evaluation, measuring the layers' costs,
-    // and the search, which evaluates all windows only near its end.
+    // The total work, in windows: exact scoring, the final evaluation, the measurement of each layer's cost,
+    // and the search. Most steps of the search stop early, so they count half.
     n_all_ =
         static_cast<double>(n_windows_ * (2 + kShareSteps / 2) + windows_of(kProbeTokens) * curves.size());
   }
@@ -205,9 +206,9 @@ class Chooser {
     return costs;
   }
 
-  /// Returns the highest step that each layer's threshold may have. A layer that can reach the wanted recall
-  /// without too many false positives keeps this recall, plus a margin for other texts as far as false
-  /// positives allow. Other layers have no limit.
+  /// Returns the highest step that each layer's threshold may have. If a layer can reach the wanted recall
+  /// without too many false positives, its threshold must keep this recall. The limit even keeps a margin for
+  /// other texts, as far as the false positives allow. Other layers have no limit.
   std::vector<int> highest_steps() const {
     const double wanted = in_.recall + kRecallMargin * (1 - in_.recall);
     std::vector<int> highest;

@@ -47,9 +47,9 @@ struct ThresholdChoice {
   bool kept = false;
 };
 
-/// Chooses the thresholds. curves [n_layers]: counts by logit divided by the input's size
-/// (predict_over_unit()). tick: called after each window with the completed share; may throw. `observer` must
-/// observe the model during the call. REQUIRES: at least one whole window of text.
+/// Chooses the thresholds. curves [n_layers]: counted with the quotients that predict_over_unit() computes,
+/// that is, logits divided by the input's size. tick: called after each window with the completed share; may
+/// throw. `observer` must observe the model during the call. REQUIRES: at least one whole window of text.
 ThresholdChoice choose_thresholds(ModelRuntime& model, ProposingObserver& observer,
                                   std::span<const LogitCurve> curves, const ThresholdInputs& inputs,
                                   const std::function<void(double)>& tick);

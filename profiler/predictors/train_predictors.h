@@ -37,7 +37,7 @@ struct TrainOptions {
 
 struct LayerResult {
   int rank = 0;
-  float threshold = 0;      // relative to the input's size; the written net already includes it
+  float threshold = 0;  // for logits divided by the input's size; the weights of the written net include it
   ProposalCounts held_out;  // on the held-out text
   /// Prediction from the previous layer's input, on recorded tokens that were not trained on. Unset for layer
   /// 0.
@@ -72,8 +72,8 @@ std::optional<TrainResult> train_predictors(ModelRuntime& model, const WorkFolde
                                             const std::function<bool(double, std::string_view)>& progress);
 
 /// The first and the largest rank of a layer's predictor. The first rank depends on the share of neurons that
-/// are active, because sparse layers are easier to predict. The largest rank comes from the total number of
-/// weights, which is divided among the layers in the same proportion.
+/// are active, because sparse layers are easier to predict. The largest rank is proportional to that share
+/// too. All predictors of the largest rank together have about n_weights weights.
 struct RankRange {
   int first = 32, most = 32;
 };

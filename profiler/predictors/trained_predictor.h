@@ -1,11 +1,11 @@
 // Defines a trained predictor, the meaning of its threshold, and an observer with which a model runs as if it
 // had predictors that are not in a file yet.
 //
-// A layer's threshold could be moved by adding a constant to its logits, but PowerInfer's predictors have no
-// biases. The threshold in the file is a single number for all layers, and does not grow with the input as
-// logits do. Therefore the shift is made from the predictor's own units. Least squares finds a combination of
-// the units that is close to the input's root mean square for any input; a multiple of this combination is
-// subtracted from every neuron's row. A neuron is then proposed if its logit is at least 0.
+// Each layer needs its own threshold, which grows with the input as logits do. The file has only a single
+// constant threshold for all layers, and PowerInfer's predictors have no biases with which to shift logits.
+// Therefore the predictor's own units produce the shift. Least squares finds a combination of the units that
+// is close to the input's root mean square for any input; a multiple of this combination is subtracted from
+// every neuron's row. A neuron is then proposed if its logit is at least 0.
 //
 // Used by training, on the thread that runs the model.
 #pragma once
@@ -30,9 +30,9 @@ struct TrainedPredictor {
 TrainedPredictor with_unit(FloatProducts& products, const PredictorView& net, const RecordFile& record,
                            int64_t n_rows);
 
-/// Computes logits [n_tokens, d_ff] for x [n_tokens, d_model], and divides them by the input's size as `unit`
-/// estimates it. A neuron is proposed if the quotient reaches the threshold, which is when the net of
-/// shifted(threshold) has a logit >= 0. Resizes the vectors.
+/// Computes logits [n_tokens, d_ff] for x [n_tokens, d_model], and divides them by an estimate of the input's
+/// size (`unit`). A neuron is proposed if the quotient is at least the threshold. This is equivalent to a
+/// logit >= 0 in the net that shifted(threshold) returns. Resizes the vectors.
 void predict_over_unit(FloatProducts& products, const TrainedPredictor& predictor, const float* x,
                        int64_t n_tokens, std::vector<float>& hidden, std::vector<float>& logits);
 

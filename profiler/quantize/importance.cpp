@@ -72,9 +72,9 @@ Columns read_gguf_importance(const std::filesystem::path& path, const std::strin
   return columns;
 }
 
-/// Returns a number proportional to the mean square of each neuron's activations, assuming that all nonzero
-/// activations of a neuron are equally large, because activity files do not hold single activations. The true
-/// mean squares are larger, by a factor that is about equal for all neurons.
+/// Returns a number proportional to the mean square of each neuron's activations. Activity files do not hold
+/// single activations, so all nonzero activations of a neuron are assumed to be equally large. The true mean
+/// squares are larger, by a factor that is about equal for all neurons.
 Columns read_activity_importance(const std::filesystem::path& path, const std::string& file,
                                  const ModelFile& model, std::string_view ffn_activation) {
   const Activity activity = read_activity(path);

@@ -3,8 +3,8 @@
 //
 // The harm of an error in a column is proportional to the mean square of the column's inputs. An importance
 // matrix has these means for most matrices. An activity file has, for each neuron, how often it was active
-// and the sum of its activations' absolute values; activations are the inputs of a down projection's columns.
-// The files' bytes are not trusted. Once read, the object can be used by any thread.
+// and the sum of its activations' absolute values. These activations are the inputs of a column of the down
+// projection. The files' bytes are not trusted. Once read, the object can be used by any thread.
 #pragma once
 
 #include <cstdint>

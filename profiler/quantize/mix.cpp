@@ -33,8 +33,8 @@ constexpr std::array<QuantMix, 11> kMixes = {{
     {"MXFP4", 38, kQ8_0, kMXFP4, kQ8_0, kQ8_0, kQ8_0, kNone},
 }};
 
-/// Returns the type for rows that are not whole blocks of 256 weights: it has blocks of 32 weights, and at
-/// least as many bits per weight as `type`.
+/// Returns the type that replaces `type` if rows are not whole blocks of 256 weights. It has blocks of 32
+/// weights, and at least as many bits per weight.
 DType of_32(DType type) {
   switch (type) {
     case DType::kQ4_K:
@@ -53,8 +53,8 @@ DType fitting(DType type, int64_t n_cols) {
   return n_cols % dtype_info(type).block_elems == 0 ? type : kF16;
 }
 
-/// Parts of the names of tensors that are not quantized. These tensors are small, and decide something or
-/// encode positions.
+/// Parts of the names of tensors that are not quantized: norms, routers, positions and token types. All of
+/// these are small, and a router decides which experts are computed.
 constexpr std::string_view kKept[] = {"_norm", "ffn_gate_inp", "position_embd", "token_types", "rel_b"};
 
 bool is_kept(const TensorInfo& tensor) {

@@ -25,8 +25,8 @@ namespace {
 constexpr int64_t kPieceElements = int64_t{1} << 22;
 /// Bytes that are copied between two progress reports.
 constexpr size_t kPieceBytes = size_t{32} << 20;
-/// The largest F16 value, which no weight may exceed, because the scale of a block can be as large as its
-/// largest weight.
+/// The largest F16 value. No weight may exceed it, because the scale of a block, an F16 number, can be as
+/// large as the block's largest weight.
 constexpr float kLargestWeight = 65504.0f;
 
 int64_t rows_of(const TensorInfo& tensor) { return tensor.shape[1] * tensor.shape[2] * tensor.shape[3]; }
@@ -118,7 +118,7 @@ class Encoder {
   /// Writes bytes that were made from `source`, and releases the pages of `source`, which are not needed
   /// again.
   void write(std::span<const std::byte> bytes, std::span<const std::byte> source) {
-    gguf::refuse_lost_file();  // throws if pages were lost, since `bytes` may come from such pages
+    gguf::refuse_lost_file();  // `bytes` may come from pages that were lost; then this throws
     writer_.write(bytes);
     gguf::release(source);
     done_(static_cast<int64_t>(source.size()));

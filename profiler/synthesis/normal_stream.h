@@ -10,7 +10,7 @@
 
 namespace hearth {
 
-/// Combines two keys to one, for example a tensor's key and a row's number.
+/// Combines two keys into one, for example a tensor's key and a row's number.
 uint64_t mix_keys(uint64_t a, uint64_t b);
 
 class NormalStream {

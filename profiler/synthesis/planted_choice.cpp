@@ -18,7 +18,7 @@ namespace {
 // Streams of random numbers.
 constexpr uint64_t kChoiceOfExperts = 1, kChoiceOfTokens = 2, kChoiceOfTopics = 3;
 
-/// The length of a topic's part beside a varying part of length 1.
+/// The length of the part that all tokens of a topic have in common, relative to the varying part.
 constexpr float kTopicLength = 1.0f;
 
 /// Returns the weights of previous tokens in a token's varying part, by distance. Distance 0 is the token

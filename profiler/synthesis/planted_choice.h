@@ -1,6 +1,7 @@
-// Decides without a model which experts a mixture's routers choose for a token. How often experts are chosen,
-// and chosen again, follows counts if there are any, otherwise the frequencies of synthetic models
-// (planted_routing.h). Each layer has its own directions. A given token always gets the same result.
+// Decides without a model which experts a mixture's routers choose for a token. How often each expert is
+// chosen, and how often the next token chooses it again, follow counts if there are any. Otherwise they
+// follow the frequencies of synthetic models (planted_routing.h). Each layer has its own directions. A given
+// token always gets the same result.
 //
 // A simulated device computes no logits, so a simulation derives them from these choices (PlantedActivity).
 // Plans use the number of experts that the tokens of a prompt's step choose. Planted traces store all
@@ -19,13 +20,14 @@
 
 namespace hearth {
 
-/// The law of a planted choice.
+/// How often experts are chosen and chosen again.
 struct ChoiceLaw {
   ChoiceLaw();   // that of synthetic models
   double skew;   // exponent of the power law of how often experts are chosen
   double reuse;  // share of a token's experts that the previous token chose too
-  /// The number of tokens after which the topic changes; 0: there are no topics. All tokens of a topic have a
-  /// common part in the direction by which routers distinguish them, so it has its own hot experts.
+  /// The number of tokens after which the topic changes; 0: there are no topics. Routers distinguish tokens
+  /// by a direction. The directions of all tokens of a topic have a part in common, so each topic has its own
+  /// hot experts.
   int topic_tokens = 0;
   uint64_t seed = 0;
 };

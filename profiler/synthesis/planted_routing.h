@@ -55,7 +55,7 @@ RecentAttention recent_attention(const RopeSpec& rope);
 
 /// Factors that mix a token's own varying part with those of recent tokens.
 struct RecentMix {
-  double own = 1;     // factor on the token's own part with which w' has length 1
+  double own = 1;     // factor on the token's own part; makes the length of w' 1
   double recent = 0;  // B
 };
 /// Returns the mix with which the varying parts w' of neighboring tokens have this correlation, or the

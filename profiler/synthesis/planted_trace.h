@@ -1,5 +1,5 @@
-// Plants a trace of a mixture's experts (engine/activity/expert_trace.h) without a model: choices follow the
-// law of synthetic models (planted_choice.h). Called by the synth command; one thread.
+// Plants a trace of a mixture's experts (engine/activity/expert_trace.h) without a model: experts are chosen
+// as in synthetic models (planted_choice.h). Called by the synth command; one thread.
 #pragma once
 
 #include <cstdint>

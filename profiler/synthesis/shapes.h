@@ -16,7 +16,7 @@ struct ModelShape {
   std::string_view name;          // "7b" is Llama 2 7B; other names begin with the family: "opt-30b"
   std::string_view architecture;  // general.architecture
   int d_model = 0;
-  int d_ff = 0;  // neurons of a layer; for mixtures, what files state for layers without experts
+  int d_ff = 0;  // neurons of a layer; for mixtures, of a layer without experts, as stated in the files
   int n_layers = 0;
   int n_heads = 0;
   int n_kv_heads = 0;
@@ -25,7 +25,7 @@ struct ModelShape {
   int predictor_rank = 0;  // hidden width of a predictor; 0: PowerInfer has no files of this shape
 
   int d_head = 0;        // 0: d_model / n_heads
-  double rope_base = 0;  // 0: the default 10,000, which files do not state
+  double rope_base = 0;  // 0: the default, 10,000; files then do not state it
   int window = 0;        // attention.sliding_window; 0: none
   bool tied = false;     // the output matrix is the embedding
   /// Experts per layer, experts per token, and neurons of one expert; 0 if the model is not a mixture.

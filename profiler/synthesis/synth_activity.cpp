@@ -51,9 +51,9 @@ std::vector<double> cosine_distribution() {
 
 std::vector<double> firing_probabilities(int n, double mean, double exponent) {
   assert(n >= 1 && mean > 0.0 && mean <= 0.95 && exponent >= 0.0);
-  // With this head and an exponent of 2, 80 % of the activity comes from 27 % of the neurons (at a mean of
-  // 0.03) to 38 % (at 0.3). PowerInfer (SOSP'24) measured 26 % in OPT-30B and 43 % in a ReGLU Llama with 70B
-  // weights.
+  // With this head and an exponent of 2, 80 % of the activity comes from 27 % of the neurons if the mean is
+  // 0.03, and from 38 % if it is 0.3. PowerInfer (SOSP'24) measured 26 % of the neurons in OPT-30B, and 43 %
+  // in a ReGLU Llama with 70B weights.
   constexpr double kHead = 0.1, kMost = 0.98;
   std::vector<double> p(static_cast<size_t>(n));
   const auto fill = [&](double factor) {

@@ -28,8 +28,9 @@ namespace hearth {
 /// >= 0.
 std::vector<double> firing_probabilities(int n, double mean, double exponent = 2.0);
 
-/// How much an embedding's row contains of each part of an FFN input. If an input is the sum of several rows,
-/// their constant shares add up to 1, and so do the squares of their varying shares (space and rest).
+/// The lengths of an embedding row's parts, each relative to the same part of a complete FFN input. An input
+/// may be the sum of several rows. Then their `constant` shares add up to 1, and so do the squares of their
+/// `space` shares and of their `rest` shares.
 struct InputShares {
   double constant = 1, space = 1, rest = 1;
 };
@@ -79,7 +80,8 @@ class ActivitySpace {
   friend class PlantedPredictor;
   /// Adds the vector with these coordinates to `out`.
   void add_combination(const Direction& coordinates, std::span<float> out) const;
-  /// Removes the parts of x that lie in the space, along the vector of ones and, if remove_u is set, along u.
+  /// Removes from x its part in the space and its part along the vector of ones. If remove_u is set, also
+  /// removes its part along u.
   void keep_the_rest(std::span<float> x, bool remove_u) const;
   /// Returns the weight of u in a gate row whose direction has length 1.
   double u_weight(double cosine) const;

@@ -49,8 +49,8 @@ class MixtureMaker {
     // The mixing layer is the first layer with rotary embedding; SmallThinker's layer 0 has none.
     const int mixing = is_thinker() ? 1 : 0;
     model.special.push_back({mixing, mixing_output()});
-    // SmallThinker's routers read the layer's input. Up to the mixing layer, the input contains only the
-    // token's own part of w, which is shorter than w'.
+    // SmallThinker's routers read the layer's input. Up to the mixing layer, this input does not yet contain
+    // the whole w', only the token's own part of it, which is shorter.
     for (int i = 0; is_thinker() && i <= mixing; ++i) {
       model.special.push_back({i, router(static_cast<uint64_t>(i), mix_.own)});
     }
@@ -134,8 +134,8 @@ class MixtureMaker {
     tensors.push_back(constant("attn_sinks.weight", {shape_.n_heads}, 0.0f));
   }
 
-  /// Returns whether this dimension of a query or key head has the value that is the same for all tokens;
-  /// otherwise it is 0.
+  /// Returns true if this dimension of query and key heads has the planted value, which is the same for all
+  /// tokens. All other dimensions are 0.
   bool is_planted(int64_t dimension) const {
     const int64_t n_pairs = shape_.head_dim() / 2;
     return (turns_pairs() ? dimension / 2 : dimension % n_pairs) >= attention_.first_pair;
@@ -204,8 +204,8 @@ class MixtureMaker {
                             mix_keys(key(kExperts), number));
   }
 
-  /// Makes a router for one kind of layer. length: the length of w in the router's input, relative to its
-  /// length in a complete input.
+  /// Makes a router. number: which of the two distinct layers it is for. length: the length of w in the
+  /// router's input, relative to its length in a complete input.
   SynthTensor router(uint64_t number, double length) const {
     const std::vector<PlantedDirection> all = experts(number);
     SynthTensor tensor{"ffn_gate_inp.weight", DType::kF32, {shape_.d_model, shape_.n_experts}, {}};
