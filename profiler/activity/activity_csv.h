@@ -8,9 +8,9 @@
 //   0,0,24701                   every neuron of every layer, in order
 //   0,1,46029
 //
-// For a mixture, the table counts experts, and its second column is named "expert". Hearth writes such a
-// table but cannot read it. The functions work on text in memory; the caller reads and writes the file. Any
-// thread.
+// For a mixture, the table counts experts, and its second column is named "expert". Hearth can write tables
+// of experts but not read them. The functions work on text in memory; the caller reads and writes the file.
+// Any thread.
 #pragma once
 
 #include <cstdint>

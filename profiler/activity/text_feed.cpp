@@ -14,8 +14,8 @@
 namespace hearth {
 namespace {
 
-// Reads allocate memory in pieces of this size as bytes arrive, because `most` may far exceed the size of the
-// text.
+// The caller's limit `most` may far exceed the size of the text. Therefore read() does not allocate `most`
+// bytes at once, but pieces of this size as bytes arrive.
 constexpr size_t kTextPieceBytes = size_t{1} << 20;
 
 std::string reason() { return " (" + std::generic_category().message(errno) + ")"; }

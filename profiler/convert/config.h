@@ -1,5 +1,5 @@
-// Reads config.json for conversion. A field's value comes from the config of the model's text part if it has
-// one, then from the top level, then from the defaults of the model's class. KeyList holds the GGUF keys that
+// Reads config.json for conversion. A field is looked up in the config of the model's text part (if there is
+// one), then at the top level, then in the defaults of the model's class. KeyList holds the GGUF keys that
 // are made from these fields.
 #pragma once
 

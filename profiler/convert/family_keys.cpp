@@ -102,7 +102,7 @@ void add_plain_window_keys(const Config& config, KeyList& keys) {
   if (window <= 0 || !config.find_bool("use_sliding_window").value_or(true) || window >= context_of(config))
     return;
   keys.count("attention.sliding_window", window);
-  // In Qwen 2, it is possible that only the last layers have windows.
+  // In Qwen 2, a config can give windows to only the last layers.
   std::vector<bool> windowed = windowed_layers(config);
   const auto first = config.find_int({"max_window_layers"});
   if (windowed.empty() && first) {

@@ -113,7 +113,7 @@ class Planner {
     std::string name;
     std::map<int64_t, RowView> parts;  // by index
     std::vector<int64_t> shape;        // of one part, GGUF's order
-    bool stacked = false;  // whether parts are whole matrices, stacked along an additional dimension
+    bool stacked = false;  // parts are whole matrices, which are stacked along an additional dimension
   };
 
   static int64_t layer_of(std::string_view name) {

@@ -150,7 +150,7 @@ struct Node {
   std::string_view text;  // the characters of a text, or "module\nname" of a global
   size_t first = 0;       // of a tuple, storage, call or dict: index of its first part in Machine::parts_
   size_t count = 0;
-  size_t first_item = 0;  // of a call whose object was filled like a dict: index of its first key in parts_
+  size_t first_item = 0;  // of a dict, or of a call that makes one: index of its first key in parts_
   size_t n_items = 0;
 };
 
@@ -171,7 +171,7 @@ class Machine {
   }
 
   const Node& part(const Node& node, size_t i) const { return nodes_[parts_[node.first + i]]; }
-  /// Returns key i / 2 of a dict if i is even, and the value of that key if i is odd.
+  /// Returns item i of a dict, counting keys and values in turn: item 2k is key k, and item 2k + 1 its value.
   const Node& item(const Node& node, size_t i) const { return nodes_[parts_[node.first_item + i]]; }
   [[noreturn]] void fail(const std::string& sentence) const { cursor_.fail(sentence); }
 

@@ -135,9 +135,9 @@ double HostSpeed::read_rate(int n_threads) const {
 }
 
 double HostSpeed::scattered_rate() const {
-  // 1. Treat the memory as layers of bundles, and make the input of one token. Each thread has its own
-  //    layers. If all threads worked on each layer together, as the threads of one backend do, they would
-  //    wait for each thread whose processor is taken by another program.
+  // 1. Divide the memory into layers of bundles, and make the input of one token. Each thread gets layers of
+  //    its own. If all threads worked on each layer together, as the threads of one backend do, all would
+  //    have to wait whenever another program used the processor of one of them.
   const auto n_bundles = static_cast<int64_t>(n_words_ * sizeof(uint64_t) / bundle_bytes());
   const int n_threads =
       static_cast<int>(std::clamp<int64_t>(n_bundles / kLeastNeurons, 1, backend_->n_threads()));

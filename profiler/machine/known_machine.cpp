@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Also change the format's number if the meaning of a figure changes.
+// Change the number of the format if the file's form or the meaning of a figure changes.
 constexpr std::string_view kHead =
     "# Machine profile of hearth-profiler probe, format 1; sha256 of what follows: ";
 constexpr size_t kDigits = 64;

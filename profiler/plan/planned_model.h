@@ -3,8 +3,8 @@
 // are not on this machine.
 //
 // A shape without a file is converted to the structures of a file (ModelSpec, Weights), with weights that
-// read as zeros. Therefore the engine's own code can count the bytes of both (engine/residency/plan.h). Plain
-// values; any thread.
+// read as zeros. Therefore the engine's own code can count the bytes of a shape as it does for a file
+// (engine/residency/plan.h). Plain values; any thread.
 #pragma once
 
 #include <filesystem>

@@ -17,7 +17,7 @@ struct PredictorShares {
   double proposed = 0;         // share of all neurons
   double recall = 1;           // share of the active neurons that are proposed
   double false_positives = 0;  // share of the inactive neurons that are proposed
-  double missed = 0;           // share of all contributions' squares that is due to neurons not proposed
+  double missed = 0;           // sum of the squared contributions of neurons not proposed, as a share of all
 };
 
 class LogitCurve {

@@ -73,7 +73,7 @@ void add_units(PredictorNet& net, int rank, uint64_t seed);
 void predict(FloatProducts& products, const PredictorView& net, const float* x, int64_t n_tokens,
              std::vector<float>& hidden, std::vector<float>& logits);
 
-/// Trains one net. Takes memory for five copies of the net, and for a few batches.
+/// Trains one net. Needs memory for five copies of the net and a few batches.
 class NetTrainer {
  public:
   /// The state, besides the net, that the next training step depends on. Saved in checkpoints.

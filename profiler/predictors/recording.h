@@ -38,7 +38,7 @@ struct RecordShape {
   int d_model = 0;
   int d_ff = 0;
 
-  /// The bytes of one token: its scale as float, the input [d_model] as halves, and the codes [d_ff].
+  /// The bytes of one token's row: the scale as a float, the input [d_model] as F16, and the codes [d_ff].
   size_t row_bytes() const;
   bool operator==(const RecordShape&) const = default;
 };

@@ -200,7 +200,7 @@ class Chooser {
       costs.push_back(std::max(moved, 0.0) / std::max(curves_[l].at(step).missed, 1e-6));
       sum += costs.back();
     }
-    // The true cost of a layer is never zero, even if it was measured as zero or less.
+    // A layer's cost may be measured as zero or less, but its true cost is above zero.
     const double least = std::max(sum / static_cast<double>(costs.size()) * 1e-2, 1e-9);
     for (double& cost : costs) cost = std::max(cost, least);
     return costs;

@@ -111,8 +111,8 @@ Importance Importance::read(const std::filesystem::path& path, const ModelFile& 
   importance.columns_ = activity          ? read_activity_importance(path, file, model, ffn_activation)
                         : magic == "GGUF" ? read_gguf_importance(path, file)
                                           : read_old_importance(mapped.bytes(), file);
-  // Ignore entries for tensors that the model does not have, because the entries may come from a variant of
-  // the model with a tied output.
+  // Ignore entries for tensors that the model does not have. They may come from a variant of the model that
+  // differs in whether the output is tied to the embedding.
   size_t n_known = 0;
   for (const auto& [name, values] : importance.columns_) {
     const TensorInfo* tensor = model.find_tensor(name);

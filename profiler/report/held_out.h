@@ -69,7 +69,7 @@ struct ReportHits {
 double hit_rate(const ActivityProfile& needed, const std::vector<std::vector<int32_t>>& order,
                 const std::vector<int64_t>& n);
 
-/// Whether each layer may have hot neurons. Only layers whose attention is on the GPU may.
+/// For each layer, whether it may have hot neurons: only if its attention is on the GPU.
 using LayerMask = std::vector<bool>;
 
 /// Returns, for each layer, how many of its neurons are among the n most active of the masked layers. If

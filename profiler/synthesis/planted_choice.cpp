@@ -21,8 +21,8 @@ constexpr uint64_t kChoiceOfExperts = 1, kChoiceOfTokens = 2, kChoiceOfTopics = 
 /// The length of the part that all tokens of a topic have in common, relative to the varying part.
 constexpr float kTopicLength = 1.0f;
 
-/// Returns the weights of previous tokens in a token's varying part, by distance. Distance 0 is the token
-/// itself.
+/// A token's varying part is a weighted sum over the token itself and previous tokens. Returns the weights by
+/// distance; distance 0 is the token itself.
 std::vector<double> recent_shares(const RopeSpec& rope, double correlation) {
   std::vector<double> shares = recent_attention(rope).weights;
   const RecentMix mix = mix_for_correlation(shares, correlation);

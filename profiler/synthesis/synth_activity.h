@@ -5,9 +5,9 @@
 // model's activity known, every input of an FFN has two planted parts in addition to a random part:
 //   - a constant part along a direction u, and
 //   - a part of constant length in a space of kRank dimensions. Its direction w is uniform over the sphere.
-// Gate row i is a_i - t_i u, where a_i is a unit direction in that space. The factor t_i is chosen so that
-// the gate has the sign of <a_i, w> - x_i, and the cosine x_i so that neuron i fires with probability p_i.
-// All directions are orthogonal to the vector of ones, so LayerNorm's centering does not change them. To
+// Gate row i is a_i - t_i u, where a_i is a unit direction in that space. The factor t_i is chosen such that
+// the gate has the sign of <a_i, w> - x_i. The cosine x_i is chosen such that neuron i fires with probability
+// p_i. All directions are orthogonal to the vector of ones, so LayerNorm's centering does not change them. To
 // keep this true in every layer, synth_model makes attention and FFNs add little to the residual compared
 // with the embedding.
 //
@@ -63,8 +63,8 @@ class ActivitySpace {
 
   /// Makes a row [d_model] whose product with an input is the input's coordinate k in the space.
   void coordinate_row(int k, std::span<float> out) const;
-  /// The coordinate that element e of an input belongs to, and its weight. Coordinates c give an input with
-  /// the elements x_e = weight * c[coordinate].
+  /// Returns the coordinate to which element e of an input belongs, and the element's weight. From
+  /// coordinates c, element e gets the value weight * c[coordinate].
   struct Element {
     int coordinate;
     float weight;

@@ -33,7 +33,7 @@ SynthVocabulary make_synth_vocabulary(int n);
 
 enum class SynthKind : uint8_t { kPlain, kSparse };
 
-/// Writes `model`, which must have been made with these options, at the speed of the disk. Calls `progress`
+/// Writes `model`, which must have been made with these options. The disk limits the speed. Calls `progress`
 /// with the number of bytes written so far. If it throws, the work ends, no file is left, and the exception
 /// is passed on. Throws std::runtime_error if `path` exists and may not be replaced, or if writing fails.
 void write_synth_file(const std::filesystem::path& path, SynthKind kind, const SynthOptions& options,

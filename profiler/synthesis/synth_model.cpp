@@ -138,8 +138,8 @@ class Maker {
     return tensors;
   }
 
-  /// Adds the norm behind attention or the FFN. It normalizes the output to a mean square of 1, then scales
-  /// it to the contribution of one layer.
+  /// Adds the norm that follows attention or the FFN. It normalizes their output to a mean square of 1, then
+  /// scales it to the contribution of one layer.
   void add_post_norm(std::vector<SynthTensor>& tensors, std::string name) const {
     tensors.push_back(constant_vector(std::move(name), shape_.d_model,
                                       static_cast<float>(kSynthContribution / shape_.n_layers)));
@@ -208,8 +208,8 @@ class Maker {
     }));
   }
 
-  /// Adds ffn_down [d_ff, d_model] and ffn_down_t [d_model, d_ff], made from the same values. Each piece of
-  /// work makes a tile of neurons.
+  /// Adds ffn_down [d_ff, d_model] and ffn_down_t [d_model, d_ff], made from the same values. Each thread
+  /// makes a tile of neurons at a time.
   void add_down(std::vector<SynthTensor>& tensors, uint64_t stream) {
     constexpr int64_t kTile = 32;  // neurons of a tile: one weight block of every type made here
     const int64_t d = shape_.d_model, ff = shape_.d_ff;
