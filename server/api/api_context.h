@@ -1,11 +1,11 @@
 // The context shared by the handlers of all endpoints: the served model, its chat dialect, clock and
 // randomness.
 //
-// Each loaded model has one ApiContext, used by many HTTP threads at once. Only its stored and background
-// responses change. Handlers are functions of the context and a request (table:
-// server/endpoints/endpoints.h). They run straight through on the request's thread: they refuse at once a
-// request that cannot be served (4xx, 429, 503); after the engine has accepted a request, they wait for the
-// engine and write the answer.
+// Each loaded model has one ApiContext, used by many HTTP threads at once. Only its stored responses,
+// background responses and cached constraints change. Handlers are functions of the context and a request
+// (table: server/endpoints/endpoints.h). They run straight through on the request's thread: they refuse at
+// once a request that cannot be served (4xx, 429, 503); after the engine has accepted a request, they wait
+// for the engine and write the answer.
 #pragma once
 
 #include <chrono>
@@ -36,9 +36,9 @@ class LiveEvents;
 class ResponseStore;
 struct RequestLimits;
 
-/// The loaded model as the handlers use it: the model itself (as an embedding target) and how it is served.
-/// /v1/models lists its names, none of which is "*". Its context is the maximum number of tokens of one
-/// sequence, prompt and generated tokens together. Filled by hearthd; read-only after that.
+/// The loaded model as the handlers use it. The base class describes the model itself, and the members say
+/// how it is served. /v1/models lists its names, none of which is "*". Its context is the maximum number of
+/// tokens of one sequence, prompt and generated tokens together. Filled by hearthd; read-only after that.
 struct ServedModel : EmbeddingTarget {
   bool any_name = false;  // --alias '*': requests may name any model
   /// The system_fingerprint of answers. It changes with the version, the model file and the arithmetic in
@@ -46,7 +46,7 @@ struct ServedModel : EmbeddingTarget {
   std::string fingerprint = "hearth";
   /// Interval after which an unstreamed answer gets a blank line; 0: never (--keepalive-seconds).
   std::chrono::seconds blank_line_interval{0};
-  int max_tokens_default = 0;    // default length of chat answers; 0: all that the context leaves
+  int max_tokens_default = 0;    // default length of chat answers; 0: up to the end of the context
   SparsityReport sparsity = {};  // how the FFN was computed when the model was loaded; shown by /v1/models
   const ChatTemplate* chat_template = nullptr;   // null: the model has none, and chat is refused
   std::optional<EmbeddingTarget> embedder = {};  // the embedding model; if absent, the served model embeds

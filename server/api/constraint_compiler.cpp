@@ -24,7 +24,7 @@ void check_format(const AnswerFormat& format) {
   }
 }
 
-/// Returns a key that two forms of one model share only if they have the same grammar.
+/// Returns a key for the cache. Two forms of one model that have the same key also have the same grammar.
 std::string chat_key(const ChatForm& form) {
   return "chat:" + std::to_string(static_cast<int>(form.choice.mode)) +
          std::to_string(static_cast<int>(form.thinking)) + (form.choice.parallel ? "p" : "s") +

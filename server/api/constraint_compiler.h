@@ -22,8 +22,8 @@ namespace hearth {
 
 class ConstraintCompiler {
  public:
-  /// The tokenizer must outlive the constraints. controls: ChatSyntax::control_tokens; in the grammars of
-  /// chats, these tokens stand for their text.
+  /// The tokenizer must outlive the constraints. controls: ChatSyntax::control_tokens. In the grammars of
+  /// chats, each of these tokens matches its own text.
   ConstraintCompiler(const Tokenizer& tokenizer, std::span<const int32_t> controls);
 
   /// Returns the constraint on a completion, or null for AnswerFormat::Kind::kText. Throws RequestError (400)

@@ -51,7 +51,7 @@ class ServerState {
   void set_progress(double fraction) { progress_ = fraction; }
   /// Makes this model serve all requests from now on.
   void set_ready(ReadyModel model);
-  /// Records that there is no model from now on. why: kLoading or kUnloaded. name: the model served last.
+  /// Records that no model serves from now on. why: kLoading or kUnloaded. name: the model served last.
   void set_absent(Phase why, std::string name);
   void set_stopping();
 

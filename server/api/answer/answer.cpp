@@ -10,8 +10,8 @@
 namespace hearth {
 namespace {
 
-/// Clients and proxies give up on streams that stay silent, the strict ones commonly after 30 to 60 s, and a
-/// long prefill keeps a stream silent. A third of 30 s allows for one lost ping.
+/// A stream is silent during a long prefill. Clients and proxies give up on silent streams, the strict ones
+/// commonly after 30 to 60 s. At a third of 30 s, one ping may be lost.
 constexpr std::chrono::seconds kStreamPingInterval{10};
 
 /// JSON parsers skip white space before the value.
@@ -47,7 +47,7 @@ void Answer::run(ResponseWriter& writer) {
   writer.report(choices_.record(outcome == Outcome::kComplete ? "complete"
                                 : outcome == Outcome::kFailed ? "failed"
                                                               : "client left"));
-  events_.cancel();  // the remaining tokens are not needed, however the answer ended
+  events_.cancel();  // whatever the outcome, no more tokens are needed
   if (outcome == Outcome::kClientLeft && !begun_) writer.send(error_response(client_left()));
 }
 
@@ -120,14 +120,15 @@ bool Answer::send_end(ResponseWriter& writer) {
   return true;
 }
 
-/// Keeps a silent connection open: sends a stream's ping, or a blank line of an unstreamed answer. Sends the
+/// Keeps a silent connection open: sends a ping if the answer is a stream, else a blank line. Sends the
 /// status and headers before the first blank line.
 bool Answer::ping(ResponseWriter& writer) {
   if (!std::exchange(begun_, true) && !writer.begin("application/json", {})) return false;
   return write(writer, spec_.stream ? shape_->ping() : kJsonPing);
 }
 
-/// Empty bytes, for example from a token that shows no text yet, do not count as sent.
+/// If `bytes` is empty, for example for a token that shows no text yet, sends nothing, and the connection
+/// still counts as silent.
 bool Answer::write(ResponseWriter& writer, std::string_view bytes) {
   if (bytes.empty()) return true;
   events_.sent();

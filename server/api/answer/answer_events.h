@@ -29,13 +29,13 @@ class AnswerEvents {
 
   /// Returns the next event, or nullopt if none arrives within the timeout. Does not watch the client.
   std::optional<StreamEvent> pop_for(std::chrono::milliseconds timeout);
-  /// Makes `event` the next event. Call at most once before that event is taken.
+  /// Makes `event` the next event that is returned. Do not call again before it has been returned.
   void put_back(StreamEvent event) { early_ = std::move(event); }
 
   /// Waits for the next event, and calls `ping` whenever a ping is due. Returns nullopt if the client has
   /// left or `ping` returns false.
   std::optional<StreamEvent> next(ResponseWriter& writer, const std::function<bool()>& ping);
-  /// Call after bytes were sent to the client: restarts the measurement of the silence.
+  /// Call after bytes were sent to the client. The time until the next ping begins anew.
   void sent() { last_sent_ = now_(); }
 
   /// Cancels the request and returns the request's next event, or nullopt if the engine sends none in time.

@@ -32,7 +32,8 @@ struct PredictionUsage {
 
 struct Usage {
   int64_t n_prompt = 0, n_cached = 0, n_completion = 0;  // tokens
-  /// How many of the n_completion tokens are thinking. The count of the tags' tokens is approximate.
+  /// How many of the n_completion tokens are thinking. The tokens of the tags around the thinking may or may
+  /// not be included.
   int64_t n_reasoning = 0;
   std::optional<PredictionUsage> prediction = {};  // absent: the request has no prediction
 };
@@ -70,7 +71,7 @@ struct FinishedChoice {
   int choice = 0;
   ChoiceEnd end = ChoiceEnd::kStop;
   std::string stop_string = {};  // the stop string that ended the choice; empty if none did
-  bool cancelled = false;        // true: the AnswerControl ended the choice, and `end` means nothing
+  bool cancelled = false;        // true: it was cancelled through the AnswerControl; ignore `end`
 };
 
 /// An item of a choice: adjacent parts of one kind, joined.
@@ -107,10 +108,12 @@ class AnswerShape {
   /// The error format used before the status is sent.
   virtual ErrorStyle error_style() const { return ErrorStyle::kOpenAi; }
   virtual std::string_view stream_type() const { return "text/event-stream"; }
-  /// Returns bytes that this family's clients skip, to send on a silent stream; empty if there are none.
+  /// Returns the bytes to send on a silent stream, which this family's clients skip; empty if there are no
+  /// such bytes.
   virtual std::string_view ping() const { return ": ping\n\n"; }
 
-  /// Tells the shape the number of prompt tokens. Called once, before the other functions.
+  /// Tells the shape the number of prompt tokens. Called once, when the engine has accepted the request,
+  /// before accepted() and the functions that return bytes.
   virtual void know_prompt(int64_t /*n_tokens*/) {}
   /// Called when the engine has accepted the request. Returns a handle with which other threads can cancel
   /// the answer, or null if only the client can.

@@ -144,8 +144,8 @@ void Choices::count_tokens(Candidate& candidate) {
   candidate.n_placed = candidate.tokens.size();
 }
 
-// Makes parts for a stream, or items for an unstreamed answer. A token goes with the first part that is made
-// after the token arrived, except that the end of a call gets no tokens.
+// Makes parts for a stream, or items for an unstreamed answer. A token that has arrived is assigned to the
+// next part. If that is the end of a call, the token is assigned to the part after it.
 void Choices::take_parts(int sequence, const std::vector<ToolEvent>& parts, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   for (const ToolEvent& part : parts) {
@@ -239,9 +239,9 @@ AnswerTotals Choices::totals() const {
     usage.prediction = {.n_accepted = drafts_.n_foreseen,
                         .n_rejected = drafts_.n_predicted - drafts_.n_foreseen};
   for (size_t prompt = 0; prompt < spec_->prompts.size(); ++prompt) {
-    // A prompt counts once, however many choices it has. Later candidates find the first candidate's prompt
-    // in the cache, so the minimum over the candidates is the number of tokens that were cached before the
-    // request.
+    // Count each prompt only once, although several candidates share it. The first candidate puts the prompt
+    // into the cache, where the later ones find it, so the minimum over the candidates is the number of
+    // tokens that were cached before the request.
     int n_cached = std::numeric_limits<int>::max();
     for (size_t i = 0; i < static_cast<size_t>(spec_->best_of); ++i) {
       const Candidate& candidate = candidates_[prompt * static_cast<size_t>(spec_->best_of) + i];

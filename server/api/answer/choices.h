@@ -29,7 +29,7 @@ struct AnswerSpec {
   /// An unstreamed answer gets a blank line after each silence of this length; 0: never.
   std::chrono::seconds blank_line_interval{0};
   int n = 1;                   // choices per prompt
-  int best_of = 1;             // sequences per prompt, >= n; equal to n if stream
+  int best_of = 1;             // sequences per prompt: at least n; exactly n for a stream
   bool echo = false;           // the answer begins with the prompt's text
   bool with_logprobs = false;  // parts carry their tokens
   std::vector<std::string> stop;
@@ -82,8 +82,8 @@ class Choices {
     EchoedPrompt echo = {};
     size_t n_placed = 0;  // unstreamed: how many of `tokens` have been assigned to items
     int n_cached = 0;
-    /// n_reasoning: number of thinking tokens. n_undecided: number of tokens since the last part; the kind of
-    /// the next part decides whether they count as thinking.
+    /// n_reasoning: number of thinking tokens. n_undecided: number of tokens since the last part. They are
+    /// added to n_reasoning if the next part is thinking.
     int n_reasoning = 0, n_undecided = 0;
     bool echo_due = false;  // true while the echo waits for the prompt's log-probabilities
 

@@ -17,9 +17,9 @@
 namespace hearth {
 namespace {
 
-/// How long to wait for the first event. If the engine fails at once, it reports that within this time, while
-/// an error status can still be sent. Requests that do not fail are not delayed, because their first token
-/// takes longer than this.
+/// How long to wait for the first event. An engine that fails at once reports the failure within this time,
+/// so that the client can still get an error status. Other requests are not delayed, because their first
+/// token takes longer than this.
 constexpr std::chrono::milliseconds kFirstLook{10};
 
 /// Returns the tokens of the request's prediction, or null if the request has none or the engine does not

@@ -20,9 +20,9 @@
 namespace hearth {
 
 /// Submits best_of sequences for every prompt. Returns the answer, or an error response if the engine refuses
-/// the sequences or fails at once. The choices of one prompt differ in their seeds. The text depends on the
-/// prompt, the seed and the choice's index, but not on the rest of the request. Throws RequestError if a
-/// prompt does not fit, or if the model is an encoder.
+/// the sequences or fails at once. Each choice of a prompt has its own seed: the request's seed plus the
+/// choice's index, or a random number if the request has none. The text of a choice does not depend on the
+/// other prompts and choices. Throws RequestError if a prompt does not fit, or if the model is an encoder.
 Reply respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec,
               std::unique_ptr<AnswerShape> shape, const SequenceTemplate& common, const LengthRule& length);
 

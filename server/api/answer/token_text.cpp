@@ -12,8 +12,8 @@ StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stop
 std::string StopMatcher::push(std::string_view text) {
   assert(!stopped_);
   held_ += text;
-  // Of each stop string, the occurrence that begins first also ends first. Among the stop strings, the one
-  // that ends first counts; if several end there, the longest.
+  // Of each stop string, only the first occurrence matters, because later ones also end later. The stop
+  // string whose first occurrence ends first counts; if several end there, the longest.
   size_t best_end = std::string::npos;
   size_t best_start = std::string::npos;
   for (const std::string& stop : stops_) {
@@ -35,7 +35,7 @@ std::string StopMatcher::push(std::string_view text) {
 
 std::string StopMatcher::finish() { return std::exchange(held_, {}); }
 
-/// The length of the longest suffix of held_ that begins a stop string without completing it.
+/// Returns the length of the longest suffix of held_ that is a proper prefix of a stop string.
 size_t StopMatcher::held_length() const {
   size_t longest = 0;
   const std::string_view text = held_;

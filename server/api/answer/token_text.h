@@ -25,7 +25,7 @@ class StopMatcher {
   /// stops: whole UTF-8 strings, none of them empty.
   explicit StopMatcher(std::vector<std::string> stops);
 
-  /// Takes the next piece and returns the text that certainly precedes any stop string. The piece and the
+  /// Takes the next piece and returns the text that cannot belong to a stop string anymore. The piece and the
   /// result consist of whole UTF-8 characters. When a stop string is complete, returns the text before it,
   /// and stopped() becomes true. REQUIRES: !stopped().
   std::string push(std::string_view text);
@@ -61,14 +61,14 @@ struct TextPiece {
 /// Turns the tokens of one sequence into pieces of visible text. One per generated sequence.
 class TextStream {
  public:
-  /// at_start, shown: see Detokenizer. stop: strings that end the text, none of them empty. keep_tokens:
-  /// return tokens with the pieces. The tokenizer must outlive this object.
+  /// at_start, shown: passed on to the Detokenizer. stop: strings that end the text, none of them empty.
+  /// keep_tokens: true returns each piece together with its tokens. The tokenizer must outlive this object.
   TextStream(const Tokenizer& tokenizer, bool at_start, std::vector<std::string> stop, bool keep_tokens,
              std::vector<int32_t> shown = {});
 
-  /// Takes the next token and returns the text that can be shown now. When stopped() becomes true, everything
-  /// has been returned: a token that begins after the end of the text is dropped, and a token that begins
-  /// before it is kept. REQUIRES: !stopped().
+  /// Takes the next token and returns the text that can be shown now. If the token makes stopped() true, this
+  /// is the last piece: it includes the held tokens that begin before the end of the text, and the other held
+  /// tokens are dropped. REQUIRES: !stopped().
   TextPiece push(TokenEvent event);
   /// Call when the sequence has ended. Returns everything held back; an incomplete character becomes U+FFFD.
   /// Empty after a stop.

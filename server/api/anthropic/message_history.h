@@ -7,8 +7,8 @@
 
 namespace hearth {
 
-/// Reads both members of the request. Throws RequestError, which names the wrong block. The result has the
-/// form of read_messages():
+/// Reads both members of the request. Throws RequestError, which names the block with the mistake. The result
+/// has the form of read_messages():
 ///  - the system text is the first message;
 ///  - text blocks are joined by newlines, and so are consecutive messages of one role, which Anthropic treats
 ///    as one turn;

@@ -87,7 +87,8 @@ std::string MessageShape::open(Block kind, Json block) {
   return events;
 }
 
-/// Opens a block unless a block of this kind is open. Then sends the delta, unless it is null.
+/// Returns the events that continue a block of this kind: the events that open the block, unless it is open
+/// already, and the delta `what`, unless that is null.
 std::string MessageShape::continue_as(Block kind, Json empty_block, Json what) {
   std::string events = open_ == kind ? std::string() : open(kind, std::move(empty_block));
   if (!what.is_null()) events += delta(std::move(what));
@@ -140,7 +141,8 @@ std::string MessageShape::failure(const ApiError& error) {
   return "event: error\ndata: " + error_json(error, ErrorStyle::kAnthropic) + "\n\n";
 }
 
-/// Skips a truncated call: `input` is an object, and an incomplete object would look complete.
+/// Omits a truncated call: its `input` must be a JSON object, and the client could not see that a part of it
+/// is missing.
 Json MessageShape::content_of(std::span<const SaidItem> said) const {
   Json content = Json::array();
   for (const SaidItem& item : said) {

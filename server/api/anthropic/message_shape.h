@@ -15,7 +15,7 @@ namespace hearth {
 
 class MessageShape final : public AnswerShape {
  public:
-  /// model: the name the client used. shows_thinking: false leaves thinking blocks empty.
+  /// model: the name the client used. shows_thinking: if false, thinking blocks are empty.
   MessageShape(std::string id, std::string model, bool shows_thinking);
 
   ErrorStyle error_style() const override { return ErrorStyle::kAnthropic; }

@@ -12,8 +12,8 @@
 namespace hearth {
 
 struct MixedTextOptions {
-  bool add_special = false;    // adds the begin token if the model requires it and a text comes first
-  bool parse_special = true;   // names of special tokens become those tokens
+  bool add_special = false;   // if the value begins with a text: adds the begin token that the model requires
+  bool parse_special = true;  // names of special tokens become those tokens
   bool within_context = true;  // refuses texts that cannot fit into the context, before tokenizing
 };
 

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kMaxProbs = 20;
 constexpr size_t kMaxResponseFields = 64;
-/// Editors send parts of recently open files; the context has no room for more files than this.
+/// Editors send parts of recently opened files (input_extra). More files than this would not fit into the
+/// context.
 constexpr size_t kMaxFiles = 256;
 
 /// Unsupported parameters of these endpoints.
@@ -25,9 +26,9 @@ constexpr RefusedField kRefusedNatively[] = {
     {"multimodal_data", "[]", "the model reads text only"},
 };
 
-/// Returns the body without the members that other readers would refuse, and without a seed of -1, which
-/// requests a random seed. Also drops the time limit in milliseconds, because it would make answers depend on
-/// the machine's load; n_predict limits their length.
+/// Returns the body as the readers of other endpoints accept it: without the members that they would refuse,
+/// and without a seed of -1, which requests a random seed. Also drops the time limit t_max_predict_ms,
+/// because it would make answers depend on the machine's load; n_predict limits their length.
 Json for_other_readers(const Json& body) {
   Json rest = body;
   for (const char* name : {"n_probs", "response_fields", "return_tokens", "t_max_predict_ms"})

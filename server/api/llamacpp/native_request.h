@@ -15,9 +15,9 @@ namespace hearth {
 
 struct NativeRequest {
   GenerationFields generation;
-  std::optional<int64_t> n_predict;          // >= 0; absent: up to the end of the context
-  int n_probs = 0;                           // alternatives to send with each token; 0: no probabilities
-  bool return_tokens = false;                // true: answers contain token ids in addition to text
+  std::optional<int64_t> n_predict;  // >= 0; absent: up to the end of the context
+  int n_probs = 0;                   // number of alternatives to send with each token; 0: no probabilities
+  bool return_tokens = false;        // true: answers contain token ids in addition to text
   std::vector<std::string> response_fields;  // paths of the members to send; empty: all
 };
 

@@ -17,7 +17,7 @@ class NativeShape final : public AnswerShape {
   NativeShape(std::string model, const Tokenizer& tokenizer, const NativeRequest& asked);
 
   std::string part(const ChoicePart& part) override;
-  /// Returns nothing: the last object reports the end and the totals.
+  /// Returns no bytes: finish() reports the end of the choice together with the totals, in the last object.
   std::string end(const FinishedChoice& choice) override;
   std::string finish(const AnswerTotals& totals) override;
   std::string failure(const ApiError& error) override;

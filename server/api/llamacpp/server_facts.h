@@ -1,7 +1,7 @@
-// GET /props, /slots and /tokenizer_info: facts that clients request from a server before they use it.
+// GET /props, /slots and /tokenizer_info: what clients ask about a server before they use it.
 //
-// The answers contain only true facts. They show how many requests of other clients there are, but nothing
-// else about them. Called on HTTP threads.
+// The answers contain only true facts. Of other clients' requests, they reveal only the number. Called on
+// HTTP threads.
 #pragma once
 
 #include <string_view>

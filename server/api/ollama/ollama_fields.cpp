@@ -22,7 +22,7 @@ struct Default {
   const char* name;
   double value;
 };
-/// Ollama's defaults of the options whose default is not the same in OpenAI's API.
+/// Ollama's defaults of the options that have another default in OpenAI's API.
 constexpr std::array kDefaults = std::to_array<Default>(
     {{"temperature", 0.8}, {"top_k", 40}, {"top_p", 0.9}, {"repeat_penalty", 1.1}, {"repeat_last_n", 64}});
 

@@ -17,8 +17,8 @@ namespace {
 /// The first Ollama release that has all these endpoints, including Anthropic's messages and OpenAI's
 /// responses.
 constexpr const char* kOllamaVersion = "0.14.0";
-/// /api/ps reports when a model will be unloaded. Here no such time is fixed, even with --idle-unload, so it
-/// reports a time in the far future.
+/// /api/ps reports when a model will be unloaded. This server cannot know that time, even with --idle-unload,
+/// and reports a time in the far future.
 constexpr int64_t kHundredYearsSeconds = int64_t{100} * 365 * 24 * 3600;
 
 /// "134.52M" or "7.2B".

@@ -15,7 +15,7 @@ Json calls_json(std::span<const SaidItem> said, int first) {
   Json calls = Json::array();
   for (const SaidItem& item : said) {
     if (item.kind != SaidItem::Kind::kCall) continue;
-    // Skip a truncated call, because a part of its arguments would look like all of them.
+    // Skip a truncated call, because the client could not see that some of its arguments are missing.
     std::optional<Json> arguments = arguments_object(item);
     if (!arguments) continue;
     calls.push_back({{"id", item.id},

@@ -29,8 +29,8 @@ struct OllamaHead {
 
 class OllamaShape final : public AnswerShape {
  public:
-  /// n_logprobs: alternatives to send with each token; if absent, no log-probabilities are sent. The
-  /// tokenizer must outlive this object.
+  /// n_logprobs: number of alternatives to send with each token; if absent, no log-probabilities are sent.
+  /// The tokenizer must outlive this object.
   OllamaShape(OllamaHead head, const Tokenizer& tokenizer, std::optional<int> n_logprobs);
 
   ErrorStyle error_style() const override { return ErrorStyle::kOllama; }

@@ -18,7 +18,7 @@ struct ChatRequest {
   /// system.
   Json messages;
   ToolChoice choice;                  // the tools, and which of them may be called
-  std::optional<int64_t> max_tokens;  // >= 1; absent: all that the context leaves
+  std::optional<int64_t> max_tokens;  // >= 1; absent: up to the end of the context
   bool logprobs = false;
   int top_logprobs = 0;                      // 0 .. 20
   bool add_generation_prompt = true;         // extension; false: the prompt does not open an assistant turn

@@ -32,8 +32,7 @@ class ChatShape final : public AnswerShape {
   AnswerHead head_;
   const Tokenizer* tokenizer_;
   int n_choices_;
-  std::optional<int> n_logprobs_;  // alternatives to send with each token; if absent, no log-probabilities
-                                   // are sent
+  std::optional<int> n_logprobs_;  // number of alternatives for each token; absent: no log-probabilities
   bool include_usage_;
 };
 

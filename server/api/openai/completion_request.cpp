@@ -16,7 +16,7 @@ constexpr int kMaxLogprobs = 5;
 int read_best_of(const RequestFields& fields, const GenerationFields& generation) {
   const int best_of = static_cast<int>(fields.integer("best_of", 0, kMaxBestOf).value_or(0));
   if (best_of == 0)
-    return generation.n;  // if absent or 0; OpenAI allows 0, which cannot mean that no answer is wanted
+    return generation.n;  // absent or 0; OpenAI allows 0, and a request for no answer would be pointless
   if (best_of < generation.n) {
     refuse_param("best_of", "'best_of' is " + std::to_string(best_of) +
                                 " and must not be less than 'n', which is " + std::to_string(generation.n) +

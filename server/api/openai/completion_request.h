@@ -16,7 +16,7 @@ namespace hearth {
 struct CompletionRequest {
   GenerationFields generation;
   std::vector<Prompt> prompts;        // at least one; if absent, one empty text
-  std::optional<int64_t> max_tokens;  // >= 0; absent: 16, or less if the context leaves less
+  std::optional<int64_t> max_tokens;  // >= 0; absent: 16, or fewer if the context has no room for 16
   int best_of = 1;                    // sequences per prompt, >= generation.n
   bool echo = false;                  // the answer begins with the prompt
   std::optional<int> logprobs;        // 0 .. 5

@@ -13,8 +13,8 @@ namespace hearth {
 
 class CompletionShape final : public AnswerShape {
  public:
-  /// n_logprobs: alternatives to send with each token; if absent, no log-probabilities are sent. The
-  /// tokenizer must outlive this object.
+  /// n_logprobs: number of alternatives to send with each token; if absent, no log-probabilities are sent.
+  /// The tokenizer must outlive this object.
   CompletionShape(AnswerHead head, const Tokenizer& tokenizer, std::optional<int> n_logprobs,
                   bool include_usage);
 

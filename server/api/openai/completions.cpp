@@ -1,4 +1,5 @@
-// Turns a request's bytes into an accepted generation, in numbered steps; Answer then sends the result.
+// Reads a request's body and submits its generation to the engine, in numbered steps; Answer then sends the
+// result.
 #include "server/api/openai/completions.h"
 
 #include <memory>

@@ -40,7 +40,7 @@ std::optional<int64_t> read_n_kept(const RequestFields& fields) {
   return n;
 }
 
-/// Parameters of other servers that would change the vectors.
+/// Other servers' parameters that are refused here because they would change the vectors.
 constexpr RefusedField kRefusedInEmbeddings[] = {
     {"normalize", "[true]", "vectors always have length 1"},
     {"embd_normalize", "[2]", "vectors always have the Euclidean length 1"},

@@ -1,4 +1,4 @@
-// Turns a request's JSON into accepted sequences; EmbeddingAnswer then sends the vectors.
+// Reads a request's JSON and submits its sequences to the engine; EmbeddingAnswer then sends the vectors.
 #include "server/api/openai/embeddings.h"
 
 #include <algorithm>

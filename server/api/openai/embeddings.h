@@ -13,8 +13,8 @@
 namespace hearth {
 
 /// Embeds the inputs for an endpoint of any client family. In `spec`, the caller sets the format, the model's
-/// name, the error format and, if it is not OpenAI's, the body. Returns the answer, or an error response if
-/// the engine refuses the inputs. Throws RequestError.
+/// name, the error format and, unless the body has OpenAI's form, the function that makes the body. Returns
+/// the answer, or an error response if the engine refuses the inputs. Throws RequestError.
 Reply respond_with_embeddings(const ApiContext& api, const HttpRequest& from, const EmbeddingTarget& target,
                               EmbeddingRequest asked, EmbeddingAnswer::Spec spec);
 

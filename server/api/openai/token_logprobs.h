@@ -34,7 +34,7 @@ class LegacyLogprobs {
   /// Adds the first token of an echoed prompt. Its log-probability and alternatives are null, because nothing
   /// predicted it.
   void add_first(int32_t token, int64_t offset);
-  /// offset: characters before the token in the choice's text.
+  /// offset: number of characters that precede the token in the choice's text.
   void add(const TokenEvent& event, int64_t offset);
   /// Returns the finished object. Call once.
   Json take();

@@ -18,8 +18,8 @@ Tokens plain(std::string_view text, const Tokenizer& tokenizer) {
   return text.empty() ? Tokens() : tokenizer.encode(text, false, false);
 }
 
-/// Returns the tokens of text.files, then those of the header of the file with the gap. Returns no tokens if
-/// there are no files.
+/// Returns the tokens of text.files, followed by the file token and the name with which the file with the gap
+/// begins. Returns no tokens if there are no files.
 Tokens file_tokens(const FimText& text, const Tokenizer& tokenizer) {
   const FimTokens& fim = tokenizer.fim();
   Tokens out;

@@ -44,7 +44,7 @@ Json page_json(const Json& items, const Page& page, const PageRules& rules) {
   size_t end = page.before ? place_of(items, *page.before, rules.before) : items.size();
   end = std::max(begin, end);
   const bool has_more = end - begin > page.limit;
-  // A page that ends before a given item contains the items closest to that item.
+  // If only `before` is given, the page consists of the last items that precede that item.
   const bool at_end = page.before && !page.after;
   if (has_more && at_end) begin = end - page.limit;
   if (has_more && !at_end) end = begin + page.limit;

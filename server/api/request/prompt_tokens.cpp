@@ -19,7 +19,8 @@ int32_t start_token(const Tokenizer& tokenizer) {
                "'prompt' is empty, and this model has no token to start a text with; send some text.");
 }
 
-/// Whether `tokens` start with a begin token that the tokenizer added because the text does not contain it.
+/// Returns true if the first of `tokens` is a begin token that the tokenizer added, not one written in the
+/// text.
 bool adds_begin(const Tokenizer& tokenizer, const std::string& text, const std::vector<int32_t>& tokens) {
   if (tokens.empty() || tokenizer.bos() < 0 || tokens.front() != tokenizer.bos()) return false;
   const std::vector<int32_t> plain = tokenizer.encode(text, false, true);
@@ -57,7 +58,7 @@ PreparedPrompt prepare_ids(const std::vector<int32_t>& ids, const Tokenizer& tok
 }  // namespace
 
 size_t longest_token_bytes(const Tokenizer& tokenizer) {
-  size_t longest = 4;  // a character that no token contains becomes one unknown token
+  size_t longest = 4;  // a character (at most 4 bytes) that no token contains becomes one unknown token
   std::string bytes;
   for (int32_t token = 0; token < tokenizer.n_vocab(); ++token) {
     bytes.clear();

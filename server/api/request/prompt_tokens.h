@@ -50,10 +50,10 @@ struct LengthRule {
   std::string_view prompt_param;  // "prompt" or "messages", for errors
 };
 
-/// Returns the number of tokens to generate: the requested number, reduced to the room in the context,
-/// because clients that always send the same limit do not know that room. Throws RequestError (400,
-/// context_length_exceeded) if the prompt does not fit, or if at least one token is wanted and the prompt
-/// leaves no room for it.
+/// Returns the number of tokens to generate: the requested number, but at most as many as the context has
+/// room for. Larger requests are not refused, because clients that always send the same number do not know
+/// that room. Throws RequestError (400, context_length_exceeded) if the prompt does not fit, or if at least
+/// one token is wanted and the prompt leaves no room for it.
 int decide_max_tokens(const LengthRule& rule, size_t n_prompt, int context_tokens);
 
 /// Truncates a prompt to its last `keep` tokens. If `keep` is -1, leaves room for the requested length of the

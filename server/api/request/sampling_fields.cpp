@@ -21,8 +21,8 @@ constexpr int64_t kMaxTokenCount = std::numeric_limits<int32_t>::max();
 /// A temperature below this is treated as argmax: the softmax would be one-hot in float anyway, and dividing
 /// by the temperature would overflow.
 constexpr double kLeastTemperature = 1e-4;
-/// A repetition penalty above 2 turns text to noise, and a penalty below 0.5 makes the model repeat one
-/// token. These limits only keep the arithmetic finite.
+/// These limits only keep the arithmetic finite; useful repetition penalties lie between 0.5 and 2. A higher
+/// one turns text to noise, and a lower one makes the model repeat one token.
 constexpr double kMaxRepetitionPenalty = 100, kLeastRepetitionPenalty = 0.01;
 constexpr double kMaxDryMultiplier = 100;
 /// Smallest positive value that is passed on; a smaller double would become 0 as a float.
@@ -212,8 +212,8 @@ std::optional<int64_t> token_of_key(const std::string& key) {
   return token;
 }
 
-/// Reads OpenAI's object {id: bias}, or llama.cpp's array of pairs [id, bias], in which the bias false bans a
-/// token.
+/// Reads OpenAI's object {id: bias}, or llama.cpp's array of pairs [id, bias]. In the array, a bias of
+/// `false` bans the token.
 void read_logit_bias(const RequestFields& fields, int n_vocab, SamplingParams& sampling) {
   const Json* biases = fields.find("logit_bias");
   if (biases == nullptr) return;

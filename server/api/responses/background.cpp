@@ -11,7 +11,7 @@
 namespace hearth {
 namespace {
 
-/// Acts as a client that stays until the server ends and discards the answer.
+/// Stands in for a client: stays connected until the server ends, and discards the answer.
 class Nobody final : public ResponseWriter {
  public:
   explicit Nobody(const std::atomic<bool>& ending) : ending_(ending) {}
@@ -38,8 +38,8 @@ bool BackgroundAnswers::start(std::unique_ptr<PendingAnswer> answer) {
   std::erase_if(running_, has_ended);
   if (running_.size() >= kMaxRunning) return false;
   running_.push_back(std::async(std::launch::async, [this, answer = std::move(answer)]() mutable {
-    // The future keeps this function object alive, but the answer must be destroyed here, even if run()
-    // throws.
+    // Take the answer out of this function object, which lives as long as the future: the answer must be
+    // destroyed here, even if run() throws.
     const std::unique_ptr<PendingAnswer> mine = std::move(answer);
     Nobody nobody(ending_);
     try {

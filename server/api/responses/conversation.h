@@ -16,13 +16,13 @@ class Conversation {
   /// instructions: text of the system message that precedes all messages; empty: no such message.
   explicit Conversation(const std::string& instructions);
 
-  /// Adds an item, which comes from read_input_items() (but is not a reference) or from a response's output.
-  /// param: the item's position in the request. Throws RequestError if the item is the result of a call that
-  /// no earlier item made.
+  /// Adds an item that comes from read_input_items() or from a response's output, and is not an
+  /// item_reference. param: the item's position in the request. Throws RequestError if the item is the result
+  /// of a call that no earlier item made.
   void add(const Json& item, const std::string& param);
 
-  /// Returns the messages in the form of read_messages(). Call once, as the last function, after at least one
-  /// add().
+  /// Returns the messages in the form of read_messages(). Call once, after the last add(); at least one item
+  /// must have been added.
   Json take();
 
  private:

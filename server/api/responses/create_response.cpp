@@ -1,4 +1,4 @@
-// Turns a request's bytes into an accepted generation, in numbered steps.
+// Reads a request's body and submits its generation to the engine, in numbered steps.
 #include <memory>
 #include <set>
 #include <string>

@@ -10,15 +10,15 @@
 
 namespace hearth {
 
-/// Reads `input`, a text or an array of items. Throws RequestError that names the member
-/// (input[2].content[0].type). Returns an array of items of these types, with the client's `id` if it sent
-/// one:
+/// Reads `input`, a text or an array of items. Throws RequestError, which names the member with the mistake
+/// (for example input[2].content[0].type). Returns an array of items of these types, with the client's `id`
+/// if it sent one:
 ///   message               role (user, assistant, system, developer); status; content: an array of
 ///                         input_text parts, or for the assistant of output_text and refusal parts
 ///   function_call         call_id, name, arguments (text), status
 ///   function_call_output  call_id; output: a text, or an array of parts with a text; status
 ///   reasoning             summary and content, arrays of parts with a text
-///   item_reference        id, of an item that is kept
+///   item_reference        id: that of a stored item
 Json read_input_items(const Json& input);
 
 /// Returns the texts of an array of parts, joined by newlines. Returns a plain text unchanged.

@@ -18,7 +18,7 @@ struct ResponseRequest {
   std::string instructions;  // empty: none
   std::string previous_id;   // id of the response that this one continues; empty: none
   bool store = true;         // store the response
-  bool background = false;   // the client does not wait; the response is then generated like a stream
+  bool background = false;   // the client does not wait for the response, which is generated like a stream
   bool truncate = false;     // the oldest turns may be dropped
   Json echo;                 // members that the response repeats from its request
 };

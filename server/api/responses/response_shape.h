@@ -19,7 +19,7 @@ namespace hearth {
 class ResponseShape final : public AnswerShape {
  public:
   struct Asked {
-    std::optional<int> n_logprobs;  // alternatives to send with each token; absent: no log-probabilities
+    std::optional<int> n_logprobs;  // number of alternatives for each token; absent: no log-probabilities
     bool store = false;
     std::string previous_id = {};  // as in KeptResponse
     Json input = Json::array();    // as in KeptResponse

@@ -71,8 +71,8 @@ std::optional<KeptResponse> ResponseStore::find(const std::string& id) {
   return entry->kept;
 }
 
-// Marks the newest response as used first and the oldest one last. A conversation therefore loses its newest
-// responses first, and the older ones can still be continued.
+// Marks the newest response as used before the older ones. The oldest therefore counts as used last, so a
+// conversation loses its newest responses first, and the older ones can still be continued.
 std::vector<KeptResponse> ResponseStore::conversation(const std::string& id, std::string& missing) {
   const MutexLock lock(mutex_);
   std::vector<KeptResponse> found;

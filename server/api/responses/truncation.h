@@ -8,10 +8,10 @@
 
 namespace hearth {
 
-/// Drops turns from the beginning of request.messages until the prompt leaves room for the answer, which is
-/// the requested length, but at most a quarter of the context. A turn is a user message and everything up to
-/// the next user message. System messages and the last turn always stay, so the prompt may still be too long.
-/// Throws RequestError if the template refuses the messages.
+/// Drops turns from the beginning of request.messages until the prompt leaves enough room for the answer: the
+/// requested length, or a quarter of the context if that is less. A turn is a user message and everything up
+/// to the next user message. System messages and the last turn always stay, so the prompt may still be too
+/// long. Throws RequestError if the template refuses the messages.
 void drop_oldest_turns(const ApiContext& api, ChatRequest& request);
 
 }  // namespace hearth
