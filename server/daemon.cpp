@@ -19,8 +19,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Threads in addition to one for each request that the engine accepts. They send refusals, answer /health and
-// /v1/models, and read slow bodies.
+// Number of HTTP threads beyond one for each request that the engine accepts. The spare threads send
+// refusals, answer /health and /v1/models, and read slow bodies.
 constexpr size_t kSpareThreads = 128;
 // File descriptors reserved for everything but clients: log, model, trace, ports, signals, libraries.
 constexpr size_t kOwnDescriptors = 64;

@@ -249,7 +249,8 @@ int main(int argc, char** argv) {
     return fail(kCouldNotStart,
                 "there is not enough memory; lower --context or --slots, or serve a smaller model");
   } catch (const ConfigError& error) {
-    // A wrong configuration is not a missing model: let the start proceed, so that it reports the error.
+    // The start condition fails only if no model is configured. If the configuration is wrong, let the start
+    // proceed, so that it reports the error.
     if (is_condition) return 0;
     return fail(kCouldNotStart, error.what());
   } catch (const StartError& error) {

@@ -91,7 +91,7 @@ void ModelHost::load(Wish wish) {
   });
 }
 
-// Serves the model that was loading if its load has ended. Returns true if a new model is served.
+// If the running load has ended, serves the model that it loaded. Returns true if a new model is served.
 bool ModelHost::take_loaded() {
   if (loading_.wait_for(seconds(0)) != std::future_status::ready) return false;
   std::string error;
@@ -110,7 +110,7 @@ bool ModelHost::take_loaded() {
   }
   if (!loaded) {
     log_error("the model could not be loaded", {{"model", loading_options_.model}, {"why", error}});
-    if (current_ != nullptr) return false;  // the current model kept serving during the load
+    if (current_ != nullptr) return false;  // the current model has served during the load, and still serves
     if (std::exchange(falls_back_, true)) {
       lose("neither " + loading_options_.model + " nor the previous model can be loaded: " + error);
       return false;
@@ -173,8 +173,8 @@ void ModelHost::leave(Clock::time_point deadline) {
 
 void ModelHost::look_after_leaving() {
   for (Leaving& one : leaving_) {
-    // Each request holds a reference to the model until it is answered. If no request does, only background
-    // answers can be left.
+    // Each request holds a reference to the model until it is answered. When no request holds one, only
+    // background answers can still be running.
     const bool in_use = one.model.use_count() > 1;
     if (!one.drained.valid()) {
       if (in_use && Clock::now() < one.deadline) continue;

@@ -64,12 +64,12 @@ class ModelHost {
   /// Why an engine has failed, or why no model is left to serve; nullopt if neither is the case.
   std::optional<std::string> failure() const;
 
-  /// Makes the running load end as soon as it can; its model is not served.
+  /// Tells the running load to end as soon as it can. The model that it loads will not be served.
   void abandon_load() { abandon_ = true; }
   /// Whether the abandoned load has ended.
   bool has_ended() const { return loading_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
   /// Refuses new requests and waits for running answers. At the deadline it cuts off those that still run and
-  /// returns false. Any thread, once main calls no other function of this class.
+  /// returns false. Any thread may call this, but main must not call other functions of this class meanwhile.
   bool drain(Clock::time_point deadline);
   /// Saves the counted activity. Call after drain().
   void finish_profile();

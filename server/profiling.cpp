@@ -137,7 +137,7 @@ bool Profiling::measure_and_place(const std::stop_token& stop) {
                         {"counted_tokens", static_cast<int64_t>(profile->n_counted)},
                         {"known_tokens", static_cast<int64_t>(profile->n_tokens)}});
   if (!profile->machine_measured && profile->n_counted == 0)
-    return false;  // the placement already uses all that is known
+    return false;  // nothing new was measured; the placement already uses all earlier results
 
   // 2. Place the model according to the results when the engine is idle.
   LoadOptions again = in_.load;
@@ -146,7 +146,8 @@ bool Profiling::measure_and_place(const std::stop_token& stop) {
       kept_activity(in_.activity_file, identify(in_.runtime.facts().file, in_.runtime.facts().spec)),
       log_solution);
   again.prompt_rates = prompt_rates(profile->machine);
-  // The engine may call this after this object is destroyed, but not after the engine itself is.
+  // The engine may call this function after the Profiling object is destroyed, but not after its own
+  // destruction.
   in_.engine.when_idle(
       [over = over_, &runtime = in_.runtime, again, before = in_.load](const std::function<bool()>& go_on) {
         if (!over->exchange(true)) place_again(runtime, again, before, go_on);

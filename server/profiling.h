@@ -44,7 +44,8 @@ class Profiling {
   bool measure_and_place(const std::stop_token& stop);
 
   const Inputs in_;
-  /// True when nothing is left to skip. Shared, because the work handed to the engine outlives this object.
+  /// True once skip() has nothing left to stop: the profiling has ended, was skipped, or is placing the
+  /// model. Shared with the work given to the engine, which may outlive this object.
   const std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);
   std::jthread thread_;  // last member: starts when the others exist
 };

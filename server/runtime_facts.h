@@ -21,7 +21,8 @@ EngineOptions engine_for(const ModelRuntime& runtime, int n_slots, int queue_cap
 EmbeddingTarget target_of(const ModelRuntime& runtime, TokenGenerator& engine, std::vector<std::string> names,
                           int64_t created);
 
-/// Bytes reserved at load, without the pages of the model file.
+/// Bytes of memory reserved at load: KV cache, scratch and neuron bundles, but not the pages of the model
+/// file.
 uint64_t reserved_bytes(const ModelRuntime& runtime);
 
 }  // namespace hearth

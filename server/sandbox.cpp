@@ -34,7 +34,7 @@ void add_folders(const std::string& file, std::vector<fs::path>& folders) {
 
 FileRights needed_files(const Options& options, const CacheFolder& cache) {
   FileRights rights;
-  // Needed are kernel files about processors, memory and quotas, libraries that are loaded late, and time
+  // hearthd reads kernel files about processors, memory and quotas, loads some libraries late, and reads time
   // zones.
   rights.readable = {"/proc",       "/sys", "/usr", "/lib", "/lib64", "/etc/localtime", "/etc/ld.so.cache",
                      "/dev/urandom"};

@@ -113,8 +113,8 @@ void use_kept_machine(LoadOptions& load, const ModelIdentity& model, const Envir
   load.prompt_rates = prompt_rates(*machine);
 }
 
-/// Sets where activity is kept and, from known activity, how the model is placed. Sets neither without a
-/// cache folder.
+/// Sets the file in which activity is kept. Unless the options request the CPU, also decides the placement
+/// from what earlier starts measured. Does nothing without a cache folder.
 void use_what_is_known(const Options& options, const Environment& environment, const CacheFolder& cache,
                        LoadOptions& load) {
   const fs::path* folder = std::get_if<fs::path>(&cache);
@@ -182,9 +182,9 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
   }
 }
 
-/// Subtracts another model's memory from the limit in `load`. A limit that the options set excludes the pages
-/// of model files, so only reserved bytes are subtracted from it. If the options set none, the limit is the
-/// machine's memory, which must also hold the pages of the other model's file.
+/// Subtracts another model's memory from the limit in `load`. If the options set a limit, it excludes the
+/// pages of model files, so only the reserved bytes are subtracted. Otherwise the limit is the machine's
+/// memory, which must also hold the pages of the other model's file.
 void leave_memory_to(const ModelRuntime& other, LoadOptions& load) {
   const bool budget = load.memory_limit_bytes > 0;
   const uint64_t limit = budget ? load.memory_limit_bytes : memory_limit_bytes();
@@ -194,8 +194,8 @@ void leave_memory_to(const ModelRuntime& other, LoadOptions& load) {
 
 }  // namespace
 
-/// Reports the loads of several files, one after the other, as one load. Each file's share of it is
-/// proportional to its bytes.
+/// Combines the progress of several files, which are loaded one after the other, to the progress of one load.
+/// Each file's share is proportional to its bytes.
 class LoadProgress {
  public:
   LoadProgress(uint64_t bytes, std::function<void(double)> report)

@@ -20,9 +20,9 @@ struct ApiPath {
 /// path: normalized (HttpRequest::path). The result points into it.
 ApiPath read_api_path(std::string_view path);
 
-/// Returns the error format that the request's client reads. The path determines it, even if there is no such
-/// endpoint. On paths that several families share, the header that Anthropic's clients send determines it.
-/// Needs only the request's path and headers.
+/// Returns the error format that the request's client reads. The path determines the format, even if there is
+/// no such endpoint. If several families share the path, the header that only Anthropic's clients send
+/// determines it. Needs only the request's path and headers.
 ErrorStyle error_style(const HttpRequest& request);
 
 }  // namespace hearth

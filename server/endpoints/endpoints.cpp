@@ -124,9 +124,9 @@ std::optional<std::string_view> match_path(std::string_view pattern, std::string
   return path.substr(before.size(), path.size() - before.size() - after.size());
 }
 
-/// Returns the first row whose path matches, whatever its method, or null if there is none. Only rows with
-/// the pattern of that row belong to the path: a later pattern may match only because its '*' covers more
-/// characters.
+/// Returns the first row whose path matches, whatever its method, or null if there is none. The path's other
+/// methods are in the rows with exactly the same pattern. A later row with another pattern is not for this
+/// path, even if its '*' matches it.
 const Endpoint* first_row(std::string_view path, bool has_page) {
   const auto* found = std::ranges::find_if(kEndpoints, [path, has_page](const Endpoint& endpoint) {
     return (has_page || !endpoint.of_page) && match_path(endpoint.path, path);

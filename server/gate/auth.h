@@ -17,8 +17,8 @@ namespace hearth {
 /// A handle: copies share their keys.
 class Auth {
  public:
-  /// Without keys, every request is allowed, except that a request that needs Role::kAdmin must come from
-  /// this machine, and not through a proxy that runs on it.
+  /// Without keys, every request is allowed, with one exception: a request that needs Role::kAdmin must come
+  /// from this machine itself, not through a proxy that runs on it.
   explicit Auth(std::vector<ApiKey> keys);
 
   /// Replaces the keys. Requests that are already being answered are not checked again.

@@ -45,7 +45,7 @@ bool is_loopback_address(const std::string& name) {
   return IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-/// Whether nobody can register the name, so that no web page can have it.
+/// Returns true for the names that nobody can register, so that no web page can have them.
 bool is_name_of_this_machine(const std::string& name) {
   // Containers reach their host by these names. With some container runtimes, the connections arrive at the
   // host's loopback address.

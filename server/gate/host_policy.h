@@ -17,10 +17,10 @@ namespace hearth {
 class HostPolicy {
  public:
   /// bound: the address that the server listens on, as given to --host. allowed: the values of
-  /// --allowed-host; "*" allows any name. A server that does not listen on loopback checks names only if
-  /// `allowed` is not empty, because the network around such a server decides which names lead to the server.
-  /// When such a server checks names, it still accepts any IP address: the origin of a foreign page cannot
-  /// contain this server's address, and health probes use addresses.
+  /// --allowed-host; "*" allows any name. If the server does not listen on loopback, the network around it
+  /// decides which names lead to it. Such a server checks names only if `allowed` is not empty, and even then
+  /// accepts any IP address: the origin of a foreign page cannot contain this server's address, and health
+  /// probes use addresses.
   HostPolicy(const std::string& bound, const std::vector<std::string>& allowed);
 
   /// Returns the 403 error unless the host name is one of these: a name of this machine (localhost and names

@@ -35,7 +35,8 @@ class KeyLimits {
  private:
   struct Use {
     int n_running = 0;
-    // Number of requests that may start now. It grows by per_minute each minute, up to per_minute.
+    // Number of requests that may start now. It grows steadily, by per_minute in each minute, but never
+    // exceeds per_minute.
     double left = 0;
     Clock::time_point since;
     bool counted = false;  // `left` and `since` are valid

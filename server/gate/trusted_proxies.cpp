@@ -14,7 +14,7 @@ namespace hearth {
 namespace {
 
 constexpr int kMostBits = 128;
-constexpr int kBitsBeforeIpv4 = 96;  // prefix length of ::ffff:0:0/96, which holds IPv4 addresses
+constexpr int kBitsBeforeIpv4 = 96;  // the IPv6 network ::ffff:0:0/96 holds the IPv4 addresses
 constexpr size_t kMostHops = 32;     // no real chain of proxies is longer; bounds the work for one header
 
 /// Removes the port and the brackets that some proxies write: "10.0.0.1:80", "[::1]:80".

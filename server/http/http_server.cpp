@@ -106,14 +106,14 @@ class HttpServer::Exchange final : public ResponseWriter {
     head_.request.remote_address = connection.remote_address();
   }
 
-  /// Answers the request. Also ends the gate's admission, which frees the request's place in its key's
-  /// limits, because the client may send its next request before this object is destroyed.
+  /// Answers the request and ends the gate's admission, which frees the request's place in its key's limits.
+  /// The destructor would be too late: the client may send its next request before this object is destroyed.
   void run();
 
   bool keeps_connection() const { return keep_; }
   /// Whether the answer was sent whole.
   bool is_complete() const { return complete_; }
-  /// Whether the client must learn that it got only a part of the answer.
+  /// Returns true if the client got only a part of the answer and must learn that.
   bool is_broken() const { return broken_; }
   AccessRecord record(double seconds) const;
 

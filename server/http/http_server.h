@@ -26,7 +26,7 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                              // 0: any free port
   uint64_t max_body_bytes = 16ull << 20;        // larger bodies get 413
-  uint64_t max_bodies_bytes = 256ull << 20;     // total of all bodies; large bodies beyond it get 503
+  uint64_t max_bodies_bytes = 256ull << 20;     // for all bodies together; a large body beyond it gets 503
   size_t max_threads = 192;                     // requests answered at once; more get 503
   size_t max_idle_connections = 1000;           // connections that wait for a request
   std::chrono::milliseconds head_time{10'000};  // limit for the arrival of a request's head
@@ -47,7 +47,8 @@ class HttpServer {
   using Gate = std::function<Admission(HttpRequest&)>;
   using AccessLog = std::function<void(const AccessRecord&)>;
   /// Called when the gate or a handler throws, with the exception's what() and the request's id. Also called,
-  /// without an id, when memory runs out before the gate or after the handler. Must not throw.
+  /// with an empty id, if memory runs out before the gate is called or after the handler has returned. Must
+  /// not throw.
   using FailureLog = std::function<void(const std::string& what, const std::string& request_id)>;
 
   /// Binds the port; throws ListenError.

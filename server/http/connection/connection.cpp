@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A body may take this long, plus a second for each 16 KiB. Any modem still in use is faster.
+// A body may take kBodyTime, plus a second for each 16 KiB. Any modem still in use is faster than 16 KiB/s.
 constexpr seconds kBodyTime{20};
 constexpr uint64_t kBodyBytesPerSecond = 16 * 1024;
 
@@ -33,8 +33,8 @@ bool wait_for(int fd, short events, SteadyTime deadline) {
   }
 }
 
-/// Whether the line has no control characters. A proxy in front of this server may end a line at a bare CR,
-/// LF or NUL; this server does not.
+/// Returns true if the line contains no control characters except tabs. A proxy in front of this server may
+/// end a line at a bare CR, LF or NUL; this server does not.
 bool is_head_text(std::string_view line) {
   return std::none_of(line.begin(), line.end(),
                       [](unsigned char c) { return (c < ' ' && c != '\t') || c == 127; });
@@ -121,7 +121,8 @@ ssize_t Connection::read(char* to, size_t size) {
     used_ += n;
     return static_cast<ssize_t>(n);
   }
-  // Refill in blocks, because chunk lines are read byte by byte; used_ advances through the block.
+  // Receive a whole block, because chunk lines are read byte by byte. used_ counts the bytes of it that were
+  // returned.
   input_.resize(16 * 1024);
   used_ = 0;
   ssize_t n = -1;

@@ -19,8 +19,8 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 inline constexpr size_t kMaxHeadBytes = 32 * 1024;
 inline constexpr size_t kMaxLineBytes = 8 * 1024;
 inline constexpr size_t kMaxHeaderLines = 128;
-/// A client that takes no bytes of its answer for this long counts as gone. Proxies give up after 60 s, twice
-/// as long.
+/// A client that takes no bytes of its answer for this long counts as gone. This is half of the 60 s after
+/// which proxies give up.
 inline constexpr std::chrono::milliseconds kStallTime{30'000};
 
 class Connection {

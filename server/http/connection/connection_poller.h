@@ -19,11 +19,11 @@
 namespace hearth {
 
 struct PollerOptions {
-  size_t max_waiting = 1000;  // if more wait, the connection that would expire first is closed
+  size_t max_waiting = 1000;  // beyond this number, the connection that would expire first is closed
   /// Time from accept(), or from the first byte of a later request, to the end of the request's head.
   std::chrono::milliseconds head_time{10'000};
   std::chrono::milliseconds idle_time{75'000};  // time between requests; longer than the 60 s of most proxies
-  std::chrono::milliseconds stall_time = kStallTime;  // limit for a client that takes none of its answer
+  std::chrono::milliseconds stall_time = kStallTime;  // a client that takes no bytes for this long is cut off
   std::function<SteadyTime()> now = std::chrono::steady_clock::now;
 };
 

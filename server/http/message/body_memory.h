@@ -14,7 +14,7 @@ namespace hearth {
 
 class BodyMemory {
  public:
-  /// Bytes of each body that are not counted: more than most requests have.
+  /// This many bytes of each body are not counted. Most bodies are smaller.
   static constexpr uint64_t kFreeBytes = 64 * 1024;
 
   explicit BodyMemory(uint64_t most_bytes) : most_(most_bytes) {}

@@ -51,7 +51,7 @@ class FramedStream final : public httplib::Stream {
 class Library final : private httplib::Server {
  public:
   Library() {
-    svr_sock_ = 0;  // INVALID_SOCKET would mean "shutting down" and break off every answer
+    svr_sock_ = 0;  // at INVALID_SOCKET, the library would act as if shutting down and break off every answer
     Get("/", [](const httplib::Request&, httplib::Response& to) {
       const HttpResponse& from = current->response;
       to.status = from.status;

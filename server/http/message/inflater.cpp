@@ -13,7 +13,8 @@ Inflater::~Inflater() {
 
 void Inflater::begin(unsigned char first_byte) {
   // zlib's window bits: 15 is the largest window; adding 16 selects gzip, a negative value selects raw
-  // deflate. The first byte of the zlib format has 8 in its low half, which no encoder of raw deflate writes.
+  // deflate. In the zlib format, the low half of the first byte is 8; no encoder begins raw deflate with such
+  // a byte.
   const bool is_bare = (first_byte & 0x0f) != 8;
   const int window_bits = format_ == Format::kGzip ? 15 + 16 : is_bare ? -15 : 15;
   if (::inflateInit2(&stream_, window_bits) != Z_OK) throw std::bad_alloc();
@@ -23,7 +24,7 @@ void Inflater::begin(unsigned char first_byte) {
 Inflater::Result Inflater::take(std::string_view bytes, uint64_t max_bytes, std::string& out) {
   if (bytes.empty()) return Result::kGood;
   if (!begun_) begin(static_cast<unsigned char>(bytes.front()));
-  // zlib does not write through next_in, which is not const.
+  // next_in is not a pointer to const, but zlib does not write through it.
   stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream_.avail_in = static_cast<uInt>(bytes.size());
   std::array<char, 16 * 1024> block;

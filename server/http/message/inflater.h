@@ -28,7 +28,7 @@ class Inflater {
   /// Appends the decompressed bytes to `out`, which never exceeds max_bytes; returns kTooLarge if it would.
   /// Do not call again after a result other than kGood. Throws std::bad_alloc.
   Result take(std::string_view bytes, uint64_t max_bytes, std::string& out);
-  /// Whether the compressed data ended with the last byte taken.
+  /// Returns true if the last byte taken was the end of the compressed data.
   bool at_end() const { return at_end_; }
 
  private:

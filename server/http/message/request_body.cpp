@@ -12,7 +12,8 @@ namespace hearth {
 namespace {
 
 // Limit of a chunk's first line, which holds the chunk's size and extensions (nobody sends these). The limit
-// is low, so that a body of one-byte chunks takes at most about a hundred times its size on the wire.
+// is low, because chunk lines do not count toward a body's size: in chunks of one byte each, a body takes at
+// most about a hundred times its size on the wire.
 constexpr size_t kMaxChunkLineBytes = 128;
 // Trailers carry checksums and signatures; they are read and discarded.
 constexpr size_t kMaxTrailerBytes = 8 * 1024;

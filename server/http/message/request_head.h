@@ -28,7 +28,8 @@ struct RequestHead {
 /// head: the request line and the header lines, each ended by CRLF, including the empty line.
 RequestHead parse_head(std::string_view head, uint64_t max_body_bytes);
 
-/// Returns the message with which the transport itself answers. status: 400, 408, 414, 431 or 503.
+/// Returns the error message for an answer that the transport itself makes. status: 400, 408, 414, 431 or
+/// 503.
 std::string transport_fault(int status);
 
 }  // namespace hearth
