@@ -48,8 +48,8 @@ class NeuronObservation {
   /// they can. They cannot if a dense pass reads the down projection as stored in the file, because such a
   /// pass does not handle neurons one by one.
   const std::string& why_not_counted() const { return run_.why_not_counted; }
-  /// Returns the maximum number of tokens in a step whose neurons are counted. A GPU limits it, because it
-  /// reports the active neurons of a step in page-locked memory.
+  /// Returns the maximum number of tokens that a step may have for its neurons to be counted. A GPU limits
+  /// this number, because it reports the active neurons of a step in page-locked memory.
   int max_counted_tokens() const;
   /// Starts counting single neurons from zero. Call it before the engine thread runs, or on that thread.
   /// Throws std::invalid_argument (one sentence) if they cannot be counted.
@@ -63,14 +63,14 @@ class NeuronObservation {
   /// Returns the counts since the last call, indexed by the neurons' numbers in the file; empty if nothing
   /// was counted. REQUIRES: count_activity() was called. Any thread.
   ActivityCounts take_activity();
-  /// Starts recording the experts that tokens choose, up to max_tokens between two calls of take_experts(),
-  /// or stops it and discards what was not taken (0). Call it before the engine thread runs, or on that
-  /// thread. REQUIRES: the model is a mixture.
+  /// Starts recording the experts that tokens choose, for up to max_tokens tokens between two calls of
+  /// take_experts(). If max_tokens is 0, stops recording and discards what was not taken. Call it before the
+  /// engine thread runs, or on that thread. REQUIRES: the model is a mixture.
   void record_experts(int max_tokens);
   /// Adds what was recorded since the last call to `trace`; see ExpertRecorder::take(). REQUIRES: experts are
   /// recorded. Any thread.
   bool take_experts(ExpertTraceWriter& trace) { return recorder_->take(trace); }
-  /// A writer of the model's trace, empty yet. REQUIRES: the model is a mixture.
+  /// Returns a writer for a new, empty trace of the model. REQUIRES: the model is a mixture.
   ExpertTraceWriter trace_writer(const ModelIdentity& model, uint64_t max_tokens) const;
 
   /// Returns the Euclidean norms of the down columns, [n_layers, d_ff], indexed by the neurons' numbers in

@@ -22,8 +22,8 @@ struct CountOptions {
   /// Which steps are counted. false: all steps. true: only steps without prompt tokens, in which each running
   /// sequence has one token.
   bool decode_only = false;
-  /// If this is n, two adjacent steps of every 2n countable steps are counted, so that counts include pairs
-  /// of neighboring tokens. 1: every step is counted.
+  /// One of this many countable steps is counted. If it is n > 1, these are two adjacent steps of every 2n,
+  /// so that counts include pairs of neighboring tokens.
   int one_of = 1;
 };
 
@@ -37,7 +37,7 @@ class ActivityCounter {
   };
   ActivityCounter(const Shape& shape, const CountOptions& options);
 
-  /// Scope of one step of the model, on the engine thread. Counts the step if the options require it.
+  /// Scope of one step of the model, on the engine thread. Counts the step if the options select it.
   class StepScope {
    public:
     /// `counter` may be null: nothing is counted.
@@ -71,8 +71,8 @@ class ActivityCounter {
   /// A token of the step, and its predecessor in the sequence if the predecessor was counted.
   struct Token {
     int slot;
-    // The predecessor: its index in the step; kInSlot if it is the slot's last counted token, from an earlier
-    // step; kNone if it was not counted.
+    // Index of the predecessor in this step. kInSlot: the predecessor was in an earlier step and is the
+    // slot's last counted token. kNone: the predecessor was not counted.
     int before;
     bool last;                                               // last token of its slot in this step
     bool ends_window[ActivityCounts::kWindowTokens.size()];  // the token is the last one of a window

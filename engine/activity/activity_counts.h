@@ -16,11 +16,12 @@
 
 namespace hearth {
 
-/// How many different experts are read if tokens are computed together: sums over windows of consecutive
-/// tokens of a sequence. Windows of one size do not overlap.
+/// Tells how many different experts are read if the tokens of a window are computed together. A window
+/// consists of consecutive tokens of one sequence. Windows of one size do not overlap.
 struct ExpertWindows {
   uint32_t n = 0;  // windows
-  /// [n_layers] distinct experts chosen within a window; empty if neurons are counted.
+  /// [n_layers] Numbers of different experts that a window's tokens chose, summed over the windows. Empty if
+  /// neurons are counted.
   std::vector<uint64_t> read;
 
   bool operator==(const ExpertWindows&) const = default;
@@ -55,14 +56,14 @@ struct ActivityCounts {
   /// The share of a layer's neurons that are active for a token, on average.
   double active_share(int layer) const;
   /// The share of a token's active neurons that are active for the next token too; 0 if no neuron was active.
-  /// For a layer whose neurons fire independently, it is about the mean activity. It is higher if neurons
-  /// stay active for a while.
+  /// If neurons fire independently of the previous token, it is about equal to active_share(). If neurons
+  /// stay active for a while, it is higher.
   double kept_share(int layer) const;
 
-  /// How many experts of a layer a step of `size` tokens of one sequence reads, each expert counted once.
-  /// size: 1 or one of kWindowTokens. 0 if there was no such window.
+  /// The mean number of different experts of a layer that a step of `size` tokens of one sequence reads.
+  /// size: 1 or one of kWindowTokens. 0 if no window of this size was counted.
   double experts_read(int layer, int size) const;
-  /// How many experts of a layer `size` unrelated tokens read.
+  /// The expected number of different experts of a layer that `size` unrelated tokens read.
   double experts_read_by_others(int layer, int size) const;
 
   /// Adds `other`, the counts of other tokens. If this object is empty, it takes the shape of `other`. Throws

@@ -59,8 +59,9 @@ struct Activity {
   /// Mean contribution per token [n_layers, d_ff], |value| times the down column's norm; empty if sizes are
   /// unknown.
   std::vector<double> contributions() const;
-  /// How often each neuron (or expert of a mixture) was active, over all sources, to order them in memory.
-  /// The sizes of the model in a file without tokens may be wrong, so check n_tokens() or the model first.
+  /// How often each neuron (or expert of a mixture) was active, over all sources, to order them in memory. A
+  /// file without tokens may state wrong sizes of the model. So first check that n_tokens() is not 0 or that
+  /// the model is the right one.
   ActivityProfile profile() const;
 
   /// Adds another file's counts. A text counts only once: if the texts of one file are a subset of the

@@ -74,7 +74,7 @@ class ExpertRecorder {
   std::vector<Token> tokens_;
   std::vector<uint16_t> experts_;       // [tokens, layers, n_used]
   std::vector<uint32_t> sequence_;      // [n_slots] number of each slot's sequence
-  std::vector<int32_t> last_position_;  // [n_slots] of its last token; -1: none since take()
+  std::vector<int32_t> last_position_;  // [n_slots] position of its last token; -1: none since take()
   uint32_t n_sequences_ = 0;
   bool left_out_ = false;
 };

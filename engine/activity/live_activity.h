@@ -1,5 +1,6 @@
-// Shows a running model's neurons to viewers: which neurons fire (or which experts of a mixture are chosen)
-// in sampled decoding steps, summed up in buckets of neighboring neurons, and where the neurons are stored.
+// Shows a running model's neurons to viewers. Viewers see which neurons fire (or which experts of a mixture
+// are chosen) in sampled decoding steps, averaged over buckets of neighboring neurons. They also see where
+// the neurons are stored.
 //
 // NeuronObservation owns it, FfnObservers passes each layer's active neurons to it, and the server's event
 // stream reads it. Without viewers, the engine thread only reads one flag per step. With viewers, it writes a

@@ -43,9 +43,9 @@ class ExpertSlabs {
   /// REQUIRES: why_not_resident(mixture) is empty; experts.size() <= n_slots.
   ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t> experts, int n_slots, Memory& memory);
 
-  /// Copies the experts, their biases and the table of their slots. REQUIRES: `mixture` is the one passed to
-  /// the constructor, and `device` owns the memory passed to it. This thread calls `copied` after each
-  /// expert, with its bytes; its exceptions propagate.
+  /// Copies the experts, their biases and the table of their slots. REQUIRES: the constructor got the same
+  /// `mixture`, and the memory that it got is that of `device`. This thread calls `copied` after each expert,
+  /// with its bytes; its exceptions propagate.
   void fill(const MixtureWeights& mixture, ComputeDevice& device,
             const std::function<void(size_t bytes)>& copied) const;
 
