@@ -1,5 +1,5 @@
-// Computes the FFN of a layer with all its neurons: the FFN of a dense layer, or a mixture's shared expert
-// that no gate weights.
+// Computes the FFN of a layer with all its neurons: the FFN of a dense layer, or a mixture's shared expert if
+// its output is not weighted by a gate.
 //
 // Called by FfnPass and MixturePass; engine thread.
 #pragma once

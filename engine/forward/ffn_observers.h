@@ -85,7 +85,8 @@ class FfnObservers {
   /// them only at the end of the step. The calls for the device's layers must be in the order in which the
   /// device computes the layers. REQUIRES: counts_step().
   void report_found(int layer, bool on_device);
-  /// Whether report_choice() uses the current step's choices of experts.
+  /// Whether an observer uses the experts that the current step's tokens choose, so that the pass must call
+  /// report_choice().
   bool wants_choices() const { return shows_choices() || counts_choices() || records_choices(); }
   /// Reports the experts that the layer's tokens chose; `choice` is in host memory.
   void report_choice(int layer, const ExpertChoice& choice);

@@ -188,8 +188,8 @@ void FfnPass::add_wanted(const LayerCall& call, const float* gates, std::optiona
   devices_.device()->hybrid_ffn().run(*neurons.hybrid, shared, counts_.neurons);
 }
 
-/// Requests every neuron of both the GPU and the CPU. Each of them computes the gates of its neurons, then up
-/// and down of the neurons that pass the gate.
+/// Marks every neuron as wanted, on the GPU and on the CPU. Each of them computes the gates of its neurons,
+/// then up and down of the neurons that pass the gate.
 void FfnPass::run_hybrid(const LayerCall& call) {
   want_all(call);
   add_wanted(call, nullptr);

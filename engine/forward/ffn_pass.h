@@ -55,15 +55,16 @@ class FfnPass {
   static double bytes_needed(const ModelSpec& spec, int max_tokens);
 
   /// Sets the mode from now on. The layouts must outlive the pass and hold the rows that the mode reads. In
-  /// exact mode, mixtures skip neurons with value zero in the experts of `experts` (null or empty: in no
-  /// experts); all other FFNs of a mixture are computed with all neurons.
+  /// exact mode, a mixture skips the neurons with value zero in the experts that `experts` contains. All
+  /// other FFNs of a mixture are computed with all neurons. `experts` may be null or empty.
   void use(const FfnMode& mode, const NeuronLayout& layout, const ExpertLayout* experts = nullptr);
 
   /// See MixturePass::share().
   void share_experts(std::span<const DeviceExperts> experts, bool host_pinned);
 
-  /// If the architecture's predictor or router reads the layer's input x [n_tokens, d_model], proposes
-  /// neurons or computes the router's logits from it. Call it before the layer adds its attention to x.
+  /// For architectures whose predictor or router reads the layer's input x [n_tokens, d_model]: proposes
+  /// neurons from x, or computes the router's logits from it. For all architectures, reports x to the
+  /// observers. Call it before the layer adds its attention to x.
   void before_attention(int layer, const float* x, int n_tokens);
 
   /// Call begin_step() before all other calls of a step. Call end_step() after them, once the devices have
@@ -78,8 +79,8 @@ class FfnPass {
   /// The counts of all calls of run() since the last reset. They include neurons only in sparse modes.
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
-  /// Predicted mode: whether a shared layer's input is also passed to the predictor of the second hybrid
-  /// layer after it, so that the neurons of the later layer can be prefetched.
+  /// Predicted mode: whether neurons are also proposed for a later layer, so that they can be prefetched. The
+  /// input of each hybrid layer is then also passed to the predictor of the second hybrid layer after it.
   void look_ahead(bool on) { looks_ahead_ = on; }
   /// Calibrated mode: replaces the thresholds [n_layers]. They may be infinite.
   void set_thresholds(std::span<const float> thresholds);

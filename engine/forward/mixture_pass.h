@@ -23,7 +23,8 @@ struct MixtureWorkspace {
   MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens, bool on_device = false);
 
   Buffer router;  // [max_tokens, n_experts], the router's logits
-  // The next two are for a shared expert that a gate weights, on a device; otherwise they are empty.
+  // On a device, the next two are for a shared expert whose output is weighted by a gate. Otherwise they are
+  // empty.
   Buffer shared_logits;  // [max_tokens], its gate
   Buffer shared_rows;    // [max_tokens, d_model], its output
 };
@@ -43,16 +44,16 @@ class MixturePass {
 
   /// Gives a device its share of the experts from now on. experts: [n_layers], with slots only in layers of
   /// the device; or empty if the device holds no experts. They must outlive the pass. host_pinned: see
-  /// HybridExpertLayer. A device never holds experts in which use() skips zeros, because these are multiplied
-  /// by columns of the down projection, which rounds differently from a device.
+  /// HybridExpertLayer. A device never holds experts in which use() skips zeros: the CPU adds the neurons of
+  /// such experts one by one, which rounds differently from a device's matrix products.
   void share(std::span<const DeviceExperts> experts, bool host_pinned) {
     on_device_experts_ = experts;
     host_pinned_ = host_pinned;
   }
 
-  /// If the architecture's routers read the layer's input, computes the router's logits for run(). x: the
-  /// layer's input [n_tokens, d_model], in the memory of the call's backend. Call it before the layer's
-  /// attention.
+  /// For architectures whose routers read the layer's input: computes the router's logits, which run() then
+  /// uses. x: the layer's input [n_tokens, d_model], in the memory of the call's backend. Call it before the
+  /// layer's attention.
   void before_attention(const LayerCall& call, const float* x);
 
   /// out += the results of the experts that the router chooses for each token, plus that of the shared

@@ -29,9 +29,9 @@ class NeuronPredictor {
 
   /// Predicts the neurons of the second hybrid layer after this one, from call.x. Returns nullopt if there is
   /// no such layer or if it has no neuron cache. The residual stream changes slowly from layer to layer, so
-  /// the later layer's own input would give nearly the same proposals. But call.x is known earlier, so there
-  /// is time to copy the neurons until the CPU has computed its share of the next hybrid layer. The result's
-  /// function fills work.proposed when it is called; `call` and this object must outlive the result.
+  /// the later layer's own input would give nearly the same proposals. But call.x is known earlier, so the
+  /// neurons can be copied while the CPU computes its share of this layer and of the next hybrid layer. The
+  /// result's function fills work.proposed when it is called; `call` and this object must outlive the result.
   std::optional<Proposal> look_ahead(const LayerCall& call) const;
 
  private:

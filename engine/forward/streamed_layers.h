@@ -10,8 +10,8 @@
 
 namespace hearth {
 
-/// Page-locks the matrices, keys and values of the layers that the device does not hold. Returns whether all
-/// of this memory could be page-locked. Memory that could not is copied more slowly. The memory must outlive
+/// Page-locks the matrices, keys and values of the layers that the device does not hold. Returns false if
+/// some of this memory could not be page-locked; such memory is copied more slowly. The memory must outlive
 /// the device.
 bool pin_streamed_layers(const Devices& devices, const Weights& weights, const KvMemory& kv);
 

@@ -42,9 +42,9 @@ class DraftModel {
 
   void bind_thread() { model_.bind_thread(); }
 
-  /// How many of the sequence's tokens this model must compute before it can draft the first token; at least
-  /// 1. Returns nullopt if no draft is possible: the text is too long for this model or contains tokens that
-  /// its vocabulary lacks.
+  /// The number of missing tokens: how many of the sequence's tokens this model must compute before it can
+  /// draft the first token; at least 1. Returns nullopt if no draft is possible: the text is too long for
+  /// this model or contains tokens that its vocabulary lacks.
   std::optional<int> n_missing(const Sequence& sequence, int slot) const;
   /// The maximum number of missing tokens that draft() can compute together with the first draft token. If
   /// more are missing, call read() first.

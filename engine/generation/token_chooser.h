@@ -1,8 +1,8 @@
 // Extends a sequence by the tokens chosen from a step's logits, and pushes them to its client.
 //
 // One row of logits gives one token. A constraint may force further tokens, which need no logits. If the step
-// also computed draft tokens, the row of a draft token gives the token after it, provided that this and all
-// earlier draft tokens equal the tokens chosen.
+// also computed draft tokens, the row of a draft token gives the token after it, provided that this draft
+// token and all earlier ones equal the chosen tokens.
 //
 // Owned by PieceResults; engine thread only. It changes only the sequence and its stream. The caller updates
 // the KV cache, slots and totals; ChosenTokens contains the number of draft tokens that were right.

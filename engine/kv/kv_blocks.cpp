@@ -86,7 +86,7 @@ int KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t* row) {
   const size_t width = static_cast<size_t>(block_tokens_);
   const int n_whole = static_cast<int>((prompt.size() - 1) / width);
   int n_walked = 0, n_usable = 0;
-  int n_windows = 0;  // consecutive blocks, at the end of the path walked, that own a window block
+  int n_windows = 0;  // length of the run of blocks with a window block at the end of the path so far
   for (int32_t parent = kNone; n_walked < n_whole; parent = row[n_walked - 1]) {
     const std::span<const int32_t> tokens = prompt.subspan(static_cast<size_t>(n_walked) * width, width);
     const int32_t id = find(parent, prefix_hash(parent, tokens), tokens);

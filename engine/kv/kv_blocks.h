@@ -45,15 +45,15 @@ class KvBlocks {
   /// max_blocks: entries in one slot's block table. All arguments must be above 0.
   KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks)
       : KvBlocks(n_blocks, block_tokens, n_slots, max_blocks, {}, 0) {}
-  /// For a model with window blocks. step_tokens: the maximum number of positions by which extend() goes
-  /// beyond the positions computed so far. REQUIRES: window.n_blocks >= blocks_at_once() for these arguments.
+  /// For a model with window blocks. step_tokens: the maximum number of positions that extend() adds beyond
+  /// those that are computed. REQUIRES: window.n_blocks >= blocks_at_once() for these arguments.
   KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks, KvWindow window, int step_tokens);
 
-  /// Promises an empty slot enough blocks for n_positions. With `reuse`, the slot's table starts with the
-  /// longest cached prefix of the prompt; this prefix never includes the prompt's last token, which must be
-  /// computed. Returns how many prompt tokens came from the prefix cache, a multiple of block_tokens. Returns
-  /// nullopt and changes nothing if that many blocks cannot be promised now. REQUIRES: the slot is empty;
-  /// prompt not empty; prompt.size() <= n_positions <= max_blocks * block_tokens.
+  /// Promises an empty slot enough blocks for n_positions positions. If `reuse` is true, the slot's table
+  /// starts with the longest cached prefix of the prompt; this prefix never includes the prompt's last token,
+  /// which must be computed. Returns how many prompt tokens came from the prefix cache, a multiple of
+  /// block_tokens. Returns nullopt and changes nothing if that many blocks cannot be promised now. REQUIRES:
+  /// the slot is empty; prompt not empty; prompt.size() <= n_positions <= max_blocks * block_tokens.
   std::optional<int> reserve(int slot, std::span<const int32_t> prompt, int n_positions, bool reuse);
 
   /// Raises the promise of a non-empty slot to n_positions in all. Returns false and changes nothing if that
@@ -123,7 +123,7 @@ class KvBlocks {
     int n_blocks = 0;           // entries of its table in use
     int n_committed = 0;        // registered ones among n_blocks
     int n_promised = 0;         // blocks that it may still take
-    int n_prompt = 0;           // blocks of its prompt that a later equal prompt could reuse
+    int n_prompt = 0;           // blocks of its prompt that a later, equal prompt could reuse
     int n_given_up = 0;         // window table entries before this index are empty
     int n_window_promised = 0;  // window blocks that the slot may hold at once
   };

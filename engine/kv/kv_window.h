@@ -18,20 +18,20 @@ struct KvWindow {
   explicit operator bool() const { return n_positions > 0; }
 };
 
-/// The maximum number of KV blocks before a given block that a token in that block or later may see.
+/// The maximum number of KV blocks before a block boundary that the tokens after the boundary may see.
 constexpr int blocks_before(int window, int block_tokens) {
   return (window + block_tokens - 2) / block_tokens;
 }
 
-/// The maximum number of window blocks that a sequence holds at once: the blocks that a token sees at the end
-/// of the last full block, plus the blocks of a step of step_tokens tokens, which may begin in the middle of
-/// a block.
+/// The maximum number of window blocks that a sequence holds at once: the blocks before the last block
+/// boundary that later tokens may see, plus the blocks that a step of step_tokens tokens touches. The step
+/// may begin in the middle of a block.
 constexpr int blocks_at_once(int window, int step_tokens, int block_tokens) {
   return blocks_before(window, block_tokens) + (step_tokens + 2 * (block_tokens - 1)) / block_tokens;
 }
 
 /// The maximum number of tokens of one sequence in a step. They are either a chunk of its prompt, or its last
-/// token plus forced and draft tokens, which together take at most a chunk's room
+/// token plus forced and draft tokens. Forced and draft tokens together are at most as many as a chunk has
 /// (engine/serving/scheduler.h).
 constexpr int longest_step(int prefill_chunk) { return prefill_chunk + 1; }
 

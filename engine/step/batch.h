@@ -55,9 +55,9 @@ struct StepLimits {
   /// The model is an encoder: each token sees its whole sequence, so a step must contain the whole sequence.
   /// There are no logits.
   bool encodes = false;
-  /// If a GPU computes: a step with at least this many prompt tokens uses the same kernels, buffers and
-  /// copies as every longer step. (With a GPU, decode steps are recorded; see kernels/compute_device.h.) If
-  /// the CPU computes: 0, because all steps are alike.
+  /// If a GPU computes: all steps with at least this many prompt tokens use the same kernels, buffers and
+  /// copies. (With a GPU, decode steps are recorded; see kernels/compute_device.h.) If the CPU computes: 0,
+  /// because all steps are alike.
   int long_step = 0;
   /// A matrix library multiplies the tokens in Batch::prompt_rows. A token's keys and values then depend on
   /// whether it was generated or stands in a prompt. This field may change when the model is placed again.
