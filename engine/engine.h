@@ -54,7 +54,7 @@ struct EngineOptions {
 struct EngineStatus {
   int n_slots = 0;
   int n_running = 0;     // sequences in slots
-  int n_waiting = 0;     // requests in the queue that are not fully admitted
+  int n_waiting = 0;     // requests with a sequence that still waits for a slot
   uint64_t n_steps = 0;  // steps since start
   uint64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;  // totals since start
   bool speculates = false;                                                    // drafts are enabled

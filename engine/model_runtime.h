@@ -53,7 +53,7 @@ struct PlacedModel {
   /// But if a library multiplies prompts, this is the hash of the list of the device's layers, whose products
   /// the library computes.
   uint64_t order_hash;
-  /// Sentences for the log, such as about memory that was not granted and the consequences.
+  /// Sentences for the log, for example about memory that was not granted and what follows from that.
   const std::vector<std::string>& notes;
 };
 

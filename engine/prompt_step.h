@@ -20,8 +20,8 @@
 // So a step has 2,048 tokens, subject to the same limits of context and scratch.
 //
 // Running streams must wait for the end of a step that also has prompt tokens. Copying takes as long for few
-// tokens as for many, so such a step may have the n tokens of the formula, but at least 128. In a mixture it
-// has 128.
+// tokens as for many, so the limit for such a step is the n of the formula, or 128 tokens if that n is
+// smaller. In a mixture, the limit is 128.
 //
 // Called while a model is loaded, and in plans for models that are not loaded. Pure; any thread.
 #pragma once

@@ -106,8 +106,8 @@ struct LoadFacts {
 /// Throws std::invalid_argument (one sentence) for options that are invalid for every model.
 void check_options(const LoadOptions& options);
 
-/// Measures the bytes that each candidate mode reads (ReadBytes). memory: the reservation within which the
-/// modes run; predictor_threshold: the threshold of predicted mode.
+/// Measures the bytes that each candidate mode reads (ReadBytes). memory: the memory that is reserved for the
+/// runs of the modes; predictor_threshold: the threshold of predicted mode.
 using AutoMeasure = std::function<ReadBytes(const Reservation& memory, float predictor_threshold)>;
 
 /// Resolves the options. For --sparsity auto, calls `measure` at most once, and only if the model has

@@ -1,6 +1,7 @@
 // Chooses one option for each layer of a chain, so that the total time is as short as two byte budgets allow.
-// Wherever neighboring layers are on different sides, a charge is added. This file contains only the
-// mathematics of placement; solver.h applies it to models.
+// Every option is on one of two sides: on the device or not. Wherever neighboring layers are on different
+// sides, a charge is added. This file contains only the mathematics of placement; solver.h applies it to
+// models.
 //
 // This is the multiple-choice knapsack problem (Kellerer, Pferschy, Pisinger, "Knapsack Problems", 2004,
 // chapter 11) with two resources and a chain of sides. It is solved in four steps:
@@ -8,12 +9,11 @@
 // 1. Bound. For given prices of the two resources, every layer's options are compared by seconds + price *
 //    bytes, and dynamic programming along the chain chooses the sides. The result is a path. Its cost minus
 //    price * budget is a lower bound on the time of every solution. The best prices are found by intersecting
-//    the lines of known paths, which takes finitely many steps and no step size. The bound equals that of the
-//    linear program over paths, so it is at least as high as the bound of any linear relaxation of the
-//    options.
-//    Moving a layer to the device is a large step, but the relaxation can take a fraction of it. So if the
-//    bound is not close, it is computed separately for each number of layers on the device, and the lowest of
-//    these bounds is used.
+//    the lines of known paths. This takes finitely many steps, and no step size has to be chosen. The bound
+//    equals that of the linear program over paths, so it is at least as high as the bound of any linear
+//    relaxation of the options. Moving a layer to the device is a large step, but the relaxation can take a
+//    fraction of it. So if the bound is not close, it is computed separately for each number of layers on the
+//    device, and the lowest of these bounds is used.
 // 2. Solution. Take the best path that step 1 met within the budgets, and improve it by exchanging single
 //    options.
 // 3. Labels. If bound and solution are further apart than the tolerance, extend labels (bytes, seconds, side)

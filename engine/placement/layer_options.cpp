@@ -281,8 +281,8 @@ LayerOptions::LayerOptions(const ModelFacts& facts, int layer, const CostModel& 
       curve_(facts.activity->of(layer)),
       cost_(cost),
       cache_(cache && facts.mode == Sparsity::kPredicted && cost.has_gpu()),
-      // A hybrid layer makes proposals for the second hybrid layer after it, so there are none for the first
-      // two layers.
+      // A hybrid layer makes proposals for the second hybrid layer after it, so the first two layers get
+      // none.
       useful_(facts.mode == Sparsity::kPredicted && layer > 1 ? facts.assumptions.useful_predicted
                                                               : facts.assumptions.useful_repeated),
       alone_(cost.cold_rows()) {}

@@ -263,8 +263,9 @@ class LayerOptions {
   /// The work for one prompt token. streams: there are buffers through which the device can get missing
   /// experts. REQUIRES: the model is a mixture.
   TokenWork prompt_work(const LayerOption& option, bool streams) const;
-  /// Seconds of one decoded token if the device holds experts as `held` says, among them the share `own` of
-  /// those that the token chose. REQUIRES: the model is a mixture, and the machine has a GPU.
+  /// Seconds of one decoded token if the device holds as many experts as `held` says. own: the share of the
+  /// token's chosen experts that the device holds. REQUIRES: the model is a mixture, and the machine has a
+  /// GPU.
   MixtureSeconds mixture_seconds(Held held, double own) const;
   int64_t vram(const LayerOption& option) const;
   int64_t ram(const LayerOption& option) const;

@@ -20,7 +20,7 @@ namespace hearth {
 
 /// Returns the fastest placement in which the GPU has at least a part of one layer, and for which
 /// device_bytes() is at most budget_bytes. If the CPU alone would be faster (for models of a few million
-/// weights), returns the placement that takes the least time to read bytes, without other costs. Returns
+/// weights), returns the placement that would be fastest if only the reading of bytes took time. Returns
 /// nullopt if the budget is below least_bytes(inputs).
 ///
 /// If by_layers() is true, the GPU gets only whole layers, provided that at least one fits. For a mixture of

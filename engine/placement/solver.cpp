@@ -12,9 +12,9 @@ namespace {
 /// Bytes of each stream buffer. They are large enough to copy at the link's full speed, and small compared
 /// with a GPU's memory.
 constexpr int64_t kStreamBytes = int64_t{64} << 20;
-/// Each stream buffer may take 1 / kStreamShare of the memory for neurons: what is left after all gate rows
-/// if these fit. If whole layers are streamed, it may take 1 / kLayerStreamShare of the memory that is left
-/// for layers.
+/// Each stream buffer may take 1 kStreamShare of the memory for neurons. This is the memory that is left
+/// after all gate rows, if these fit. If whole layers are streamed, a buffer may take 1 kLayerStreamShare
+/// of the memory that is left for layers.
 constexpr int64_t kStreamShare = 16, kLayerStreamShare = 32;
 
 class Problem {

@@ -8,13 +8,13 @@
 //   - The objective is seconds, not frequencies: each option's time on this machine (layer_options.h), with
 //     the GPU and the CPU working at the same time, and with the hand-overs. So synchronization is charged
 //     where it happens, which replaces the constraint "none or enough".
-//   - Prompts count too. The chain is solved for decoding, once with layers that are left to the CPU and once
-//     without, because the CPU computes prompts in such layers. The faster of the two solutions is used: the
-//     one with less time for a decoded token plus its share of a prompt
+//   - Prompts count too. A layer that is left to the CPU makes prompts slower, because the CPU computes them
+//     in such a layer. So the chain is solved for decoding twice, with and without such layers. The solution
+//     is used that takes less time for a decoded token plus its share of a prompt
 //     (PlacementAssumptions::prompt_tokens).
-//   - Not only neurons are placed, but also attention with its keys and values, gates apart from other rows,
-//     and device rows for neurons that come and go. RAM is a budget too. The profiler's plan chooses the mode
-//     by solving for each mode.
+//   - Not only neurons are placed, but also attention with its keys and values, gate rows (separately from
+//     the other rows), and device rows for neurons that come and go. RAM is a budget too. The profiler's plan
+//     chooses the mode by solving for each mode.
 //   - A layer's hot neurons are always its most active ones, because exchanging a neuron for a more active
 //     neuron of the layer never takes more time or bytes. So a layer has hundreds of options instead of
 //     2^d_ff, and the problem is a multiple-choice knapsack in a chain (choice_chain.h). It is solved within

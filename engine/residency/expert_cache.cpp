@@ -12,12 +12,12 @@ namespace {
 
 // Limit for the units, far below the largest double (2^1024).
 constexpr double kMostUnits = 0x1p500;
-// Exchanges that are watched from each token on. They see some hundred outcomes in kHorizon tokens.
+// The number of exchanges that begin to be watched at each token: some hundred outcomes in kHorizon tokens.
 constexpr size_t kWatched = 4;
-// Half-life of what is learned, in tokens: several topics.
+// Half-life of what is learned, in tokens. It spans several topics.
 constexpr double kMemory = 1024;
-// Before anything is learned, long use is trusted and recent use is not, as if outcomes with this sum of
-// squared uses had confirmed it: some ten exchanges.
+// Before anything is learned, long use is trusted and recent use is not, as if about ten exchanges had
+// confirmed this. This is the sum of their squared uses.
 constexpr double kPrior = 50;
 
 }  // namespace
@@ -40,13 +40,14 @@ ExpertCache::ExpertCache(std::span<const Layer> layers, const Rules& rules)
       state.rows[i] = layer.cached[i];
       state.experts[static_cast<size_t>(layer.cached[i])].state = State::kOnDevice;
     }
-    // A use that never changes would have led to these counts.
+    // These are the counts after a long time of constant use.
     for (size_t i = 0; i < layer.use.size(); ++i)
       for (size_t k = 0; k < kUses; ++k) state.experts[i].counts[k] = layer.use[i] / per_token_[k];
   }
 }
 
-/// Uses of the expert in the next kHorizon tokens if it is used as often as recently, and as in the long run.
+/// Two predictions of the expert's uses in the next kHorizon tokens: in case it is used as often as recently,
+/// and in case it is used as often as in the long run.
 ExpertCache::Uses ExpertCache::predicted(const Expert& expert) const {
   Uses uses;
   for (size_t k = 0; k < kUses; ++k) uses[k] = kHorizon * per_token_[k] * expert.counts[k] / units_[k];

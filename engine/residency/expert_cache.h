@@ -17,11 +17,12 @@
 //
 // The expected uses of an expert are a weighted sum of its recent use and its long use, which are decayed
 // counts per token with a short and a long half-life. How well each of them predicts depends on the model and
-// the text. Recent use predicts well if tokens repeat the previous token's experts, and does not predict at
-// all if use is even, because the largest counts are chance then. So the weights are learned. For kHorizon
-// tokens, the cache watches some of the possible exchanges, whether they were made or not. The weights are
-// those that would have predicted the outcomes best (least squares). Watched exchanges are the most promising
-// ones, so the weights also correct for their luck.
+// the text. Recent use predicts well if tokens repeat the previous token's experts. It predicts nothing if
+// all experts are used equally often, because the largest counts are then due to chance. So the weights are
+// learned. For kHorizon tokens, the cache watches some of the possible exchanges, whether they were made or
+// not. The weights are those that would have predicted the outcomes best (least squares). The watched
+// exchanges are the most promising ones, and some look promising only by chance. The weights correct for that
+// too.
 #pragma once
 
 #include <array>
@@ -43,11 +44,11 @@ class ExpertCache {
  public:
   struct Rules {
     int window = 64;      // tokens within which an expert has to be used twice
-    double margin = 0.5;  // uses; a copy costs up to one use, and less while the CPU is idle
+    double margin = 0.5;  // in uses; a copy costs as much as one use, or less if the CPU is idle
     /// Half-lives of recent and long use, in tokens. Replays of planted traces were best with these.
     double recent = 16, lasting = 256;
   };
-  /// The number of tokens within which an exchange has to pay.
+  /// The number of tokens within which an exchange has to pay off.
   static constexpr int kHorizon = 64;
 
   struct Layer {
@@ -91,9 +92,9 @@ class ExpertCache {
   /// An exchange whose outcome is watched.
   struct Watch {
     int32_t in, out;
-    int gain;  // uses of `in` less those of `out` so far
+    int gain;  // uses of `in` minus uses of `out` so far
     int64_t end;
-    Uses predicted;  // uses of `in` less those of `out`, if each use continues as before
+    Uses predicted;  // the same at the end, as recent use alone and as long use alone predict it
   };
   struct LayerState {
     std::vector<Expert> experts;
@@ -117,10 +118,10 @@ class ExpertCache {
   void fade();
 
   const Rules rules_;
-  const Uses growth_, per_token_;  // of units_; rate per decayed count of 1
-  Uses units_ = {1, 1};            // a use by the current token; grows instead of all counts' shrinking
+  const Uses growth_, per_token_;  // growth of units_ per token; uses per token for each unit of a count
+  Uses units_ = {1, 1};  // what a use by the current token counts; grows so that counts need not shrink
   Uses weights_;
-  std::array<double, 3> squares_;  // of predicted uses: recent, recent times long, long
+  std::array<double, 3> squares_;  // sums of products of predicted uses: recent^2, recent * long, long^2
   Uses products_;                  // of predicted uses and outcomes
   int64_t token_ = 0;
   std::vector<LayerState> layers_;

@@ -1,4 +1,5 @@
-// The device rows behind a layer's hot neurons, and the choice of the cold neurons that they hold.
+// A layer's cache on the device: the device rows after those of the hot neurons, and the choice of the cold
+// neurons that these rows hold.
 //
 // This class does bookkeeping only: it uses no device, clock or thread (the Prefetcher's thread calls it).
 // Equal calls give equal answers. A device row passes through these states

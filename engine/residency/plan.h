@@ -60,8 +60,8 @@ struct Plan {
   std::vector<LayerPlacement> layers;  // [n_layers]
   bool shares = false;                 // the device and the CPU share the neurons of at least one layer
   size_t stream_bytes = 0;             // size of each of the two stream buffers
-  /// Bytes reserved for one layer's keys, and again for one layer's values, to stream layers in host memory
-  /// that the device computes in long steps. 0 if there are no such layers.
+  /// In long steps, the device may compute layers that are in host memory. This many bytes are reserved for
+  /// the keys of one such layer, and as many again for its values. 0 if there are no such layers.
   size_t stream_kv_bytes = 0;
   size_t budget_bytes = 0;  // the budget of the plan
   DeviceBytes device;

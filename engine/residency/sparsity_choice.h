@@ -67,8 +67,9 @@ double bytes_per_token(const ModelSpec& spec, const Weights& weights, Sparsity m
 /// Converts sums over layers and tokens to shares of all neurons.
 NeuronActivity activity_of(const FfnCounts& counts, const ModelSpec& spec);
 
-/// The tokens for probes: a few sentences of different kinds, cut to 8 to 64 tokens so that a probe takes
-/// about equally long for every model size, and to at most context_tokens; at least one token.
+/// The tokens for probes: a few sentences of different kinds, cut to 8 to 64 tokens. Larger models get fewer
+/// tokens, so that a probe takes about equally long for every model size. There are at most context_tokens
+/// tokens, but at least one.
 std::vector<int32_t> probe_tokens(const Tokenizer& tokenizer, const ModelSpec& spec, int context_tokens);
 
 /// Runs `tokens` as the start of a sequence in the pass's current mode, and returns the share of active

@@ -4,17 +4,18 @@
 // One mutex guards the number of free slots and a list of entries. An entry is an accepted request with at
 // least one sequence that has no slot yet. Entries are in order of arrival.
 //
-// A request is covered if the free slots suffice for the sequences without a slot in its entry and in all
-// entries before it. (An entry counts as at most n_slots sequences.) The engine thread admits a covered
-// request soon, unless the KV blocks that the request needs are in use. This queue does not track KV blocks;
-// if they are in use, the slots stay free until other sequences end. All other requests wait for slots.
+// Some sequences of an entry may still lack a slot. A request is covered if there are enough free slots for
+// such sequences of its own entry and of all entries before it. (An entry counts as at most n_slots
+// sequences.) The engine thread admits a covered request soon, unless the KV blocks that the request needs
+// are in use. This queue does not track KV blocks; if they are in use, the slots stay free until other
+// sequences end. All other requests wait for slots.
 //
 // A covered request is always accepted. Any other request is accepted if fewer than `capacity` uncovered
 // requests wait, and if the prompts and lists of all entries and of the new request take at most `most_bytes`
 // bytes. One client cannot keep others out: if the queue is full, a client with fewer than capacity /
 // n_clients waiting requests is still accepted, up to 125 % of capacity. A sequence that is set back gives up
-// its slot and waits again. So if the pool has KV blocks for fewer contexts than there are slots, up to
-// n_slots requests more than `capacity` can wait.
+// its slot and waits again. So if the pool has KV blocks for fewer contexts than there are slots, the number
+// of waiting requests can exceed `capacity` by up to n_slots.
 //
 // A slot is counted as free before anyone can read the FinishedEvent of its sequence. So when a client has
 // its answer, the slot that its sequence used is already free.

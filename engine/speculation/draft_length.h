@@ -67,10 +67,10 @@ struct ModelSeconds {
   double first = 0, each = 0;
 };
 
-/// Chooses how many tokens of each draft (n_computed) a step of n_decoding tokens computes in addition, so
-/// that it yields the most tokens per second. Sets all n_computed to 0 unless drafts are clearly faster than
-/// a step without them. The sum of all n_computed is one below a power of two, and at most n_more. Returns
-/// the expected speedup; 1 if all n_computed are 0.
+/// For a step of n_decoding tokens, chooses how many tokens of each draft it also computes (n_computed), so
+/// that the step yields the most tokens per second. Sets all n_computed to 0 unless drafts are clearly faster
+/// than a step without them. The sum of all n_computed is one below a power of two, and at most n_more.
+/// Returns the expected speedup; 1 if all n_computed are 0.
 double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::span<DraftChoice> drafts,
                       ModelSeconds model = {});
 
