@@ -30,7 +30,7 @@ struct AnswerFormat {
 Grammar format_grammar(const AnswerFormat& format);
 Grammar::Expr format_expression(Grammar& grammar, const AnswerFormat& format);
 
-/// Returns a key that is equal for two formats if and only if their grammars have the same text.
+/// Returns a key. Two formats have equal keys if and only if their grammars have the same text.
 std::string format_key(const AnswerFormat& format);
 
 /// Throws a RequestError (400) that gives the parameter, the part of it that cannot be enforced, and the

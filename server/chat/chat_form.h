@@ -19,7 +19,7 @@ namespace hearth {
 
 enum class ToolMode {
   kNone,      // text only
-  kAuto,      // text, calls, or text followed by calls; no calls after text that has a format
+  kAuto,      // text, calls, or text followed by calls; if the text must have a format, only one of the two
   kRequired,  // only calls; if the request names a function, only calls of that function
 };
 

@@ -154,8 +154,8 @@ void ChatTemplate::probe_content() {
   if (!takes_null && (!prints(with_null, "") || prints(with_null, "None"))) no_content_ = NoContent::kText;
 }
 
-// Sets how the template gets arguments. A template that prints JSON text unchanged shows the key in plain
-// quotes; a template that applies tojson to the text escapes the quotes.
+// Sets whether the template gets arguments as an object or as text. If it prints JSON text unchanged, the
+// argument's key appears in plain quotes; if it applies tojson to the text, the quotes are escaped.
 void ChatTemplate::probe_arguments() {
   const std::string needle(kNeedle);
   const Json arguments = {{needle, 1}};

@@ -142,7 +142,7 @@ Json read_message(const Json& message, const std::string& param) {
   }
   if (const auto member = out.find("tool_calls");
       member != out.end() && (member->is_null() || member->empty())) {
-    // null and [] mean no calls, but the key must go: templates only test whether it exists
+    // null and [] mean no calls; remove the key, because templates only test whether it exists
     out.erase(member);
   }
   return out;

@@ -53,8 +53,8 @@ class TextReleaser {
   bool at_edge_ = false;
 };
 
-/// Returns how many bytes of `text` cannot belong to an occurrence of `wanted`, even if more text follows.
-/// These are all bytes before the longest suffix of `text` with which `wanted` begins.
+/// Returns the number of bytes before the longest suffix of `text` that is a beginning of `wanted`. More text
+/// may complete this suffix to `wanted`; the bytes before it are certain.
 inline size_t certain_before(std::string_view text, std::string_view wanted) {
   const size_t most = std::min(wanted.empty() ? 0 : wanted.size() - 1, text.size());
   for (size_t n = most; n > 0; --n)

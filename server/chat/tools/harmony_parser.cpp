@@ -11,7 +11,7 @@ constexpr std::string_view kFunctions = "functions.";
 /// Texts that end a message. The first three are tokens of the format. The other two begin the next message,
 /// and end this one if the model omits those tokens.
 constexpr std::array<std::string_view, 5> kBodyEnds{"<|end|>", "<|call|>", "<|return|>", kStart, kChannel};
-/// Headers have at most one line. A longer text is not a header.
+/// Longer than any header, which is a single line. A longer text is not a header.
 constexpr size_t kMaxHeaderBytes = 256;
 
 /// Returns the word after `label` in a header, or an empty text if there is none.

@@ -96,7 +96,7 @@ std::vector<ToolEvent> TextAnswerParser::read_on() {
   return std::exchange(events_, {});
 }
 
-/// Removes the bytes that have become events from the window.
+/// Removes from the window the bytes that have become events.
 void TextAnswerParser::compact() {
   const bool in_call = state_ == State::kCallBegin || state_ == State::kCallBody;
   if (!in_call) window_.kept = window_.at;

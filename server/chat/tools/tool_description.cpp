@@ -11,7 +11,7 @@ std::string content_of(const Json& message) {
   return content->is_string() ? content->get<std::string>() : one_line(*content);
 }
 
-/// Returns arguments that the client sent as JSON text unchanged.
+/// Returns the arguments as JSON text. If the client sent them as text, they stay unchanged.
 std::string arguments_of(const Json& function) {
   const auto arguments = function.find("arguments");
   if (arguments == function.end()) return "{}";

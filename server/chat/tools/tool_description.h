@@ -11,7 +11,7 @@
 
 namespace hearth {
 
-/// Returns the JSON text on one line, as calls contain it. Replaces invalid UTF-8.
+/// Returns the value as JSON text on one line, the form used in calls. Replaces invalid UTF-8.
 std::string one_line(const Json& json);
 
 /// Returns the description of the tools for the system message: the JSON of each tool on one line, and how to

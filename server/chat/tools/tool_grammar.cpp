@@ -56,7 +56,8 @@ class Builder {
   Expr any_text() { return any_number(grammar_.character(all_characters())); }
 
   Expr text_without(std::string_view text) { return without(any_text(), text); }
-  /// Matches `what` except for texts that contain `text`. REQUIRES: `what` does not call rules.
+  /// Matches the texts that `what` matches and that do not contain `text`. REQUIRES: `what` does not call
+  /// rules.
   Expr without(Expr what, std::string_view text) {
     if (text.empty()) return what;
     return grammar_.except(what, sequence({any_text(), literal(text), any_text()}));
@@ -121,7 +122,7 @@ class Builder {
 
   // Calls.
 
-  /// opened: the first call is preceded by the text that opens it.
+  /// opened: whether the text that opens the first call is part of the match.
   Expr calls(bool opened) {
     const Expr first = opened ? call(syntax_->section_begin + syntax_->call_begin) : call("");
     const bool several = form_->choice.parallel && syntax_->several_calls;

@@ -21,7 +21,7 @@ namespace hearth {
 struct ToolSyntax {
   enum class Form {
     kJsonObject,  // {"name": ..., "arguments": {...}}
-    kTagged,      // the name within text, then a JSON object: <function=NAME>{...}</function>
+    kTagged,      // a JSON object after the name, with text around both: <function=NAME>{...}</function>
     kParameters,  // each argument has tags: <parameter=KEY>VALUE</parameter>
     kPython,      // NAME(key=value, key=value)
     kHarmony,  // messages with channels: <|channel|>commentary to=functions.NAME ...<|message|>{...}<|call|>
@@ -72,8 +72,8 @@ struct ToolSyntax {
   /// The text by which a call is recognized: the first line of section_begin + call_begin, without white
   /// space at either end. Empty if both are empty.
   std::string opener() const;
-  /// Whether the opener is empty, or is a [ with which any text may begin. Calls are then recognized only at
-  /// the start of the answer, and only if they name a tool of the request.
+  /// Whether the opener is empty, or is a [, which may also begin plain text. Calls are then recognized only
+  /// at the start of the answer, and only if they name a tool of the request.
   bool bare() const;
   /// The texts after a call: next_call() if another call follows, after_last() if none does. Without white
   /// space at either end.
