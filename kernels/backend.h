@@ -200,7 +200,7 @@ class Backend : public Memory {
   /// call prepares for another forward pass, and invalidates the sets made after the first call.
   virtual void reserve(const StepBounds& bounds) = 0;
 
-  /// Announces that calls will follow soon, when a device has computed their inputs. Until then the backend's
+  /// Announces that calls will follow as soon as a device has computed their inputs. Until then the backend's
   /// threads stay awake (ThreadPool::expect_work). Cheap.
   virtual void expect_work() {}
 

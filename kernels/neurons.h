@@ -88,7 +88,7 @@ class NeuronSet {
     ids_.resize(static_cast<size_t>(max_neurons));
     any_.resize(words_of(max_neurons));
   }
-  /// Begins a set whose bits are written directly, before or after this call; collect() must follow.
+  /// Begins a set. The caller writes its bits directly, before or after this call, and then calls collect().
   void resize(int n_tokens, int64_t n_neurons) {
     n_tokens_ = n_tokens;
     n_neurons_ = n_neurons;

@@ -1,9 +1,10 @@
 // Simulated time, which passes only when a thread spends it. Used to simulate a machine that is not at hand.
 //
 // Normally no VirtualTime exists, and clocks are real. While one exists, each thread that takes part has its
-// own time, in seconds from 0. Only one of them runs at any moment: the thread with the smallest time that
-// does not wait for a Signal. So a simulation always has the same outcome, whatever the system's scheduler
-// does. A thread takes part from its first call of this class on; code between two calls takes no time.
+// own time, in seconds from 0. Only one of them runs at any moment: of the threads that do not wait for a
+// Signal, the one with the smallest time. So a simulation always has the same outcome, whatever the system's
+// scheduler does. A thread takes part from its first call of this class on; code between two calls takes no
+// time.
 //
 // The engine reads the time through HostClock and waits through Signal (kernels/base/signal.h). A simulated
 // device (kernels/cuda/ops/simulated_device.h) and a simulated host (profiler/simulation/) spend time.

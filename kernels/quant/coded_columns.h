@@ -15,7 +15,7 @@
 
 namespace hearth {
 
-/// The maximum, over all types, of the number of neurons that share scales.
+/// The largest number of neurons that share scales, over all types.
 inline constexpr int kLargestColumnGroup = 32;
 
 /// Bytes of one neuron: its codes, or its plain row if the source has a float type.

@@ -27,8 +27,8 @@
 namespace hearth {
 namespace {
 
-/// The number of columns that share a scale, and the number of columns of the smallest weight groups. The
-/// sums of such groups of columns are stored, too.
+/// kActivationSpan columns share a scale. kActivationHalf is the size of the smallest weight groups; the sums
+/// of such groups of columns are stored, too.
 inline constexpr int kActivationSpan = 32;
 inline constexpr int kActivationHalf = 16;
 inline constexpr int kSpanBytes = 2 * kActivationSpan;

@@ -112,7 +112,7 @@ inline Lanes gelu_erf(Lanes x) {
   p = Lanes::fma(p, t, Lanes::all(0.16917633f));
   const Lanes decay = exponential(Lanes::sub(zero, Lanes::mul(z, z)));
   const Lanes half_erfc = Lanes::mul(Lanes::mul(Lanes::all(0.5f), Lanes::mul(t, p)), decay);
-  // half_erfc is 0 from 20 on. The size is limited, because infinity times 0 would be NaN.
+  // half_erfc is 0 for sizes from 20 on. The size is capped at 20, because infinity times 0 would be NaN.
   const Lanes tail = Lanes::mul(Lanes::min(Lanes::all(20.0f), size), half_erfc);
   return Lanes::sub(Lanes::max(zero, x), tail);
 }

@@ -123,7 +123,7 @@ struct NeonDot : Neon {
 
 /// For blocks whose weights are signed bytes: Q8_0, IQ4_NL, IQ4_XS. The common loops make such weights
 /// unsigned by adding 128 (bit_xor() with 0x80), and subtract 128 times the sum of the activations (a shift
-/// by 7) from the products. Here both functions do nothing, so the bytes stay signed.
+/// by 7) from the products. Here bit_xor() changes nothing and this shift gives 0, so the bytes stay signed.
 template <int planes>
 struct NeonSigned : NeonDot<planes> {
   using Int = Neon::Int;

@@ -31,7 +31,7 @@ template <class S, class Block>
   x.int_sum += n_spans * kParts * sizeof(int32_t);
 }
 
-/// Returns the planes of the tokens from the n-th one after x's first token on.
+/// Returns x, moved ahead by n tokens.
 [[gnu::always_inline]] inline ActivationPlanes tokens_later(const ActivationPlanes& x, int n) {
   const size_t skipped = static_cast<size_t>(n) * x.stride;
   return {x.quants + skipped, x.scale + skipped, x.sum + skipped, x.int_sum + skipped, x.stride};

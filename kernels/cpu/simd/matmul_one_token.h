@@ -40,8 +40,8 @@ template <class S>
                     S::template dot_high_nibbles_16<4>(raw, span, kActivationHalf));
 }
 
-/// Returns the product of a sum and its scale, given 16 times the sum. The scale is divided by 16 instead;
-/// both are powers of two, so no rounding changes.
+/// Returns the product of a sum and its scale, given 16 times the sum. The scale is divided by 16 instead of
+/// the sum. This changes no rounding, because 16 is a power of two.
 template <class S>
 [[gnu::always_inline]] inline typename S::Float scaled_16(typename S::Int sum_16, typename S::Float scale) {
   return S::mul(S::to_float(sum_16), S::mul(scale, S::floats(1.0f / 16)));

@@ -58,7 +58,7 @@ __device__ __forceinline__ void add_fifth_bits(unsigned bits, unsigned* words) {
   }
 }
 
-/// Packs four of the 16 values into a word, from value `first` on.
+/// Packs four of the 16 values, from number `first` on, into a word.
 template <const int8_t (&kValues)[16]>
 __host__ __device__ constexpr unsigned word_of_values(int first) {
   unsigned word = 0;
