@@ -45,7 +45,7 @@ struct HybridExpertCall {
   Router router;
   int n_tokens = 0;
   float* out = nullptr;  // [n_tokens, d_model], to which the sum is added
-  // Whether the choice is handed over even if the CPU has nothing to compute. A long step never hands over.
+  // Whether the choice is handed over even if the CPU has nothing to compute.
   bool wants_choice = false;
 };
 
@@ -63,8 +63,8 @@ class HybridExperts {
   virtual ExpertChoice wait() = 0;
 
   /// Computes the missing rows on the CPU, and enqueues the sum: adds each token's rows to call.out, the row
-  /// of `shared` last. Adds all pairs to counts. Without a hand-over, ExpertCounts::read grows
-  /// by an upper bound: all experts in a long step, otherwise one expert per pair.
+  /// of `shared` last. Adds all pairs to counts. ExpertCounts::read grows by all experts in
+  /// a long step, and by one expert per pair, an upper bound, in another step without a hand-over.
   virtual void end(const GatedSharedExpert& shared, ExpertCounts& counts) = 0;
 };
 

@@ -47,9 +47,8 @@ class ExpertRecorder {
 
   /// Adds what was recorded since the last call to `trace`, sequence by sequence. A sequence that continues
   /// after this call counts as another one. A token that belongs to no prompt counts as generated, even if it
-  /// was a rejected draft. Returns false if steps are missing: there was no room for them, they ended early,
-  /// or a device computed them without reporting its choices (HybridExperts::wait()). Any thread; waits for
-  /// the end of a step that is being recorded.
+  /// was a rejected draft. Returns false if steps are missing: there was no room for them, or they ended
+  /// early. Any thread; waits for the end of a step that is being recorded.
   bool take(ExpertTraceWriter& trace);
 
  private:

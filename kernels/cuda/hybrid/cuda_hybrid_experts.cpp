@@ -55,7 +55,7 @@ void CudaHybridExperts::begin(const HybridExpertLayer& layer, const HybridExpert
   layer_ = layer;
   call_ = call;
   streamed_now_ = streams();
-  hands_over_ = !streamed_now_ && (!layer.all_resident() || call.wants_choice);
+  hands_over_ = call.wants_choice || !(streamed_now_ || layer.all_resident());
   const QuantizedActivations x = work_.quantized(call.x, call.n_tokens, layer.device->up.n_cols);
   if (streamed_now_) return begin_streamed(x);
   const DeviceChoice choice = this->choice();
@@ -63,18 +63,23 @@ void CudaHybridExperts::begin(const HybridExpertLayer& layer, const HybridExpert
   work_.enqueue(
       [=, logits = call.logits, router = call.router, slot_of = layer.device->slot_of,
        stream = work_.stream()] { route_and_group(logits, router, slot_of, choice, groups, stream); });
-  if (hands_over_) {
-    const auto n_choice = ExpertScratch::kChoiceWords * static_cast<size_t>(choice.n_pairs());
-    const auto n_x = static_cast<size_t>(call.n_tokens * layer.device->up.n_cols);
-    work_.enqueue([=, stream = work_.stream(),
-                   what = exchange_.begin({reinterpret_cast<const float*>(choice.experts), n_choice},
-                                          {call.x, n_x})] { hand_over(what, stream); });
-    given_ = exchange_.arrived();
-  }
+  if (hands_over_) hand_over_choice();
   work_.mark("attention, router", layer.layer);
   multiply(input_stage(x), groups);
   activate(groups);
   multiply(down_stage(), groups);
+}
+
+/// Enqueues the hand-over of the choice and, if the CPU computes missing experts, of their input.
+void CudaHybridExperts::hand_over_choice() {
+  const DeviceChoice choice = this->choice();
+  const auto n_choice = ExpertScratch::kChoiceWords * static_cast<size_t>(choice.n_pairs());
+  const bool computes = !streamed_now_ && !layer_.all_resident();
+  const auto n_x = computes ? static_cast<size_t>(call_.n_tokens * layer_.device->up.n_cols) : 0;
+  work_.enqueue([=, stream = work_.stream(),
+                 what = exchange_.begin({reinterpret_cast<const float*>(choice.experts), n_choice},
+                                        {call_.x, n_x})] { hearth::cuda::hand_over(what, stream); });
+  given_ = exchange_.arrived();
 }
 
 /// Begins a layer whose missing experts are streamed: enqueues the copies of these experts and the products
@@ -90,6 +95,7 @@ void CudaHybridExperts::begin_streamed(const QuantizedActivations& x) {
   const ExpertGroups all =
       groups_in(work_.scratch().experts.groups, call_.n_tokens, call_.router.n_used, n_experts, n_experts);
   route_and_group(call_.logits, call_.router, numbers, choice(), all, work_.stream());
+  if (hands_over_) hand_over_choice();
   work_.mark("attention, router", layer_.layer);
   ExpertGroups resident = all;
   resident.end_slot = layer_.device->n_slots;
@@ -218,10 +224,12 @@ void CudaHybridExperts::end(const GatedSharedExpert& shared, ExpertCounts& count
     host_.missing_expert_rows(layer_.host, layer_.activation, given_.second, arrived_choice(),
                               arrived_slots().data(), rows_.data(), counts);
   }
-  if (hands_over_) {
+  if (streamed_now_) {
+    count_all(call_.router.n_experts, counts);
+  } else if (hands_over_) {
     count_resident(counts);
   } else {
-    count_all(streamed_now_ ? call_.router.n_experts : choice().n_pairs(), counts);
+    count_all(choice().n_pairs(), counts);
   }
   work_.begin_span();
   const int64_t d_model = this->d_model();

@@ -44,6 +44,7 @@ class CudaHybridExperts final : public HybridExperts {
   int64_t d_model() const { return layer_.host.front().down.n_rows; }
   int64_t d_expert() const { return layer_.host.front().up.n_rows; }
   bool streams() const;
+  void hand_over_choice();
   void begin_streamed(const QuantizedActivations& x);
   /// One stage of a layer: the products with gate and up, or the products with down.
   struct Stage {

@@ -133,6 +133,29 @@ TEST_CASE("counts taken on the device equal those of the CPU alone") {
   check_near(counts_of(*on_device, 1), counts_of(*on_cpu, 1));
 }
 
+TEST_CASE("counts of a mixture's experts do not depend on where the experts are") {
+  LoadOptions options = device_options("arch/qwen3moe.gguf", "dense");
+  const auto all = ModelRuntime::load(options);
+  const DeviceBytes bytes = all->placed().plan->device;
+  options.device = DeviceChoice::kCpu;
+  const ActivityCounts expected = counts_of(*ModelRuntime::load(options), 1);
+  CHECK(expected.of_experts());
+  CHECK(sum(expected.value_sums) > 0);
+  options.device = DeviceChoice::kCuda;
+  // With cpu_share false, missing experts are copied to the device in long steps.
+  for (const auto& [left_out, cpu_share] : {std::pair(size_t{0}, true), std::pair(bytes.experts / 2, true),
+                                            std::pair(bytes.experts / 2, false)}) {
+    INFO(left_out << " bytes of experts left out, by the CPU too " << cpu_share);
+    options.vram_budget_bytes = bytes.total() - left_out;
+    options.cpu_share = cpu_share;
+    const auto model = ModelRuntime::load(options);
+    for (const int chunk : {1, 20}) {
+      INFO("chunk " << chunk);
+      CHECK(counts_of(*model, chunk) == expected);
+    }
+  }
+}
+
 TEST_CASE("steps of several sequences are counted too, and a prompt's steps can be left out") {
   constexpr int kSlots = 3, kSteps = 10;
   const auto by_cpu = ModelRuntime::load(options_of("bamboo.powerinfer", "exact", {Share::kNone}, kSlots));

@@ -135,6 +135,18 @@ std::vector<float> run_on_cpu(const Layer& layer, const Step& step, const std::v
 
 const Router kRouter{.n_experts = kExperts, .n_used = kUsed, .renormalize = true};
 
+/// Whether the choice is the one that the CPU makes for logits [n_tokens, kExperts].
+bool same_choice(const ExpertChoice& choice, const std::vector<float>& logits) {
+  const auto n_tokens = static_cast<int>(logits.size() / kExperts);
+  CpuBackend cpu(1, supported_isas().front());
+  cpu.reserve(shared_bounds(n_tokens));
+  const ExpertChoice expected = cpu.route(logits.data(), n_tokens, kRouter);
+  const auto n = static_cast<size_t>(n_tokens) * kUsed;
+  return choice.n_tokens == n_tokens && choice.n_used == kUsed &&
+         std::equal(choice.experts, choice.experts + n, expected.experts) &&
+         std::equal(choice.weights, choice.weights + n, expected.weights);
+}
+
 }  // namespace
 
 TEST_CASE("CUDA: shared experts give the CPU's bits wherever experts are") {
@@ -219,6 +231,9 @@ TEST_CASE("CUDA: streamed experts give the CPU's bits for any number of experts 
       CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
       CHECK(shared.choice().n_tokens == 0);  // nothing was handed over
       CHECK(counts.resident == 70 * kUsed);
+      shared.want_choice();
+      CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
+      CHECK(same_choice(shared.choice(), logits));
     }
   }
 }
