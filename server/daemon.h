@@ -1,5 +1,5 @@
-// What hearthd does after it has accepted its configuration and before it returns its exit code: bind, load,
-// serve, drain.
+// Runs hearthd after it has accepted its configuration, until it returns its exit code: bind, load, serve,
+// drain.
 //
 // All of it runs on main's thread; the HTTP server, the engine and the load have threads of their own.
 #pragma once

@@ -17,7 +17,7 @@
 
 namespace hearth {
 
-/// What a step has computed for one sequence.
+/// The results of a step for one sequence.
 struct PieceResult {
   bool ends_prompt = false;  // this step computed the end of the sequence's prompt, for the first time
   /// chosen.end is the reason why the sequence has ended, if it has. It is also set for sequences that do not

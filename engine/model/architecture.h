@@ -36,8 +36,8 @@ enum class QkNorm : uint8_t {
   kWhole,     // q and k of all heads together, as one row
 };
 
-/// What decides whether a model's layers are parallel. In parallel layers, attention and the FFN both read
-/// the layer's input, and their outputs are added.
+/// The source that decides whether a model's layers are parallel. In parallel layers, attention and the FFN
+/// both read the layer's input, and their outputs are added.
 enum class ParallelFrom : uint8_t {
   kArchitecture,  // Architecture::parallel_attention
   kKey,           // the key use_parallel_residual; parallel if the file lacks it

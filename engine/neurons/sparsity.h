@@ -45,8 +45,7 @@ struct NeuronActivity {
   // Share of the proposed neurons for which act(gate) is nonzero, so that up is read. In calibrated mode: 0.
   double passed = -1;
   double active = -1;  // value is nonzero, so down is read
-  // Of the neurons whose down rows were read: the share that the CPU computed while a GPU computed other
-  // neurons.
+  // The share of the neurons with read down rows that the CPU computed while a GPU computed other neurons.
   double cold = -1;
   double true_active = -1;      // gate passes, proposed or not (predictor verified)
   double recall = -1;           // share of the active neurons that were proposed (verify_predictor only)

@@ -1,4 +1,4 @@
-// What a GPU's work costs beyond the rates in a machine's profile, in one table that the simulation and the
+// The costs of a GPU's work beyond the rates in a machine's profile, in one table that the simulation and the
 // plan use.
 //
 // The rates in a machine's profile are those of copies and of long runs of one trivial kernel. A model's

@@ -52,8 +52,8 @@ struct PlacementSolution {
   int64_t stream_bytes = 0;  // size of each of the two stream buffers, included in vram_bytes
   TokenWork work = {};       // work of one decoded token
   double least_seconds = 0;  // lower bound of work.seconds() for all placements in this mode
-  // Of the activations in all layers, the share that belongs to neurons on the device. In a mixture: of all
-  // choices of experts, the share that falls on experts on the device.
+  // The share of all layers' activations that belongs to neurons on the device. In a mixture, the share of
+  // the choices of experts that falls on experts on the device.
   double caught = 0;
   TokenWork prompt = {};         // the work for one prompt token, for mixtures of experts only
   double prefill_seconds = 0;    // time of one prompt token

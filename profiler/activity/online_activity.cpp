@@ -33,7 +33,7 @@ uint64_t OnlineActivity::n_written() const {
 }
 
 void OnlineActivity::run(const std::stop_token& stop) {
-  // What the engine counts during a write is written only by the next write. Therefore write once more after
+  // Only the next write includes the counts that the engine makes during a write. So write once more after
   // the stop was requested.
   bool last = false;
   while (!last) {

@@ -28,8 +28,8 @@ constexpr double kProbeMissed = 0.03;
 constexpr double kFirstPrice = 1e4, kLastPrice = 0.1;
 // The maximum memory, in bytes, for the exact distributions that results are compared with.
 constexpr size_t kKeptBytes = size_t{256} << 20;
-// Thresholds are chosen for a recall above the wanted one. Of the misses that the wanted recall allows, this
-// share is kept in reserve, because another text may have a quarter more misses.
+// Thresholds are chosen for a recall above the wanted one. This share of the misses that
+// the wanted recall allows is kept in reserve, because another text may have a quarter more misses.
 constexpr double kRecallMargin = 0.4;
 constexpr double kSure = 1.64;  // standard errors: one-sided, 95 %
 

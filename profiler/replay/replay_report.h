@@ -10,7 +10,7 @@
 
 namespace hearth {
 
-/// What was replayed.
+/// The subject of a replay: its machine, trace and budget.
 struct ReplayedTrace {
   const PlanQuestion& question;  // the machine and the model
   const ExpertTrace& trace;

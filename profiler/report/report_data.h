@@ -32,7 +32,7 @@ struct ReportLayer {
 struct ReportPredictor {
   double recall = 0;    // share of active neurons that is proposed
   double proposed = 0;  // share of all neurons that is proposed
-  // The same two shares if the predictor runs one layer early, on the previous layer's input. Negative: not
+  // These two shares if the predictor runs one layer early, on the previous layer's input. Negative: not
   // measured.
   double early_recall = -1, early_proposed = -1;
 };

@@ -62,8 +62,8 @@ struct Endpoint {
   bool is_probe = false;
 };
 
-/// The whole table. The first row that matches a request's path selects the pattern. Of the rows with this
-/// pattern, the first one with the request's method answers.
+/// The whole table. The first row that matches a request's path selects the pattern. The first
+/// row with this pattern and the request's method answers.
 std::span<const Endpoint> endpoints();
 
 /// The destination of a request. Valid as long as the request's path.

@@ -113,7 +113,7 @@ uint64_t row_operations(Isa isa) {
   return print.value();
 }
 
-/// What VectorKernels::to_q8 makes of finite numbers and of others.
+/// A hash of what VectorKernels::to_q8 makes of finite numbers and of others.
 uint64_t rounded_to_q8(Isa isa) {
   std::mt19937 rng(24);
   std::vector<float> x = random_activations(20 * kKvGroup, rng);

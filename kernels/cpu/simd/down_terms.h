@@ -20,7 +20,7 @@ namespace hearth {
 /// The number of columns that share a scale in every type.
 inline constexpr int kTermColumns = 16;
 
-/// The same part (high or low) of the terms of two rows, as two 16-bit integers with the first row's in the
+/// One part (high or low) of the terms of two rows, as two 16-bit integers with the first row's in the
 /// low half. `first` is for columns 0..15 of a strip, `second` for columns 16..31.
 struct TermPair {
   int32_t first, second;

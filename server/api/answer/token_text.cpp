@@ -12,7 +12,7 @@ StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stop
 std::string StopMatcher::push(std::string_view text) {
   assert(!stopped_);
   held_ += text;
-  // Of each stop string, only the first occurrence matters, because later ones also end later. The stop
+  // Only the first occurrence of each stop string matters, because later ones also end later. The stop
   // string whose first occurrence ends first counts; if several end there, the longest.
   size_t best_end = std::string::npos;
   size_t best_start = std::string::npos;

@@ -1,4 +1,4 @@
-// What is found beside a model file, which source is preferred, and what the log says about a file for
+// Finds the sources of activity beside a model file, chooses among them, and logs a file that belongs to
 // another model.
 #include <cmath>
 #include <filesystem>

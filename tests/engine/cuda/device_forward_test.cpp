@@ -336,7 +336,7 @@ TEST_CASE("a model placed again in less memory keeps its contexts, and every KV 
   CHECK(model->placed().plan->device.total() <= *less.vram_budget_bytes);
   CHECK(model->limits().n_blocks == limits.n_blocks);
   CHECK(device_bits(last_block(), expected));
-  // The same holds if the first placement had room for only one context and now has more memory.
+  // This also holds if the first placement had room for only one context and now has more memory.
   const auto small = ModelRuntime::load(less);
   const int n_blocks = small->limits().n_blocks;
   CHECK(n_blocks < limits.n_blocks);

@@ -34,7 +34,7 @@ std::vector<float> decode(ModelRuntime& model) {
   return logits_of(model, spread_tokens(kTokens, model.facts().spec.n_vocab), 1);
 }
 
-/// What the device did in steps that were played back, and their model.
+/// The statistics of the device in steps that were played back, and their model.
 struct Played {
   std::unique_ptr<ModelRuntime> model;
   cudaemu::Stats stats;

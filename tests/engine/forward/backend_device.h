@@ -13,7 +13,7 @@ class BackendDevice final : public ComputeDevice {
  public:
   explicit BackendDevice(Backend& backend) : backend_(backend) {}
 
-  /// What found() writes for the call of this number.
+  /// The neurons that found() writes for the call of this number.
   std::function<void(int call, const ActiveNeurons& to)> on_found;
 
   Backend& backend() override { return backend_; }

@@ -147,7 +147,7 @@ TEST_CASE(
                  << random.hit_share);
   CHECK(solved.hit_share > uncounted.hit_share + 0.1);
   CHECK(solved.hit_share > random.hit_share + 0.1);
-  // What the solver expected from the counted text roughly holds for another one.
+  // The solver's expectation from the counted text roughly holds for another text.
   CHECK(solved.hit_share == Approx(found->caught).margin(0.1));
 }
 

@@ -289,7 +289,7 @@ TEST_CASE("sparse modes: predicted is off by what its predictors miss, and says 
   CHECK(activity.passed == Approx(activity.recall * activity.true_active));
   CHECK(activity.passed == Approx((1 - activity.false_positives) * activity.proposed));
   CHECK(activity.active <= activity.passed);
-  // What earlier layers left out changes gates only a little.
+  // Neurons that earlier layers left out change gates only a little.
   CHECK(activity.true_active == Approx(all.passed).margin(0.01));
   // Verifying all gates changes nothing.
   CHECK(same_bits(logits_of_texts(*alone.load("predicted")), logits));
@@ -304,7 +304,7 @@ TEST_CASE("sparse modes: predictors that propose all neurons are exact, none lea
     const auto exact = ModelRuntime::load(options);
     options.sparsity = {.mode = "predicted", .predictor_threshold = -1000.0};
     const auto predicted = ModelRuntime::load(options);
-    // The same neurons pass, with products and sums in the same order.
+    // In both, the same neurons pass, with products and sums in the same order.
     CHECK(same_bits(logits_of_short_text(*predicted), logits_of_short_text(*exact)));
     CHECK(predicted->observation().activity().proposed == 1.0);
     CHECK(predicted->observation().activity().passed == exact->observation().activity().passed);

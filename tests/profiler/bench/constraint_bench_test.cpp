@@ -1,4 +1,4 @@
-// What `bench --schema` reports: a line for every form, with figures that agree with one another. Does not
+// `bench --schema` reports a line for every form, with figures that agree with one another. Does not
 // test the machine's speed.
 #include "profiler/bench/constraint_bench.h"
 

@@ -1,4 +1,4 @@
-// What is stored of a training run: checkpoints come back as they were or not at all, and a folder belongs to
+// The files of a training run: checkpoints come back as they were or not at all, and a folder belongs to
 // one run.
 #include "profiler/predictors/work_folder.h"
 

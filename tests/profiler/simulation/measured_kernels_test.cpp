@@ -44,7 +44,7 @@ TEST_CASE("kernels that were measured on a GPU take as long in the simulation") 
   }
 }
 
-/// What bench --kernels would report for a GPU that equals its simulation.
+/// The report that bench --kernels would give for a GPU that equals its simulation.
 Json made_up(const MachineProfile& machine) {
   const ModelShape& shape = *find_shape("1b");
   cuda::KernelBenchOptions options;
