@@ -30,6 +30,8 @@ MODEL = pathlib.Path(
 SMALL_MODEL = ROOT / "tests" / "data" / "relu" / "relu-5m-q8_0.gguf"
 NO_CACHE = tempfile.TemporaryDirectory(prefix="hearth-no-cache-")
 PATIENCE = 120  # seconds until a wait is given up; far above what anything takes, for slow shared machines
+# A sample of /metrics: its name, labels and value.
+SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$')
 
 
 def clean_environment(extra=None):
@@ -167,3 +169,18 @@ def post(path, body, headers=""):
     data = body.encode()
     return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
             f"Content-Type: application/json\r\n{headers}Content-Length: {len(data)}\r\n\r\n").encode() + data
+
+
+def samples(text):
+    """The samples of /metrics: {(name, labels): value}"""
+    found = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, labels, value = SAMPLE.match(line).groups()
+            found[name, labels or ""] = float(value)
+    return found
+
+
+def total(found, name, **labels):
+    return sum(value for (sample, text), value in found.items()
+               if sample == name and all(f'{k}="{v}"' in text for k, v in labels.items()))

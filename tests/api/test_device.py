@@ -156,31 +156,28 @@ def test_every_budget_gives_the_cpus_text(serve, texts_of_cpu, budget):
     assert ("the whole model" in line) == (budget in ("auto", "1")), line
 
 
-def metric(server, line):
-    """The value of a line of /metrics."""
-    text = httpx.get(server.url + "/metrics", timeout=hearthd.PATIENCE).text
-    found = re.search(rf"^{re.escape(line)} ([0-9.e+]+)$", text, re.MULTILINE)
-    return float(found.group(1)) if found else None
-
-
 def test_a_mixture_gives_the_cpus_text_wherever_its_experts_are_and_counts_who_computed_them(serve):
     def answers(*flags):
+        """The texts, and the metrics once all answers are in them, which may be after the last answer."""
         server = serve(*flags, *SMALL, model=hearthd.ROOT / "tests/data/arch/qwen3moe.gguf")
-        return server, texts(server)
+        found = texts(server)
 
-    def chosen(server, processor):
-        return metric(server, f'hearth_chosen_experts_total{{processor="{processor}"}}')
+        def counted():
+            now = hearthd.samples(httpx.get(server.url + "/metrics", timeout=hearthd.PATIENCE).text)
+            return now if hearthd.total(now, "hearth_finished_sequences_total") == len(PROMPTS) else None
+        return found, hearthd.wait_until(counted, "all answers in the metrics")
 
-    alone, expected = answers("--device", "cpu")
+    def chosen(metrics, processor):
+        return hearthd.total(metrics, "hearth_chosen_experts_total", processor=processor)
+
+    expected, alone = answers("--device", "cpu")
     assert chosen(alone, "cpu") > 0 and chosen(alone, "gpu") == 0
-    whole, found = answers("--device", "cuda")
+    found, whole = answers("--device", "cuda")
     assert found == expected
     assert (chosen(whole, "gpu"), chosen(whole, "cpu")) == (chosen(alone, "cpu"), 0)
-    text = httpx.get(whole.url + "/metrics", timeout=hearthd.PATIENCE).text
-    vram = {purpose: float(value) for purpose, value in re.findall(
-        r'^hearth_memory_bytes{.*place="vram",purpose="([a-z_]+)"} ([0-9.e+]+)$', text, re.MULTILINE)}
-    budget = sum(vram.values()) - vram["experts"] / 2
-    half, found = answers("--device", "cuda", "--vram-budget", f"{budget / 2**30:.9f}")
+    experts = hearthd.total(whole, "hearth_memory_bytes", place="vram", purpose="experts")
+    budget = hearthd.total(whole, "hearth_memory_bytes", place="vram") - experts / 2
+    found, half = answers("--device", "cuda", "--vram-budget", f"{budget / 2**30:.9f}")
     assert found == expected
     assert chosen(half, "gpu") > 0 and chosen(half, "cpu") > 0
     assert chosen(half, "gpu") + chosen(half, "cpu") == chosen(alone, "cpu")

@@ -11,9 +11,9 @@ import pytest
 
 import hearthd
 import small_model
+from hearthd import samples, total
 
 FAMILY = re.compile(r"^# TYPE (\S+) (\S+)$", re.MULTILINE)
-SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$')
 
 
 def free_port():
@@ -41,26 +41,11 @@ def ask(server, path, body, key="open-sesame"):
                       headers={"Authorization": f"Bearer {key}"})
 
 
-def samples(text):
-    """{(name, labels): value}"""
-    found = {}
-    for line in text.splitlines():
-        if line and not line.startswith("#"):
-            name, labels, value = SAMPLE.match(line).groups()
-            found[name, labels or ""] = float(value)
-    return found
-
-
 def scrape(port):
     answer = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=hearthd.PATIENCE)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     return answer.text
-
-
-def total(found, name, **labels):
-    return sum(value for (sample, text), value in found.items()
-               if sample == name and all(f'{k}="{v}"' in text for k, v in labels.items()))
 
 
 def test_requests_and_tokens_are_counted(server, port):
