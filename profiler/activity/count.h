@@ -49,8 +49,7 @@ struct CountResult {
   int n_texts = 0;                                       // texts counted by this run
   int n_known = 0;                                       // texts that were counted before
   bool stopped = false;
-  bool trace_has_gaps = false;  // steps are missing; see ExpertRecorder::take()
-  std::string note;             // a problem with the existing file, or empty
+  std::string note;  // a problem with the existing file, or empty
 };
 
 /// Returns an empty string if this model can be counted in sparsity mode `mode`, otherwise one sentence that

@@ -113,17 +113,13 @@ ExpertTraceWriter trace_of(const ModelRuntime& model) {
   return model.observation().trace_writer(identity, std::max<uint64_t>(1, kMaxTraceBytes / token_bytes));
 }
 
-std::string trace_text(const ExpertTraceWriter& trace, const std::string& path, bool has_gaps) {
+std::string trace_text(const ExpertTraceWriter& trace, const std::string& path) {
   using file_error::with_commas;
   std::string text =
       fmt::format("{:<14}{}: {} tokens of {} sequences\n", "traced", path,
                   with_commas(trace.trace().n_tokens()), with_commas(trace.trace().n_sequences()));
   if (trace.full()) {
     text += fmt::format("{:<14}the trace is full, so later tokens are left out\n", "");
-  }
-  if (has_gaps) {
-    text += fmt::format("{:<14}without prompts whose experts the GPU computed alone (--device cpu has all)\n",
-                        "");
   }
   return text;
 }
@@ -259,8 +255,7 @@ int run_count(const CountCommand& command) {
 
   // 3. Report.
   if (!command.csv.empty()) write_csv(command, result);
-  print_result(count_text(result, settings.file) +
-               (trace ? trace_text(*trace, command.trace, result.trace_has_gaps) : ""));
+  print_result(count_text(result, settings.file) + (trace ? trace_text(*trace, command.trace) : ""));
   return result.stopped ? watch.exit_code() : 0;
 }
 

@@ -25,6 +25,7 @@
 #include "profiler/options/named_model.h"
 #include "profiler/options/terminal.h"
 #include "profiler/plan/plan_machine.h"
+#include "profiler/replay/optimum.h"
 #include "profiler/replay/replay.h"
 #include "profiler/replay/replay_report.h"
 
@@ -167,13 +168,12 @@ int run_replay(const ReplayCommand& command) {
   }
 
   // 3. Report.
-  const auto [least, most] = std::ranges::minmax(trace.layers, {}, &TracedLayer::expert_bytes);
   const ReplayedTrace replayed{.question = question,
                                .trace = decoded,
                                .trained_on = training.what,
                                .budget_bytes = budget,
                                .other_bytes = costs.other_bytes,
-                               .exact_optimum = least.expert_bytes == most.expert_bytes};
+                               .exact_optimum = has_exact_optimum(trace)};
   print_result(command.json ? replay_json(replayed, results) : replay_text(replayed, results));
   return 0;
 }

@@ -99,11 +99,16 @@ class Sweep {
 
 }  // namespace
 
-OptimalHits optimal_hits(const ExpertTrace& trace, uint64_t first_token, double budget_bytes) {
+bool has_exact_optimum(const ExpertTrace& trace) {
   const auto [least, most] = std::ranges::minmax(trace.layers, {}, &TracedLayer::expert_bytes);
-  const double bytes = static_cast<double>(std::max<uint64_t>(1, least.expert_bytes));
+  return least.expert_bytes == most.expert_bytes;
+}
+
+OptimalHits optimal_hits(const ExpertTrace& trace, uint64_t first_token, double budget_bytes) {
+  const uint64_t least = std::ranges::min(trace.layers, {}, &TracedLayer::expert_bytes).expert_bytes;
+  const auto bytes = static_cast<double>(std::max<uint64_t>(1, least));
   OptimalHits found = Sweep(trace, first_token, static_cast<uint64_t>(budget_bytes / bytes)).run();
-  found.exact = least.expert_bytes == most.expert_bytes;
+  found.exact = has_exact_optimum(trace);
   return found;
 }
 

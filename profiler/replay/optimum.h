@@ -24,6 +24,9 @@ struct OptimalHits {
   bool exact = true;
 };
 
+/// Returns OptimalHits::exact for a trace.
+bool has_exact_optimum(const ExpertTrace& trace);
+
 /// Returns the hits of the tokens from first_token on, for a cache of budget_bytes.
 OptimalHits optimal_hits(const ExpertTrace& trace, uint64_t first_token, double budget_bytes);
 
