@@ -10,13 +10,13 @@ namespace hearth {
 
 void plant_trace(const ModelSpec& spec, const ChoiceLaw& law, int n_tokens, ExpertTrace& trace,
                  const std::function<void(double)>& progress) {
-  constexpr int kStep = 64;
+  constexpr int kStepTokens = 64;
   PlantedChoice planted(spec, law);
   assert(planted.n_layers() == trace.layers.size());
   const auto n_used = static_cast<size_t>(trace.n_used);
   std::vector<uint16_t> experts(static_cast<size_t>(n_tokens) * trace.token_experts());
-  for (int begin = 0; begin < n_tokens; begin += kStep) {
-    std::vector<int32_t> positions(static_cast<size_t>(std::min(kStep, n_tokens - begin)));
+  for (int begin = 0; begin < n_tokens; begin += kStepTokens) {
+    std::vector<int32_t> positions(static_cast<size_t>(std::min(kStepTokens, n_tokens - begin)));
     std::iota(positions.begin(), positions.end(), begin);
     planted.begin_step(std::vector<int32_t>(positions.size(), 0), positions);
     for (size_t layer = 0; layer < trace.layers.size(); ++layer) {

@@ -151,7 +151,8 @@ async function start() {
   });
   conversations = await openConversations();
   show();
-  byId("prompt").focus();
+  // A user who has moved on with Tab meanwhile keeps the focus.
+  if (document.activeElement === document.body) byId("prompt").focus();
   try {
     await loadModels();
   } catch (error) {
