@@ -130,7 +130,7 @@ class CudaBackend final : public Backend {
   }
 
   void from_host(const float* x, size_t n, float* out) override {
-    if (inputs_host_.size() < n) {  // the first step that needs any
+    if (inputs_host_.size() < n) {  // the first step that needs this memory
       work_.forget_recorded();      // recorded steps read the old memory
       inputs_host_ = PinnedArray<float>(std::max(n, static_cast<size_t>(max_tokens_ * d_model_)));
     }
@@ -511,7 +511,7 @@ class CudaBackend final : public Backend {
   }
 
   DeviceWork& work_;
-  const cudaStream_t stream_;  // work_ owns this and the next two
+  const cudaStream_t stream_;  // work_ owns this stream and the next two objects
   const Scratch& scratch_;
   StepRecorder& recorder_;
   CpuBackend& cpu_;

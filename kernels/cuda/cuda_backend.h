@@ -19,7 +19,7 @@
 
 namespace hearth::cuda {
 
-/// Creates the device for GPU 0. `cpu` computes the cold neurons of hybrid layers and must outlive the
+/// Creates the device for GPU 0. `cpu` computes the neurons that are not on the GPU, and must outlive the
 /// device. Throws std::bad_alloc if the GPU has too little free memory, and std::runtime_error, whose text is
 /// a sentence, if there is no usable GPU.
 std::unique_ptr<ComputeDevice> make_device(CpuBackend& cpu, const DeviceOptions& options);
@@ -29,9 +29,9 @@ std::unique_ptr<ComputeDevice> make_device(CpuBackend& cpu, const DeviceOptions&
 /// library, which may take some tenths of a second. Thread-safe.
 std::string why_no_prompt_library();
 
-/// Whether it is worthwhile to dequantize matrices for the library. This is so on data center GPUs, whose
-/// tensor cores multiply f16 with F32 sums at full rate. Other GPUs do this at half rate, and then the two
-/// int8 products of Hearth's own kernels are faster.
+/// Whether dequantizing matrices for the library saves time. It does on data center GPUs, whose tensor cores
+/// multiply f16 with F32 sums at full rate. Other GPUs do this at half rate, and the two int8 products of
+/// Hearth's own kernels are faster there.
 constexpr bool library_decodes(Version compute_capability) {
   return compute_capability == Version{8, 0} || compute_capability.major == 9 ||
          compute_capability.major == 10;

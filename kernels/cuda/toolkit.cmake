@@ -51,9 +51,9 @@ if(NOT lacking)
   string(REGEX MATCHALL "[0-9]+" known "${known}")
   set(architectures ${HEARTH_CUDA_ARCHITECTURES})
   if(architectures STREQUAL "release")
-    # Turing, A100, Ampere, Ada, Hopper, Blackwell. Other GPUs compile PTX: the driver takes the newest PTX
-    # that is not above the GPU, which is 9.0 for 10.0, 11.0 and what comes after 12, and 7.5 for any GPU if
-    # the toolkit lacks 9.0.
+    # Turing, A100, Ampere, Ada, Hopper, Blackwell. For other GPUs, the driver compiles the newest PTX that is
+    # not newer than the GPU. This is 9.0 for compute capability 10.0, 11.0 and above 12, and 7.5 for any GPU
+    # if the toolkit lacks 9.0.
     set(architectures "")
     foreach(image 75-real 80-real 86-real 89-real 90-real 120-real 75-virtual 90-virtual)
       string(REGEX MATCH "^[0-9]+" number ${image})
@@ -96,7 +96,7 @@ elseif(lacking)
   message(STATUS "CUDA: ${lacking}, built without it")
 else()
   enable_language(CUDA)
-  # CMake 3.25 does not know that nvcc has C++20.
+  # CMake 3.25 does not know that nvcc supports C++20.
   if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)

@@ -2,8 +2,8 @@
 // softmax, and vector loads.
 //
 // The kernels do the same arithmetic in the same order as kernels/cpu/attention.cpp and attention_inl.h, so
-// the results have the same bits as on AVX2 and AVX-512 (but not as those of the scalar code, which has no
-// fused multiply-add). For one query row:
+// the results have the same bits as on AVX2 and AVX-512. The bits of the scalar code differ, because it has
+// no fused multiply-add. For one query row:
 //
 //   a number of the cache = half, or int8 * scale (kv_layout.h); both are exact in float32
 //   score of a key = fma of (q * scale) and the key over the dimensions in order, starting from 0; then
@@ -73,16 +73,16 @@ struct SliceResults {
 };
 
 /// Computes each token separately. If results.n_slices > 0, each slice of a token has its own thread block,
-/// and the last one to finish joins the slices. Otherwise one thread block processes all keys of a token.
-/// only_lone: compute only the tokens that attention_tiles() skips.
+/// and the last thread block to finish joins the slices. Otherwise one thread block processes all keys of a
+/// token. only_lone: compute only the tokens that attention_tiles() skips.
 void attention_rows(const AttentionCall& call, const SliceResults& results, bool only_lone,
                     cudaStream_t stream);
 
 /// Computes consecutive tokens of a sequence together; skips tokens that have no neighbor.
 void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 
-/// Which tokens a kernel computes: all of them, only those without an adjacent token of their sequence in the
-/// step, or only those with one.
+/// The tokens that a kernel computes: all tokens of the step, only tokens without an adjacent token of their
+/// sequence in the step, or only tokens with one.
 enum class Attended { kAll, kLone, kNeighbors };
 /// The declared work of a kernel that computes the tokens `which`. Keys and values are read once per token,
 /// or once per tile of neighboring tokens.
@@ -141,7 +141,7 @@ __device__ inline float cached(typename KvStored<kType>::Number number, float sc
 __device__ inline float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 __device__ inline float larger(float a, float b) { return a > b ? a : b; }
 
-/// Returns, in every lane, the maximum over the group of 16 neighboring lanes that contains it.
+/// Returns, in every lane, the maximum over the lane's group of 16 neighboring lanes.
 __device__ inline float largest_of_16(float x) {
   GPU_UNROLL
   for (int apart = 8; apart > 0; apart /= 2) x = larger(x, __shfl_xor_sync(0xffffffffu, x, apart, 16));
@@ -204,8 +204,8 @@ struct CachedHead {
   const uint16_t* v_scales;
   int64_t block_stride;
 
-  /// The scales of a KV block: those of its keys [head_dim / kKvGroup, kBlockKeys], and those of its values
-  /// [kBlockKeys, head_dim / kKvGroup].
+  /// Return the scales of a KV block's keys [head_dim / kKvGroup, kBlockKeys] and values [kBlockKeys,
+  /// head_dim / kKvGroup].
   __device__ const uint16_t* key_scales(int64_t block) const { return k_scales + block * (block_stride / 2); }
   __device__ const uint16_t* value_scales(int64_t block) const {
     return v_scales + block * (block_stride / 2);
@@ -223,8 +223,7 @@ __device__ inline const int32_t* block_table(const AttentionCall& call, int toke
 }
 
 /// Whether `token` begins a new run. A run is a sequence of consecutive tokens that attention_tiles()
-/// processes together: they belong to one sequence, have the same slice length, and are at most
-/// call.tile_tokens.
+/// processes together: at most call.tile_tokens tokens of one sequence with the same slice length.
 __device__ inline bool begins_run(const AttentionCall& call, int token) {
   if (token % call.tile_tokens == 0) return true;
   const int32_t* positions = call.places.positions;

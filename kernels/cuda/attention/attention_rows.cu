@@ -301,8 +301,8 @@ __device__ __forceinline__ void write(const AttentionCall& call, int64_t i, floa
   if (call.quantized.high != nullptr) quantize_own(value, i, call.quantized);
 }
 
-/// Every thread block calls this after its slice. The last one to finish joins the slices of the part's rows,
-/// in order.
+/// Every thread block calls this after its slice. The last thread block to finish joins the slices of the
+/// part's rows, in order.
 template <int kRows>
 __device__ void join_slices(const AttentionCall& call, const SliceResults& results, const HeadPart& part,
                             int64_t first, int n_slices) {
@@ -431,7 +431,7 @@ __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
 
 using AttentionRowsKernel = const GpuKernel<void(AttentionCall, SliceResults, bool)>;
 
-/// The kernel for these rows and dimensions.
+/// Returns the kernel for these rows and dimensions.
 template <int kRows, int kDims, KvType kType>
 AttentionRowsKernel& rows_kernel(bool split) {
   return split ? gpu_kernel<attention_rows_kernel<kRows, kDims, true, kType>>

@@ -63,10 +63,10 @@ struct Warp {
 enum class Edge {
   kNone,
   kEnd,   // keys from a row's limit on
-  kBoth,  // those, and keys before a row's window
+  kBoth,  // keys from a row's limit on, and keys before a row's window
 };
 
-/// The softmax state of a lane's rows, which are those of its half of the warp.
+/// The softmax state of a lane's rows, which are all rows of its half of the warp.
 template <int kHalfRows>
 struct HalfState {
   RowState row[kHalfRows];
@@ -180,8 +180,8 @@ __device__ void soften(const Warp<kPlain, kType>& warp, int begin, float (&score
   if (warp.lane % 16 == 0) memory.shrink[warp.half] = shrinks;
 }
 
-/// Loads the values of kDims neighboring dimensions. Those beyond the end of the head are undefined. aligned:
-/// head_dim is a multiple of kDims.
+/// Loads the values of kDims neighboring dimensions. Values beyond the end of the head are undefined.
+/// aligned: whether head_dim is a multiple of kDims.
 template <int kDims, class Number>
 __device__ Packed<kDims, Number> load_values(const Number* v, int dim, int head_dim, bool aligned) {
   if (aligned) return *gpu_aligned<Packed<kDims, Number>>(v + min(dim, head_dim - kDims));

@@ -4,9 +4,9 @@
 // bytes and its part of two scales. The numbers of a value are adjacent. A key is a column of its KV block,
 // so its numbers are 16 apart. A step writes each byte once; for a prompt, the L2 cache combines neighboring
 // keys before they are written to memory. Halves are rounded to nearest even, and numbers that are too large
-// become infinite; the bits equal those of the CPU's to_half(), except for NaNs. With KvType::kQ8
-// (kv_layout.h), a warp has the 32 numbers that share a scale, and the bits always equal those of the CPU's
-// to_q8().
+// become infinite; the bits are the same as from the CPU's to_half(), except for NaNs. With KvType::kQ8
+// (kv_layout.h), a warp has the 32 numbers that share a scale, and the bits are always the same as from the
+// CPU's to_q8().
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"

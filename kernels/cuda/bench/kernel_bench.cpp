@@ -1,5 +1,5 @@
-// See the header. Each case first runs once under a WorkMeter, which also warms it up. Then it runs as a
-// graph of repetitions, each with different weights.
+// Implements time_kernels(). Each case first runs once under a WorkMeter, which also warms it up. Then it
+// runs as a graph of repetitions, each with different weights.
 #include "kernels/cuda/bench/kernel_bench.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace hearth::cuda {
 namespace {
 
-// Larger graphs take too long to make.
+// The maximum number of repetitions in a graph. Larger graphs take too long to make.
 constexpr int kMostRepetitions = 200;
 constexpr int kFirstRepetitions = 4;
 // Limits the number of warm-up launches, because a launch may take almost no device time.

@@ -23,7 +23,7 @@ struct KernelShape {
 
 struct KernelBenchOptions {
   std::vector<KernelShape> shapes;
-  std::vector<DType> types;  // weight types; those that the kernels do not support are skipped
+  std::vector<DType> types;  // weight types; unsupported types are skipped
   int n_prompt = 128;        // tokens of a prefill step
   int context = 2048;        // positions that attention reads; at least n_prompt
   double active = 0.12;      // fraction of the neurons that lists contain

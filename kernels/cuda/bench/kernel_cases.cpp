@@ -1,4 +1,4 @@
-// See the header.
+// Implements KernelCases and BenchWeights.
 #include "kernels/cuda/bench/kernel_cases.h"
 
 #include <algorithm>
@@ -274,7 +274,7 @@ void KernelCases::add_products(DType type) {
     cases_.push_back({"matmul", times(n_rows, n_cols), name_of(type), n_tokens, product(n_tokens)});
   }
   add_heads(type);
-  // the list contains row numbers up to d_ff, so a matrix with fewer rows has no case of listed rows
+  // The list contains row numbers up to d_ff, so a matrix with fewer rows has no case of listed rows.
   if (n_rows < shape_.d_ff) return;
   const auto n_listed = static_cast<int64_t>(a.active.size());
   const std::string listed = std::to_string(n_listed) + " of " + times(n_rows, n_cols);
@@ -375,7 +375,7 @@ void KernelCases::add_attention(int n_tokens) {
               n_tokens, stream);
        }});
   if (2 * half + kAlignment > weights.bytes()) return;
-  // The tokens are the last ones of a sequence of `context` tokens.
+  // The tokens are at the end of a sequence of `context` tokens.
   std::vector<int32_t> positions(static_cast<size_t>(n_tokens)), table(static_cast<size_t>(n_blocks));
   std::iota(positions.begin(), positions.end(), context - n_tokens);
   std::iota(table.begin(), table.end(), 0);

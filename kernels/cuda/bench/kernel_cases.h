@@ -30,7 +30,7 @@ class BenchWeights {
   DeviceArray<std::byte> memory_;
 };
 
-/// One operation. Its launch() may be called any number of times, with any `turn`.
+/// One operation. Its launch() may be called any number of times, with any `turn` (see BenchWeights::at()).
 struct KernelCase {
   std::string kernel, size, type;
   int n_tokens = 1;

@@ -1,4 +1,4 @@
-// See the header: first bandwidth, then latency.
+// Implements measure_bandwidth() and measure_latency().
 #include "kernels/cuda/bench/speed.h"
 
 #include <algorithm>
@@ -44,8 +44,8 @@ double best_copy_seconds(void* to, const void* from, size_t bytes, cudaMemcpyKin
 }
 
 /// Like best_copy_seconds(), for host memory that is not pinned. The driver makes such a copy synchronously:
-/// when the call returns, it is done or has at least read the host's memory. Synchronous copies are allowed
-/// nowhere else; here they are what is measured.
+/// the call returns when the copy is done, or at least when the host's memory has been read. No other code of
+/// the backend may make synchronous copies.
 double best_pageable_seconds(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                              const Stream& stream) {
   using Clock = std::chrono::steady_clock;

@@ -1,6 +1,6 @@
 // Measures the GPU: the bandwidth of its memory and of copies from the host, and the overhead of a kernel
 // launch and of a hand-over. Benchmarks compare their results with the bandwidth. A plan splits a layer's
-// neurons between GPU and CPU only if that saves more time than the overhead costs.
+// neurons between GPU and CPU only if the split saves more time than the overhead.
 //
 // Plain C++; a build without CUDA links no_cuda.cpp.
 #pragma once
@@ -10,8 +10,8 @@ namespace hearth::cuda {
 struct Bandwidth {
   double vram_bytes_per_s = 0;       // bytes read and written by copies within the device's memory
   double to_device_bytes_per_s = 0;  // speed of copies from pinned host memory, which PCIe limits
-  // These are measured only with BandwidthOf::kEverything, and are 0 otherwise. Copies of pageable memory are
-  // slow because the driver first copies it to memory that the device can read.
+  // The following speeds are measured only with BandwidthOf::kEverything, and are 0 otherwise. Copies of
+  // pageable memory are slow because the driver first copies it to memory that the device can read.
   double from_device_bytes_per_s = 0;
   double pageable_to_device_bytes_per_s = 0;
   double pageable_from_device_bytes_per_s = 0;
@@ -26,8 +26,8 @@ enum class BandwidthOf { kVramAndPinned, kEverything };
 Bandwidth measure_bandwidth(BandwidthOf what = BandwidthOf::kVramAndPinned);
 
 struct Latency {
-  /// The time from the start of a nearly empty kernel to the start of the next one in a recorded graph, which
-  /// is how decode steps run.
+  /// The time from the start of a nearly empty kernel to the start of the next kernel in a recorded graph,
+  /// which is how decode steps run.
   double launch_s = 0;
   /// The fixed cost of a layer whose neurons are split between GPU and CPU, without the work for the neurons.
   /// It is the time of one round trip: a graph runs a small kernel and hands a token's activations over to

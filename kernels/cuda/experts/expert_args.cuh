@@ -13,7 +13,7 @@
 namespace hearth::cuda {
 
 /// The kernel arguments of one or two products with the same inputs. A launch has a row of thread blocks for
-/// every tile: first the thread blocks of the first product, then those of the second.
+/// every tile: first the thread blocks of the first product, then the thread blocks of the second.
 struct ExpertArgs {
   struct Part {  // no initializers, because kernels also keep it in shared memory
     const uint8_t* weights;
@@ -31,7 +31,7 @@ struct ExpertArgs {
   const int32_t* n_tiles = nullptr;
   int first_slot = 0, end_slot = 0;  // see ExpertGroups
 
-  /// The input of the tile's row i.
+  /// Returns the input row for row i of the tile.
   __device__ __forceinline__ int input_row(const ExpertTile& tile, int i) const {
     const int row = tile.first_row + i;
     return token_of_row == nullptr ? row : __ldg(token_of_row + row);
@@ -53,9 +53,8 @@ struct ExpertWork {
   }
 };
 
-/// Finds the work of a thread block that computes block_rows rows for tile `number`. block: the index of the
-/// thread block among those of the tile. Returns false if the tile does not exist or its slot is out of
-/// range.
+/// Finds the work of a thread block that computes block_rows rows for tile `number`. block: the index among
+/// the thread blocks of the tile. Returns false if the tile does not exist or its slot is out of range.
 __device__ __forceinline__ bool find_work(const ExpertArgs& args, int64_t number, int64_t block,
                                           int block_rows, ExpertWork& work) {
   // Both loads are issued before either result is needed. `tiles` has room for every `number` of the grid.
@@ -86,8 +85,9 @@ struct ExpertCall {
   std::function<KernelWork()> work(double decode, double multiply, bool on_tensor_cores) const;
 };
 
-/// These launch the products, in this order: quantized weights with tiles of at most 4 rows, quantized
-/// weights with larger tiles, and float weights.
+/// Launch the products: launch_expert_few() for quantized weights with tiles of at most 4 rows,
+/// launch_expert_tiles() for quantized weights with larger tiles, and launch_expert_floats() for float
+/// weights.
 void launch_expert_few(const ExpertCall& call, cudaStream_t stream);
 void launch_expert_tiles(const ExpertCall& call, cudaStream_t stream);
 void launch_expert_floats(const ExpertCall& call, cudaStream_t stream);

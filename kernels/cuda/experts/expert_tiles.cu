@@ -1,9 +1,8 @@
 // Products of experts' quantized matrices with many tokens each, on the tensor cores, for prompts.
 //
-// The arithmetic and the limits are those of matmul_prompts.cu, with tiles of 16, 32 or 64 tokens. A tile
-// takes about the same time no matter how many of its places hold a token, but each tile decodes the weights
-// again. So the tile size depends on the step's mean number of tokens per expert (tile_rows_for() in
-// group_pairs.cu).
+// The arithmetic and the limits are the same as in matmul_prompts.cu, with tiles of 16, 32 or 64 tokens. A
+// full tile and a tile with few tokens take about the same time, but each tile decodes the weights again. So
+// the tile size depends on the step's mean number of tokens per expert (tile_rows_for() in group_pairs.cu).
 #include <type_traits>
 
 #include "kernels/cuda/experts/expert_args.cuh"
@@ -19,7 +18,7 @@ template <class Block, int kTokens>
 constexpr int kLoadAlign = kTokens == 64 && !std::is_same_v<Block, BlockMXFP4> ? 2 : kSlotAlign<Block>;
 
 // Tiles are the first grid dimension. So if an expert has several tiles, thread blocks that run at the same
-// time read the same weights. The launch bounds are those of matmul_prompts.cu.
+// time read the same weights. The launch bounds are the same as in matmul_prompts.cu.
 template <class Block, int kTokens>
 __global__ void __launch_bounds__(kMostRowWarps* TileShape<kTokens>::kRowThreads,
                                   Span<Block>::kGroups == 1 ? 0 : 1) expert_tiles_kernel(ExpertArgs args) {

@@ -2,10 +2,10 @@
 // thread blocks.
 //
 // A thread block lists the rows of one slot. It first counts all pairs by slot in shared memory, which gives
-// the first row and the first tile of its slot. Then it reads the pairs again and numbers those of its slot.
-// Each warp processes one range of the pairs, so a pair's rank follows from a vote of its warp and from the
-// counts of earlier warps. Every thread block reads the slots of all pairs twice from the L2 cache, 4 bytes
-// each: 128 KB for 4096 tokens with 8 experts each.
+// the first row and the first tile of its slot. Then it reads the pairs again and numbers the pairs of its
+// slot. Each warp processes one range of the pairs, so a pair's rank follows from a vote of its warp and from
+// the counts of earlier warps. Every thread block reads the slots of all pairs twice from the L2 cache, 4
+// bytes each: 128 KB for 4096 tokens with 8 experts each.
 #include <algorithm>
 
 #include "kernels/cuda/ops/expert_ops.h"
@@ -20,7 +20,7 @@ constexpr int kMostThreads = 1024, kLeastThreads = 64;
 
 struct SlotCounts {
   int pairs_of[kMostExperts];     // by slot
-  int own_of[kMostThreads / 32];  // by warp: how many of its pairs have the thread block's slot
+  int own_of[kMostThreads / 32];  // by warp: number of its pairs with the thread block's slot
   int first_row, first_tile;      // of the thread block's slot
   int expert;
 };

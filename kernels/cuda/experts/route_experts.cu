@@ -5,7 +5,7 @@
 // is a chain of latencies, which are shorter for warp operations than for barriers of a thread block. Scores
 // and keys are in shared memory. Lane l handles experts l, l + 32, and so on. Each round takes the best
 // remaining expert: every lane keeps its own best, two reductions find the best of the warp, and the lane
-// that had it searches for its next best.
+// with this expert searches for its next best.
 #include "kernels/cuda/experts/group_few.cuh"
 #include "kernels/cuda/ops/expert_ops.h"
 #include "kernels/cuda/rows/exponential.cuh"
@@ -16,8 +16,8 @@
 namespace hearth::cuda {
 namespace {
 
-/// route_and_group() is one launch if that needs at most this much dynamic shared memory. Together with
-/// FewPairs, it stays within the 48 KB that a kernel may use without an opt-in.
+/// route_and_group() is one launch if that needs at most this much dynamic shared memory. The total with
+/// FewPairs stays within the 48 KB that a kernel may use without an opt-in.
 constexpr size_t kMostSharedBytes = 40 << 10;
 
 /// The shared memory of a warp while it chooses a token's experts.
@@ -125,7 +125,7 @@ __device__ __forceinline__ void take_best(unsigned* keys, int n, int n_wanted, i
   __syncwarp();
 }
 
-/// Makes the experts of all groups except the best ones unavailable.
+/// Makes the experts of all groups unavailable, except for the best groups.
 __device__ __forceinline__ void keep_best_groups(const Router& router, const TokenScratch& scratch,
                                                  int lane) {
   const int size = router.n_experts / router.n_groups;

@@ -1,8 +1,9 @@
 // Converts rows of experts from the file's layout, in which they were copied to the device, to the layout of
 // slots.
 //
-// Only MXFP4 experts that are streamed need this; the host converts resident experts at load. A thread moves
-// one block with 17 loads of a byte and one store of 16 bytes. The copy over PCIe takes ten times as long.
+// Only MXFP4 experts that are streamed need this conversion; the host converts resident experts at load. A
+// thread moves one block with 17 loads of a byte and one store of 16 bytes. The copy over PCIe takes ten
+// times as long.
 #include <cassert>
 
 #include "kernels/cuda/ops/expert_ops.h"

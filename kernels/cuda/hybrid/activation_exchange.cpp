@@ -1,4 +1,4 @@
-// See the header.
+// Implements ActivationExchange.
 #include "kernels/cuda/hybrid/activation_exchange.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// The cold neurons of a layer: the CPU computes them while the device computes the hot ones. The device hands
-// the input over, the CPU computes its sums, and the device adds them to its own.
+// Computes a layer's cold neurons, which are only in host memory. The CPU computes them while the device
+// computes the hot neurons. The device hands the input over, the CPU computes its sums, and the device adds
+// them to its own.
 //
 // Owned by CudaHybridFfn; engine thread. Layers are processed one at a time: begin(), then wait() and
 // compute() while the device computes, then sums(). CudaHybridFfn enqueues the device's part: the hand-over
@@ -48,8 +49,8 @@ class ColdShare {
   /// arrive.
   void wait(cudaStream_t stream) const;
 
-  /// any(): bits of the neurons that at least one token wants. any_cold(): bits of those among them that the
-  /// CPU computes. Both have [words] words and are valid from wait() to the next begin().
+  /// any(): bits of the neurons that at least one token wants. any_cold(): bits of the neurons among them
+  /// that the CPU computes. Both have [words] words and are valid from wait() to the next begin().
   std::span<const uint64_t> any() const { return {any_.data(), words_}; }
   std::span<const uint64_t> any_cold() const { return {any_.data() + words_, words_}; }
 

@@ -1,4 +1,4 @@
-// See the header. For each layer, the engine calls begin(), wait() and end() in this order.
+// Implements CudaHybridExperts. For each layer, the engine calls begin(), wait() and end() in this order.
 #include "kernels/cuda/hybrid/cuda_hybrid_experts.h"
 
 #include <algorithm>
@@ -40,8 +40,8 @@ ExpertGroups CudaHybridExperts::groups() const {
 }
 
 /// Whether the step copies the missing experts to the device. Copied neurons serve all tokens of a step, but
-/// a copied expert serves only the tokens that chose it. So the limit that applies to a step's number of
-/// tokens for neurons applies to the mean number of tokens per expert here.
+/// a copied expert serves only the tokens that chose it. So the limit of long_enough(), which for neurons
+/// applies to the number of tokens, applies here to the mean number of tokens per expert.
 bool CudaHybridExperts::streams() const {
   const Router& router = call_.router;
   const auto per_expert = static_cast<int>(int64_t{call_.n_tokens} * router.n_used / router.n_experts);

@@ -2,8 +2,8 @@
 //
 // The device work of a layer belongs to two segments of the step's recording. The first contains the choice
 // of experts, the hand-over, and the rows of resident experts; the second begins with the sum. The host waits
-// once per layer, for the hand-over; without one, the segment goes on. The kernel that computes the sum reads
-// the CPU's rows over PCIe. Owned by CudaDevice; engine thread.
+// once per layer, for the hand-over. A layer without a hand-over does not end the segment. The kernel that
+// computes the sum reads the CPU's rows over PCIe. Owned by CudaDevice; engine thread.
 #pragma once
 
 #include <array>
@@ -69,7 +69,7 @@ class CudaHybridExperts final : public HybridExperts {
   HostExperts& host_;
   StreamedShare& streamed_;
 
-  // The layer under way:
+  // The current layer:
   HybridExpertLayer layer_;
   HybridExpertCall call_;
   bool streamed_now_ = false;

@@ -1,4 +1,4 @@
-// See the header. run() lists the stages of a layer.
+// Implements CudaHybridFfn. run() lists the stages of a layer.
 #include "kernels/cuda/hybrid/cuda_hybrid_ffn.h"
 
 #include <bit>
@@ -34,8 +34,8 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
 
   if (streamed_share_.takes(layer, call.n_tokens, call.gates != nullptr)) {
     // 2 and 3. In a long step, the cold neurons are copied to the device and the CPU computes none. The host
-    // does not wait for the device, so the neuron cache is not updated and the prefetcher is not told about
-    // the call.
+    // does not wait for the device, so the neuron cache is not updated and the call is not reported to the
+    // prefetcher.
     stream_cold(layer, call, input, wanted, notes);
   } else {
     // 2. Apply the changes of the neuron cache. Then split the set into neurons with a device row and neurons
@@ -106,7 +106,7 @@ void CudaHybridFfn::propose(const HybridLayer& layer, const Proposal& proposal) 
   work_.enqueue([=, stream = work_.stream()] { cuda::hand_over(given, stream); });
 }
 
-/// Waits for the hand-over, then computes the cold neurons while the device computes the hot ones.
+/// Waits for the hand-over, then computes the cold neurons while the device computes the hot neurons.
 void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& counts) {
   Trace* const trace = work_.trace();
   prefetch_.deliver_proposal(layer, work_.stream());
@@ -126,8 +126,8 @@ void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& count
   work_.begin_span();
 }
 
-/// Computes all neurons on the device: the hot ones, then the cold ones piece by piece. The copies are not
-/// part of recorded graphs.
+/// Computes all neurons on the device: first the hot neurons, then the cold neurons piece by piece. The
+/// copies are not part of recorded graphs.
 void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input,
                                 const DeviceNeuronSet& wanted, const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();

@@ -1,9 +1,9 @@
 // The hybrid FFN of a CUDA device and the CPU. It splits the wanted neurons between the two, lets both
 // compute at the same time, and merges their sums.
 //
-// device_share.h computes the hot neurons on the device, and cold_share.h the cold ones on the CPU. In long
-// steps, the cold neurons are copied to the device instead (streamed_share.h). The host waits once per layer,
-// for the hand-over, but never for the device's part. Owned by CudaDevice; engine thread.
+// device_share.h computes the hot neurons on the device, and cold_share.h the cold neurons on the CPU. In
+// long steps, the cold neurons are copied to the device instead (streamed_share.h). The host waits once per
+// layer, for the hand-over, but never for the device's part. Owned by CudaDevice; engine thread.
 #pragma once
 
 #include "kernels/cpu/cpu_backend.h"

@@ -1,4 +1,5 @@
-// See the header. A layer has up to three parts, one per matrix. A move copies one row of each part.
+// Implements the RowCopier of a CUDA device. A layer has up to three parts, one per matrix. A move copies one
+// row of each part.
 #include "kernels/cuda/hybrid/cuda_row_copier.h"
 
 #include <algorithm>

@@ -16,8 +16,8 @@ namespace hearth::cuda {
 
 struct RowCopierOptions {
   CopyWay way = CopyWay::kGather;
-  /// Bytes of pinned staging memory. Bundles in host memory that is not pinned are copied through it,
-  /// whatever `way` is. The copier allocates more if a bundle is larger than half of this.
+  /// Bytes of pinned staging memory. A bundle (the rows of one neuron) in host memory that is not pinned is
+  /// copied through it, whatever `way` is. The copier allocates more if a bundle is larger than half of this.
   size_t staging_bytes = size_t{4} << 20;
   Trace* trace = nullptr;  // outlives the copier; null: nothing is traced
 };

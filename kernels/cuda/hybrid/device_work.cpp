@@ -1,4 +1,4 @@
-// See the header.
+// Implements DeviceWork.
 #include "kernels/cuda/hybrid/device_work.h"
 
 #include <cassert>

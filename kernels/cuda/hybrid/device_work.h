@@ -65,7 +65,7 @@ class DeviceWork {
 
   /// See Backend::make_set().
   NeuronSetId make_set();
-  /// The set as it was filled last.
+  /// Returns the set with its latest contents.
   const DeviceNeuronSet& set(NeuronSetId id) const { return sets_.at(id.index()); }
   /// Sets the size of a set, and returns it to be filled.
   const DeviceNeuronSet& begin_set(NeuronSetId id, int n_tokens, int64_t n_neurons);
@@ -87,8 +87,8 @@ class DeviceWork {
   /// that is enqueued before the next call may use them.
   QuantizedActivations quantized_room(int64_t n) { return quantized_inputs_.room(n); }
   /// Call this for an operation that writes n_rows rows of n_cols floats to x, if products will probably read
-  /// them. The operation must also write the floats in quantized form to the returned arrays. In large steps
-  /// these are null, and it must not quantize.
+  /// them. The operation must also write the floats in quantized form to the returned arrays. In large steps,
+  /// these arrays are null, and the operation must not quantize.
   QuantizedActivations writes_input(const float* x, int64_t n_rows, int64_t n_cols);
   /// Call this for every other operation that writes n floats to x.
   void writes(const float* x, int64_t n) { quantized_inputs_.written(x, n); }

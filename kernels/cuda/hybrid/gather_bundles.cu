@@ -1,5 +1,5 @@
-// A kernel that copies bundles from mapped host memory. One launch copies scattered host rows to scattered
-// device rows.
+// A kernel that copies bundles (the rows of one neuron each) from mapped host memory. One launch copies
+// scattered host rows to scattered device rows.
 //
 // The rows are distributed over the thread blocks in turn. The threads of a thread block read neighboring
 // words, so that the bus transfers the reads of a warp as full-size requests (Min et al., EMOGI, VLDB 2020:

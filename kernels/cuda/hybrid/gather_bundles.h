@@ -1,4 +1,5 @@
-// A kernel that copies bundles from mapped host memory to the device, for cuda_row_copier.cpp.
+// A kernel that copies bundles (the rows of one neuron each) from mapped host memory to the device, for
+// cuda_row_copier.cpp.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,7 +13,7 @@ namespace hearth::cuda {
 
 /// One matrix of a layer: its rows in host memory, by neuron, and on the device, by device row.
 struct BundlePart {
-  const std::byte* from = nullptr;  // as the device addresses it
+  const std::byte* from = nullptr;  // the device's address of the memory
   size_t from_stride = 0;
   std::byte* to = nullptr;
   size_t to_stride = 0;

@@ -1,4 +1,4 @@
-// See the header.
+// Implements NotedNeurons.
 #include "kernels/cuda/hybrid/noted_neurons.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // The neurons that each FFN call of a step found active. The device writes its neurons to pinned host memory
-// while it works, and the CPU adds those that it computed. They are read after the step, so the engine never
-// waits for the device to count neurons.
+// while it works, and the CPU adds the neurons that it computed. The engine reads the list after the step, so
+// it never waits for the device to count neurons.
 //
 // Each call has one list of neurons. The device fills the list from the front and the CPU from the back. No
 // neuron is noted by both, and the list has room for all neurons. Owned by DeviceWork; engine thread.
@@ -25,7 +25,7 @@ class NotedNeurons {
   /// device has finished the last step.
   void reserve(int n_calls, int max_tokens, int64_t n_neurons, uint32_t* state);
 
-  /// Begins a step and forgets the neurons of the last one. REQUIRES: the device has finished the last step.
+  /// Begins a step and forgets the neurons of the last step. REQUIRES: the device has finished the last step.
   void begin_step();
 
   /// Begins the step's next call. Returns the memory where the device notes its neurons.
@@ -42,7 +42,7 @@ class NotedNeurons {
   struct Call {
     int n_tokens = 0;
     int64_t n_neurons = 0;
-    int64_t n_of_cpu = 0;  // at the end of the call's list
+    int64_t n_of_cpu = 0;  // number of neurons at the end of the call's list
   };
   int32_t* ids(size_t call) const { return ids_.data() + call * n_neurons_; }
   float* values(size_t call) const { return values_.data() + call * n_neurons_ * max_tokens_; }

@@ -1,4 +1,4 @@
-// See the header.
+// Implements PrefetchLink.
 #include "kernels/cuda/hybrid/prefetch_link.h"
 
 #include <algorithm>

@@ -34,7 +34,7 @@ class PrefetchLink {
   /// Allocates pinned memory. Call it at load if there are hybrid layers.
   void reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch);
 
-  /// Null: there is no prefetcher. Between steps.
+  /// Sets the prefetcher, or removes it if null. Called between steps.
   void set_prefetcher(RowPrefetcher* prefetcher) { prefetcher_ = prefetcher; }
 
   /// Returns the list of the layer's changes, for the work that is enqueued next, or null if there is no
@@ -56,7 +56,7 @@ class PrefetchLink {
   /// the proposal to the prefetcher. Throws like wait_for_number().
   void deliver_proposal(const HybridLayer& after, cudaStream_t stream);
 
-  // As RowPrefetcher has them.
+  // Pass these reports to the prefetcher, if there is one.
   void enqueued(const HybridLayer& layer, cudaStream_t stream) {
     if (prefetcher_ != nullptr) prefetcher_->enqueued(layer.layer, stream);
   }

@@ -61,7 +61,7 @@ void change_rows(const RowChanges* changes, uint64_t* resident, int32_t* device_
         "changing device rows of the neuron cache");
 }
 
-// Splits a set of neurons into those that have a device row and those that have none, which the CPU computes.
+// Splits a set of neurons into neurons with a device row, and neurons without one, which the CPU computes.
 namespace {
 
 constexpr int kSplitThreads = 128;

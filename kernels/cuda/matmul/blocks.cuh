@@ -10,13 +10,13 @@ namespace hearth::cuda {
 inline constexpr int kSpan = 32;
 
 /// weight = scale * (stored - kStoredOffset<Block>) + min. `stored` is an unpacked byte, read as signed;
-/// scale and min are those of the weight's group.
+/// scale and min belong to the weight's group.
 template <class Block>
 inline constexpr int kStoredOffset = Block::kOffset == 128 ? 0 : Block::kOffset;
 template <>
 inline constexpr int kStoredOffset<BlockMXFP4> = 0;
 
-/// An alignment in bytes. If the first block of packed rows is aligned to it, all blocks are.
+/// The largest alignment, up to 16 bytes, that all blocks of packed rows have if the first block has it.
 template <class Block>
 inline constexpr int kBlockAlign = static_cast<int>((sizeof(Block) & -sizeof(Block)) < 16
                                                         ? sizeof(Block) & -sizeof(Block)

@@ -1,7 +1,7 @@
 // The part of NVIDIA's cuBLASLt library that Hearth calls. It is loaded at run time, without NVIDIA's headers
 // and without linking, so the program also runs on machines that do not have the library.
 //
-// Types, constants and sizes are those of cublasLt.h 13.1, and are the same in version 12.
+// Types, constants and sizes are from cublasLt.h 13.1, and are the same in version 12.
 // tests/kernels/cuda/cublaslt_test.cpp compares them with the header if the header is installed.
 // cublaslt_products.cpp makes the calls. Tests on the emulator replace cublaslt.cpp with their own library
 // (tests/support/cudaemu/cublaslt.cpp).

@@ -1,6 +1,6 @@
-// See the header. The library's matrices are column-major. For the library, the weights [n_rows, n_cols] are
-// an n_cols x n_rows matrix that it transposes, the tokens are an n_cols x n_tokens matrix, and the products
-// are an n_rows x n_tokens matrix with gaps between its columns.
+// Implements LibraryProducts. The library's matrices are column-major. For the library, the weights [n_rows,
+// n_cols] are an n_cols x n_rows matrix that it transposes, the tokens are an n_cols x n_tokens matrix, and
+// the products are an n_rows x n_tokens matrix with gaps between its columns.
 #include "kernels/cuda/matmul/cublaslt_products.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 // The alignment of addresses and strides that the library may rely on. Memory from the arena has a larger
 // alignment.
 constexpr uint32_t kAlignment = 16;
-// The number of algorithms to consider. The library returns the fastest one first.
+// The number of algorithms to consider. The library returns the fastest algorithm first.
 constexpr int kCandidates = 16;
 
 int library_number(LibraryType type) {

@@ -11,7 +11,7 @@
 // on one device. Therefore
 //   - every call has exactly kLibraryTokens tokens, and missing tokens are zeros;
 //   - each combination of shape and type uses one algorithm as long as the process runs: the first suitable
-//     one that the library's heuristic returns;
+//     algorithm that the library's heuristic returns;
 //   - no algorithm uses a workspace, a reduction scheme or a split of the columns.
 // This also relies on a property that is not promised: the library's kernel adds up the products of a token
 // in the same order at every token position of the call. tests/kernels/cuda/cublaslt_products_test.cpp checks

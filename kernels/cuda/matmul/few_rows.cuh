@@ -44,7 +44,7 @@ __device__ __forceinline__ SpanQuants load_quants(const QuantizedActivations& q,
 }
 
 /// Computes the products of the rows with n_tokens tokens. Every thread below kFewRows * n_tokens gets one
-/// product: that of rows[thread % kFewRows] with token thread / kFewRows. input_row(t) returns the row of
+/// product: row rows[thread % kFewRows] times token thread / kFewRows. input_row(t) returns the row of
 /// `quantized` for token t, and may be called in any thread.
 template <class Block, int kAlign, int kTokens, class InputRow>
 __device__ __forceinline__ float multiply_few(const uint8_t* const (&rows)[kFewRows],

@@ -12,7 +12,7 @@ struct LoadF32 {
   }
 };
 
-/// Loads F32 rows that are only aligned to two bytes, because they lie between rows of other types.
+/// Loads F32 rows that are only aligned to two bytes, because they are stored between rows of other types.
 struct LoadF32Halves {
   static __device__ __forceinline__ float at(const uint8_t* row, int64_t i) {
     return __uint_as_float(load_half_word(row + 4 * i) | (load_half_word(row + 4 * i + 2) << 16));

@@ -3,7 +3,7 @@
 // Loads are as wide as the known alignment allows. If it is two bytes, the code loads aligned words and
 // combines two of them with one byte permutation per result. This takes half as many loads as loading 16-bit
 // halves, and loads are the main cost for small blocks. Only aligned words that contain requested bytes are
-// read, and no byte past the last requested one, so a row may end where its allocation ends.
+// read, and no byte past the last requested byte, so a row may end where its allocation ends.
 //
 // All loads are __ldg, which may read from a cache that does not see stores made while the kernel runs (PTX:
 // ld.global.nc). At the same time, another stream may write device rows of cached neurons

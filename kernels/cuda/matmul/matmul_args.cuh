@@ -16,7 +16,7 @@ struct MatmulArgs {
   int64_t n_cols;
   const int32_t* ids;  // null: all rows
   const int32_t* n_ids;
-  const int32_t* device_rows;  // row r is row device_rows[r] of the matrix; null: it is row r
+  const int32_t* device_rows;  // row r is row device_rows[r] of the matrix, or row r if null
   const float* bias;
   const float* x;
   int64_t x_stride;
@@ -54,7 +54,7 @@ struct HeadSteps {
 /// Several products with the same x that share a launch. A thread block computes a part of one of them.
 struct ProductRun {
   MatmulArgs first;
-  /// The arguments that a product after the first does not share with the first.
+  /// The arguments in which a later product differs from the first one.
   struct Other {
     const uint8_t* weights;
     int64_t row_bytes;
@@ -124,7 +124,7 @@ void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream
                  const HeadSteps& steps = {});
 void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads = 1,
                   const HeadSteps& steps = {});
-/// The work for n_heads such products.
+/// Returns the work of n_heads products, given the work of one.
 inline KernelWork times(int n_heads, KernelWork work) {
   work.bytes *= n_heads;
   work.multiply_adds *= n_heads;

@@ -1,6 +1,6 @@
 // Products of F32, F16 and BF16 weights with float activations, in the order of the CPU's vector kernels
 // (kernels/cpu/simd/matmul_float.h). There are 16 chains of fused multiply-adds. Column c belongs to chain c
-// % 16, and in the end the chains are added pairwise: those 8, 4, 2 and 1 apart.
+// % 16, and in the end the chains are added pairwise: first chains 8 apart, then 4, 2 and 1 apart.
 //
 // 16 lanes compute the product of a row and a token, one chain each, so that they read neighboring columns.
 // With a single token, reading the weights is the limit. With several tokens, a lane computes two rows and

@@ -1,5 +1,5 @@
-// Products of quantized weights with many tokens, for prompts. They run on tensor cores, and have the same
-// bits as those of all other kernels.
+// Products of quantized weights with many tokens, for prompts. They run on tensor cores, and give the same
+// bits as all other kernels.
 //
 // A quant is two bytes, q = 256 * high + low. So a span of 32 columns takes two byte products on the tensor
 // cores (or four of half the length, for types with two groups per span), with exact int32 sums. The float
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kMostRowWarps* TileShape<kTileTokens>::kRowThr
   const int first_token = static_cast<int>(blockIdx.x) * kTileTokens, last_token = args.n_tokens - 1;
   // The loads only rely on an alignment of two bytes, which all matrices have. With 64 tokens, wider loads
   // would gain little, because loads are few compared with products. Rows and tokens beyond the last one
-  // repeat it. If there are heads, the quantized inputs of each head follow those of the previous head.
+  // repeat it. If there are heads, the quantized inputs are ordered by head.
   multiply_tile<Block, 2, kTileTokens>(
       args.quantized, args.n_cols, n_places - first_place, args.n_tokens - first_token, stages,
       [&](int row) { return args.row_begin(min(first_place + row, n_places - 1)) + steps.to_weights(); },

@@ -18,12 +18,12 @@ inline constexpr int kPieces = 2 * kStageSpans;  // 16-byte pieces per row of a 
 /// rows.
 inline constexpr int64_t kEnoughBlocks = 256;
 
-/// How a tile of tokens is divided.
+/// The division of a tile of tokens among warps and threads.
 template <int kTokens>
 struct TileShape {
   static constexpr int kWarpTokens = kTokens < 32 ? kTokens : 32;
   static constexpr int kTokenWarps = kTokens / kWarpTokens;
-  static constexpr int kRowThreads = 32 * kTokenWarps;  // of 32 rows
+  static constexpr int kRowThreads = 32 * kTokenWarps;  // threads per 32 rows
   // The number of rows for which a thread loads one span per stage.
   static constexpr int kLoads = kWarpRows * kStageSpans / kRowThreads;
 };
@@ -139,8 +139,8 @@ __device__ __forceinline__ float joined(int high, int low) {
                    __fsub_rn(__int_as_float(low), kIntegers));
 }
 
-// The sums that a lane holds: [m][n][2h + c] is that of row 16m + 8h + lane / 4 and token 8n + 2 * (lane % 4)
-// + c of its warp.
+// The sums that a lane holds: [m][n][2h + c] is the sum of row 16m + 8h + lane / 4 and token 8n + 2 * (lane %
+// 4) + c of its warp.
 template <int kTokens>
 using WarpSums = float[2][TileShape<kTokens>::kWarpTokens / 8][4];  // [m][n][2h + c]
 
@@ -199,12 +199,12 @@ __device__ __forceinline__ void add_span(const Stage<Block, kTokens>& stage, int
   }
 }
 
-/// Computes the products of a tile: those of the thread block's rows (kWarpRows for every
-/// TileShape::kRowThreads threads) with kTokens tokens. n_rows, n_tokens: how many of them exist.
-/// row_begin(r) returns the address of row r of the tile, and input_row(t) the row of `quantized` for token
-/// t, an int64_t. Both are called in any thread, and must return an existing row even for rows and tokens
-/// that do not exist. store(t, r, value) stores a product, and must ignore rows and tokens that do not exist.
-/// kAlign: as for load_span().
+/// Computes the products of a tile: the thread block's rows (kWarpRows for every TileShape::kRowThreads
+/// threads) times kTokens tokens. n_rows, n_tokens: the numbers of rows and tokens that exist. row_begin(r)
+/// returns the address of row r of the tile, and input_row(t) the row of `quantized` for token t, an int64_t.
+/// Both are called in any thread, and must return an existing row even for rows and tokens that do not exist.
+/// store(t, r, value) stores a product, and must ignore rows and tokens that do not exist. kAlign: as for
+/// load_span().
 template <class Block, int kAlign, int kTokens, class RowBegin, class InputRow, class Store>
 __device__ __forceinline__ void multiply_tile(const QuantizedActivations& quantized, int64_t n_cols,
                                               int64_t n_rows, int n_tokens,

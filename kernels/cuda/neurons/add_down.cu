@@ -11,7 +11,7 @@
 // share. So every column takes one 64-bit atomic addition per chunk. The bytes of a row are decoded once for
 // kDownPassTokens tokens. The order of the additions and of the neurons does not matter.
 //
-// With few tokens, the time is that of three latencies: loading the list, loading the rows, and the
+// With few tokens, the time consists of three latencies: loading the list, loading the rows, and the
 // additions. So the grid has as many thread blocks as the GPU holds at a time, and each takes an equal part
 // of the list, whose length only the device knows. On an H200, 1,321 rows of 4,096 Q4_0 weights take 7.5 us,
 // which is 10 % of the memory-bound speed (tests/data/measured/h200).

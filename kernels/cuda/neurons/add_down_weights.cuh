@@ -1,10 +1,10 @@
-// Loads and decodes eight neighboring weights of a neuron's down row, for every tensor type. add_down.cu
-// uses them.
+// Loads and decodes eight neighboring weights of a neuron's down row, for every tensor type. Used by
+// add_down.cu.
 //
 // A lane first loads the bytes of several rows and then decodes them, so that the loads are in flight at the
 // same time. Rows may begin at any even address, and rows of floats at multiples of the float's size. Quants
 // are loaded two bytes at a time; 32 neighboring lanes still read whole cache lines. Weights have the same
-// bits as those of dequantize_row(): scale * q, then + min, each rounded once. Quants are stored unsigned, as
+// bits as from dequantize_row(): scale * q, then + min, each rounded once. Quants are stored unsigned, as
 // their value plus Block::kOffset.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Computes the device's share of a layer's neurons, which are those with rows in device memory, as operations
-// on one stream.
+// Computes the device's share of a layer's neurons: the neurons with rows in device memory. All operations
+// run on one stream.
 //
 // CudaBackend calls this for whole layers, and CudaHybridFfn for parts of a set. All calls add to the same
 // integer sums, so any order of calls gives the same bits. The sums must be zero before a layer, which
@@ -26,13 +26,13 @@ struct NeuronInput {
 /// The weights of a layer's neurons, at device addresses.
 struct NeuronRows {
   FfnNeurons ffn;
-  // By neuron number: the device row of the neuron's up and down weights. Null: it is the neuron's number.
+  // By neuron number: the device row of the neuron's up and down weights. Null: row j belongs to neuron j.
   const int32_t* device_rows = nullptr;
   const int32_t* gate_device_rows = nullptr;
   std::optional<float> least_contribution = {};  // see HybridCall
 };
 
-/// Returns the weights of those neurons of a hybrid layer that have device rows.
+/// Returns the weights of the neurons of a hybrid layer that have device rows.
 NeuronRows rows_on_device(const HybridLayer& layer, const HybridCall& call);
 
 /// Adds the contributions of the neurons listed in `set` to scratch.sums, and their counts to scratch.counts.
@@ -44,7 +44,7 @@ void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceN
                  const NeuronNotes& notes = {});
 
 /// Adds the down projection of the neurons in `set`. values: [n_tokens, n_neurons] by neuron number. Counts
-/// the neurons and notes the active ones, like add_neurons().
+/// the neurons and notes the active neurons, like add_neurons().
 void add_values(const DownColumns& down, const float* values, const DeviceNeuronSet& set,
                 const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes = {});
 

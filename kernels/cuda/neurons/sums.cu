@@ -11,8 +11,8 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-/// Each thread block adds this to a token's poison when it reads it, so the upper bits count the thread
-/// blocks that have read it. The token is poisoned if the lowest bit is set.
+/// Each thread block adds this to a token's poison when it reads the poison, so the upper bits count the
+/// thread blocks that have read it. The token is poisoned if the lowest bit is set.
 constexpr int kHasRead = 2;
 
 /// Thread block (b, t) handles 256 columns of token t, from column 256 * b on. The last thread block to read
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ bool poisoned;
   const int64_t t = blockIdx.y, c = int64_t{blockIdx.x} * kThreads + threadIdx.x, i = t * n_cols + c;
   // Issue all loads from host memory before waiting for the first one. If the CPU had no neurons of this
-  // layer, its sums are those of an earlier layer and are ignored.
+  // layer, its sums still belong to an earlier layer and are ignored.
   const bool shares = of_cpu.any != nullptr;
   const int32_t any = shares ? *of_cpu.any : 0, poison = shares ? of_cpu.sums.poison[t] : 0;
   const int64_t of_host = shares && c < n_cols ? of_cpu.sums.sums[i] : 0;

@@ -1,7 +1,7 @@
 // The weight types and the maximum attention head length that the GPU kernels support.
 //
 // Types that the CPU decodes block by block are not supported. MXFP4 is not supported, either, because its
-// blocks lie at odd addresses and the kernels read two bytes at a time; experts on a device have MXFP4 in a
+// blocks begin at odd addresses and the kernels read two bytes at a time; experts on a device have MXFP4 in a
 // repacked layout (expert_types.h). A model that has a tensor of an unsupported type runs on the CPU
 // (engine/resolved_load.cpp). Contains no CUDA headers. Thread-safe.
 #pragma once
@@ -25,7 +25,7 @@ inline bool device_has(DType type) {
   return has;
 }
 
-/// visit_block_type() for the kernels' types. REQUIRES: device_has(type).
+/// Like visit_block_type(), for the types that the kernels support. REQUIRES: device_has(type).
 template <class Visitor>
 void visit_device_block_type(DType type, Visitor&& visit) {
   assert(device_has(type));

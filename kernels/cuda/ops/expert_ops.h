@@ -70,7 +70,7 @@ struct ExpertGroups {
 
 /// expert_groups_bytes() returns the bytes that the arrays need for steps of at most max_tokens tokens.
 /// groups_in() lays out the arrays for one step in that much memory, which must be 256-byte aligned.
-/// n_experts is that of the layer. REQUIRES: 1 <= n_slots <= kMostExperts.
+/// n_experts: experts of the layer. REQUIRES: 1 <= n_slots <= kMostExperts.
 size_t expert_groups_bytes(int max_tokens, int n_used);
 ExpertGroups groups_in(void* memory, int n_tokens, int n_used, int n_experts, int n_slots);
 
@@ -126,7 +126,7 @@ void expert_activation(FfnActivation act, const float* gate, const float* up, co
                        const QuantizedActivations& quantized = {});
 
 /// out [n_tokens, d_model] += the sum of weight * row over each token's pairs, in the order of choice, plus
-/// the gated row of the shared expert if there is one. The bits are those of three steps on the CPU:
+/// the gated row of the shared expert if there is one. The bits are the same as after three steps on the CPU:
 /// CpuBackend::experts() into zeros, adding the shared expert, and Backend::add(). rows: [groups.n_pairs,
 /// d_model], indexed by row_of_pair. host_rows: [n_pairs, d_model] in pinned host memory, indexed by pair and
 /// read only for missing pairs; null: no pair is missing.

@@ -1,4 +1,4 @@
-// See the header.
+// Implements the layout of experts' rows in slots.
 #include "kernels/cuda/ops/expert_types.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // The weight types of experts in device slots, and the layout of rows in slots.
 //
-// A slot is filled by copying, so the layout of rows in a slot may differ from that in the file. Only MXFP4
-// rows do: in the file, their blocks of 17 bytes lie at odd addresses, where a GPU can only load single
-// bytes. In a slot, an MXFP4 row is a sequence of runs of 16 blocks. A run has 16 scale bytes, then the
-// nibbles of the blocks, 16 bytes each. The last run ends after the last block of the row, so a row takes a
-// multiple of 16 bytes, and at most 16 bytes more than in the file. Contains no CUDA headers. Thread-safe.
+// A slot is filled by copying, so the layout of rows in a slot may differ from the layout in the file. Only
+// MXFP4 rows differ: in the file, their blocks of 17 bytes begin at odd addresses, where a GPU can only load
+// single bytes. In a slot, an MXFP4 row is a sequence of runs of 16 blocks. A run has 16 scale bytes, then
+// the nibbles of the blocks, 16 bytes each. The last run ends after the last block of the row, so a row takes
+// a multiple of 16 bytes, and at most 16 bytes more than in the file. Contains no CUDA headers. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@ inline constexpr int64_t kRunBlocks = 16;
 /// and MXFP4.
 bool experts_have(DType type);
 
-/// Bytes from the start of a row to the start of the next in a slot. REQUIRES: experts_have(type).
+/// The number of bytes from the start of a row to the start of the next row in a slot. REQUIRES:
+/// experts_have(type).
 size_t slot_row_bytes(DType type, int64_t n_cols);
 
 /// Whether rows of this type have the same bytes in a slot as in the file.

@@ -53,11 +53,11 @@ struct HeadInputs {
   int64_t stride = 0, head_stride = 0;
   int n_heads = 0;
 };
-/// Quantizes the rows of all heads. Row h * n_tokens + t of `out` is that of token t and head h.
+/// Quantizes the rows of all heads. Row h * n_tokens + t of `out` belongs to token t and head h.
 void quantize_heads(const HeadInputs& heads, int n_tokens, int64_t n_cols, const QuantizedActivations& out,
                     cudaStream_t stream);
 
-/// A list of row or neuron numbers, ascending. Only the device has its length.
+/// An ascending list of row or neuron numbers. Only the device knows its length.
 struct DeviceList {
   int32_t* ids = nullptr;  // [max]
   int32_t* n = nullptr;    // [1], at most max
@@ -71,7 +71,8 @@ struct MatmulOp {
   // If rows.ids is null, all rows are computed. Otherwise out[t * out_stride + i] is the product with row
   // rows.ids[i].
   DeviceList rows;
-  /// Used only with a list: row r of the product is row device_rows[r] of `weight`; null: it is row r.
+  /// Used only with a list: row r of the product is row device_rows[r] of `weight`, or row r if device_rows
+  /// is null.
   const int32_t* device_rows = nullptr;
   const float* x = nullptr;        // [n_tokens, n_cols]; read for float weights
   QuantizedActivations quantized;  // read for quantized weights
@@ -82,7 +83,7 @@ struct MatmulOp {
 };
 void matmul(const MatmulOp& op, cudaStream_t stream);
 
-/// Computes products with the same x, in launches of at most kMostProducts. In steps of few tokens,
+/// Computes products with the same x, with at most kMostProducts per launch. In steps of few tokens,
 /// neighboring products without row lists share a launch if their matrices have the same type, number of
 /// columns and alignment.
 inline constexpr size_t kMostProducts = 3;
@@ -100,8 +101,8 @@ void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cu
 
 // ---- rows and elements -----------------------------------------------------------------------------------
 //
-// Operations with a parameter `quantized` also quantize their output, like quantize(), if its arrays are not
-// null. REQUIRES in this case: the number of columns is a multiple of 32.
+// Operations with a parameter `quantized` also quantize their output, like quantize(), if the arrays of
+// `quantized` are not null. REQUIRES in this case: the number of columns is a multiple of 32.
 
 void add(const float* x, int64_t n, float* out, cudaStream_t stream);  // out += x
 /// out += x; x is pinned host memory.
@@ -133,9 +134,9 @@ struct HeadRows {
   int64_t stride = 0;
   int n_heads = 0;
 };
-/// Rotates q, and also k if it has heads. table: the row of token t is at table + t * row_floats, in the
-/// layout of VectorKernels::rotate(). The host computes the table (kernels/cpu/rope_table.h), because sines
-/// and cosines must have the bits of the C library's.
+/// Rotates q, and also k if k.n_heads is not 0. table: the row of token t is at table + t * row_floats, in
+/// the layout of VectorKernels::rotate(). The host computes the table (kernels/cpu/rope_table.h), because the
+/// device's sines and cosines differ from the C library's in their last bits.
 void rope(const HeadRows& q, const HeadRows& k, int head_dim, RopeKind kind, int n_rot, const float* table,
           int64_t row_floats, int n_tokens, cudaStream_t stream);
 
@@ -161,8 +162,8 @@ void attention(const float* q, int64_t stride, int n_heads, const AttentionScore
 
 // ---- neurons ---------------------------------------------------------------------------------------------
 
-/// A set of neurons on the device, like NeuronSet on the host. It is a view of memory that Scratch takes from
-/// the arena at load and that all layers reuse.
+/// A set of neurons on the device, like NeuronSet on the host. It is a view. The memory belongs to Scratch,
+/// which allocates it at load, and all layers reuse it.
 struct DeviceNeuronSet {
   uint64_t* wanted = nullptr;    // [n_tokens, words], words = ceil(n_neurons / 64)
   uint64_t* any_bits = nullptr;  // [words] bits of the neurons that at least one token wants
@@ -181,7 +182,7 @@ struct DeviceNeuronSet {
 /// another kernel, which saves a launch.
 inline constexpr int kOneBlockTokens = 4;
 
-/// See Backend::select_neurons(). Fills all of the set but its list.
+/// See Backend::select_neurons(). Fills `set` except for the list set.any.
 void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
                     const DeviceNeuronSet& set, cudaStream_t stream);
 
@@ -189,7 +190,7 @@ void select_neurons(const float* values, const float* sizes, int n_tokens, int64
 /// atomic additions.
 void list_wanted(const DeviceNeuronSet& set, cudaStream_t stream);
 
-/// Lists the neurons whose bits are set among n_neurons bits, ascending. The first bit is that of neuron
+/// Lists the neurons whose bits are set among n_neurons bits, ascending. The first bit belongs to neuron
 /// `first`.
 void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, cudaStream_t stream,
                int64_t first = 0);
@@ -201,8 +202,8 @@ struct SplitSet {
   uint64_t* resident = nullptr;  // [words] bits of the neurons that have a device row
   DeviceNeuronSet hot;           // output: wanted neurons that have a device row, with their list
   uint64_t* cold = nullptr;  // output [n_tokens, words]: bits of the wanted neurons that have no device row
-  /// Output [2, words]: bits of the neurons that at least one token wants, then bits of the cold ones among
-  /// them.
+  /// Output [2, words]: bits of the neurons that at least one token wants, then bits of the cold neurons
+  /// among them.
   uint64_t* any = nullptr;
   bool cold_on_host = false;  // whether cold and any are in host memory, which the device writes
 };
@@ -264,18 +265,18 @@ void listed_values(const DeviceNeuronSet& set, const float* by_number, float* va
 
 /// Sets entries of values [n_tokens, list.max], by list index, to 0 if their contribution |value| *
 /// sizes[neuron] is below `least`. sizes: [set.n_neurons]. Adds the other entries to `counts` (proposed,
-/// active, down_rows). The counts equal those of select_neurons() with the same sizes, followed by
+/// active, down_rows). The counts are the same as after select_neurons() with these sizes, followed by
 /// neuron_values().
 void drop_below(const DeviceNeuronSet& set, const DeviceList& list, const float* sizes, float least,
                 float* values, DeviceCounts* counts, cudaStream_t stream);
 
-/// The host memory where the device notes the active neurons of a call.
+/// The host memory to which the device writes the active neurons of one call.
 struct NeuronNotes {
-  int32_t* ids = nullptr;   // [max]; null: they are not noted
+  int32_t* ids = nullptr;   // [max]; null: nothing is written
   float* values = nullptr;  // [n_tokens, max], by index in ids
-  uint32_t* n = nullptr;    // [1] neurons noted, 0 before the first
+  uint32_t* n = nullptr;    // [1] number of neurons written; 0 before the first list
   int64_t max = 0;          // maximum number of neurons in all lists of the call
-  // [2] in device memory: number of thread blocks done (initially 0), number of neurons noted
+  // [2] in device memory: number of thread blocks done (initially 0), number of neurons written
   uint32_t* state = nullptr;
   bool first = true;  // whether this is the first list of the call
 };
@@ -288,7 +289,7 @@ using hearth::NeuronSums;
 
 /// Adds the contributions of the listed neurons to the sums. values: [n_tokens, list.max], by list index. The
 /// rows of neurons whose values are all zero are not read. device_rows: by neuron number, the neuron's row in
-/// `down` (for coded columns, the index of its codes); null: it is the neuron's number.
+/// `down` (for coded columns, the index of its codes). Null: the row is the neuron's number.
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
               const NeuronSums& sums, cudaStream_t stream, const int32_t* device_rows = nullptr);
 

@@ -29,11 +29,11 @@ struct SimulatedSpeeds {
   size_t vram_bytes = 0;
   double vram_bytes_per_s = 0, to_device_bytes_per_s = 0, from_device_bytes_per_s = 0;
   KernelSpeeds kernels;  // by class
-  double launch_s = 0;   // time from the end of a kernel to the start of the next one
+  double launch_s = 0;   // time from the end of a kernel to the start of the next kernel
   double copy_s = 0;     // time from the end of the preceding work to the start of a copy
   // The fraction of to_device_bytes_per_s that kernels reach when they read host rows one by one.
   double gather_share = 1;
-  // time from a launch on an idle stream until the start_s of the kernel's class begins
+  // The time from a launch on an idle stream until the kernel's start_s (KernelSpeed) begins.
   double first_kernel_s = 0;
   double launch_call_s = 0;  // host time of a call that launches a kernel or enqueues a small operation
   double graph_call_s = 0;   // host time of a call that launches a graph
@@ -50,8 +50,8 @@ struct SimulatedUse {
   double to_device_until = 0;  // the virtual time until which the link to the device is busy
   int64_t n_kernels = 0, n_copies = 0, n_graphs = 0;
   std::array<int64_t, kKernelClasses> n_of_class = {};  // kernels
-  /// How often the thread that began the simulation waited for all work of the device, and how often it
-  /// waited for a number that a kernel stores.
+  /// How often the thread that began the simulation waited for all work of the device, and for a number that
+  /// a kernel stores.
   int64_t n_waits = 0, n_hand_overs = 0;
 };
 

@@ -7,8 +7,8 @@
 
 namespace hearth::cuda {
 
-/// Returns the larger operand, or the second one if either is NaN. The CPU's kernels rely on the same rule of
-/// x86.
+/// Returns the larger operand, or `b` if either operand is NaN. x86's instructions do the same, and the CPU's
+/// kernels rely on it.
 __device__ __forceinline__ float max_or_second(float a, float b) { return a > b ? a : b; }
 __device__ __forceinline__ float min_or_second(float a, float b) { return a < b ? a : b; }
 
@@ -57,8 +57,8 @@ __device__ __forceinline__ float activated(float x, float at_least) {
   }
 }
 
-/// Returns act(gate) * up. For dReLU it is relu(gate) * relu(up), and for gpt-oss act(gate) * (clamped up +
-/// 1). Without an up it is act(gate).
+/// Returns act(gate) * up. For dReLU, this is relu(gate) * relu(up), and for gpt-oss act(gate) * (clamped up
+/// + 1). If `up` is null, returns act(gate).
 template <Activation kKind>
 __device__ __forceinline__ float gated(float gate, const float* up, float at_least) {
   const float value = activated<kKind>(gate, at_least);

@@ -61,8 +61,8 @@ __device__ __forceinline__ float fold_chains(const float* chains, int lane) {
 }
 
 /// Adds up the row x [n] with sum = term(sum, value), and returns the result in all threads of the thread
-/// block. If the row fits (n <= kRowPiece), it is afterward in `piece`. there: whether an earlier call has
-/// already put the row there.
+/// block. A row with n <= kRowPiece is left in `piece`. there: whether an earlier call left this row in
+/// `piece`.
 template <class Term>
 __device__ float row_sum(const float* x, int64_t n, float* piece, bool there, RowSumShared& shared,
                          Term&& term) {

@@ -1,4 +1,4 @@
-// See the header.
+// Implements the functions of device.h that call the CUDA runtime.
 #include "kernels/cuda/runtime/device.h"
 
 #include <cuda_runtime.h>

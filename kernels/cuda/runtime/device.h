@@ -34,8 +34,8 @@ struct Device {
   std::string bus_id = {};     // "0000:3B:00.0"; empty if the driver does not report it
   Version compute_capability;  // at least 7.5
   uint64_t total_bytes = 0;
-  Version driver;                // the newest CUDA that the driver runs
-  Version runtime;               // the CUDA this program was built with
+  Version driver;                // the newest CUDA version that the driver supports
+  Version runtime;               // the CUDA version that this program was built with
   std::optional<PcieLink> pcie;  // nullopt if the system does not report it
 };
 
@@ -49,26 +49,26 @@ std::string text_of(const Version& version);
 std::variant<Device, std::string> probe();
 
 /// Loads all kernels of this program onto the device. Otherwise the driver would load each kernel when it is
-/// first used, which allocates device memory and fails if there is none. So call this before the plan divides
-/// the device memory up. The first call takes some tenths of a second. Throws std::bad_alloc if the device
-/// has too little memory, CudaError. Local memory needs no preparation, because a context has 1,024 bytes of
-/// it per thread, which is more than any kernel here uses.
+/// first used, which allocates device memory and fails if no memory is free. So call this before the plan
+/// divides the device memory up. The first call takes some tenths of a second. Throws std::bad_alloc if the
+/// device has too little memory, CudaError. Local memory needs no preparation, because a context has 1,024
+/// bytes of it per thread, which is more than any kernel here uses.
 void load_kernels();
 
-/// Returns the bytes of device memory that are free now, which do not include those of the process's CUDA
-/// context. Throws CudaError.
+/// Returns the number of free bytes of device memory. The process's CUDA context is not counted as free.
+/// Throws CudaError.
 uint64_t free_bytes(const Device& device);
 
 /// Describes the result of probe() for people: the GPU, or "CUDA: none (no NVIDIA driver), running on the
 /// CPU".
 std::string describe(const std::variant<Device, std::string>& found);
 
-/// Returns a message with the reason why a driver for CUDA version `driver` cannot run a program that was
-/// built with CUDA version `runtime`, and with what to install. A driver runs programs that were built with
-/// its own major version of CUDA or an older one.
+/// Returns a message: a driver for CUDA version `driver` cannot run a program built with CUDA version
+/// `runtime`. The message names the reason and the remedy. A driver runs programs that were built with its
+/// own major version of CUDA or an older one.
 std::string driver_too_old(const Version& driver, const Version& runtime);
 
-/// Returns a message that the program has no code for this GPU, and what to do about it. architectures: those
+/// Returns a message: the program has no code for this GPU, and what to do. architectures: the architectures
 /// for which the program was built, in CMake's notation, separated by blanks: "80 89-real 90-virtual". error:
 /// CUDA's message.
 std::string no_code_for(const Device& device, const std::string& architectures, const std::string& error);

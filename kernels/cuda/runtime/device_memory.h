@@ -86,7 +86,7 @@ class PinnedArray {
 };
 
 /// Owns a stream that does not synchronize with the default stream. `first`: waiting kernels of this stream
-/// begin before those of other streams.
+/// begin before waiting kernels of other streams.
 class Stream {
  public:
   explicit Stream(bool first = false) {

@@ -16,7 +16,7 @@ namespace hearth::cuda {
 
 class DeviceTrace {
  public:
-  /// `trace` and the stream must outlive it.
+  /// `trace` and the stream must outlive this object.
   DeviceTrace(Trace& trace, cudaStream_t stream);
   ~DeviceTrace();
   DeviceTrace(const DeviceTrace&) = delete;

@@ -1,4 +1,4 @@
-// See the header.
+// Implements wait_for_number().
 #include "kernels/cuda/runtime/flag_wait.h"
 
 #include <stdexcept>
@@ -15,7 +15,8 @@ namespace {
 constexpr int kPausesPerQuery = 1000;  // each of about 0.04 us
 
 bool has_come(const uint32_t& number, uint32_t wanted) {
-  return __atomic_load_n(&number, __ATOMIC_ACQUIRE) == wanted;  // std::atomic_ref wants no const in C++20
+  return __atomic_load_n(&number, __ATOMIC_ACQUIRE) ==
+         wanted;  // std::atomic_ref needs a non-const object in C++20
 }
 
 }  // namespace

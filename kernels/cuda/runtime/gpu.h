@@ -31,7 +31,7 @@
 namespace hearth::cuda {
 
 /// Launches kernel(args...). Arguments are converted to the types of the kernel's parameters. work: a
-/// function that returns the kernel's KernelWork. Only a benchmark calls it
+/// function that returns the kernel's KernelWork; only benchmarks call this function
 /// (kernels/cuda/runtime/work_meter.h).
 template <class Work, class... P, class... A>
 inline cudaError_t gpu_launch(const Work& work, const GpuKernel<void(P...)>& kernel, dim3 grid, dim3 block,
@@ -90,7 +90,7 @@ __device__ inline void gpu_load_matrices(unsigned (&to)[4], const void* row) {
 /// Multiplies matrices of bytes in a warp, on the tensor cores: d [16, 8] = c + a [16, 16] * b [16, 8], exact
 /// modulo 2^32. In lane l, with g = l / 4 and q = l % 4: a0 and a1 are bytes 4q to 4q + 3 of rows g and g + 8
 /// of a; b is bytes 4q to 4q + 3 of column g of b; d[0] and d[1] get columns 2q and 2q + 1 of row g of d, and
-/// d[2] and d[3] those of row g + 8.
+/// d[2] and d[3] get the same columns of row g + 8.
 __device__ inline void gpu_multiply_16(int (&d)[4], unsigned a0, unsigned a1, unsigned b, int c) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
@@ -124,7 +124,7 @@ __device__ inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsi
 #endif
 }
 
-/// These return the largest or the smallest value of the warp's lanes. All lanes must call them.
+/// Return the largest (smallest) value of the warp's lanes. All lanes must call them.
 __device__ inline unsigned gpu_warp_max(unsigned value) {
 #if __CUDA_ARCH__ >= 800
   return __reduce_max_sync(0xffffffffu, value);

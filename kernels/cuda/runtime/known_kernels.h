@@ -14,7 +14,7 @@ namespace hearth::cuda {
 /// begun.
 class KnownKernel {
  public:
-  /// The kernel as CUDA's runtime identifies it.
+  /// Returns the address by which CUDA's runtime identifies the kernel.
   const void* address() const { return address_; }
   /// Returns the next entry, or null if this is the last one.
   const KnownKernel* next() const { return next_; }

@@ -87,10 +87,10 @@ struct Scratch {
   size_t rope_floats = 0;  // floats per table
   float* rope_tables[RopeTables::kTables] = {};
   // The memory of small arrays in QuantizedInputs. A decode step needs three arrays at a time: the layer's
-  // input, the residual stream, and the input of the layer's current product if it is neither of these.
+  // input, the residual stream, and the input of the layer's current product if it is another array.
   static constexpr size_t kKeptInputs = 3;
   static constexpr int kKeptTokens = 8;
-  int64_t kept_floats = 0;  // floats of each
+  int64_t kept_floats = 0;  // floats of each small array
   std::byte* kept_inputs[kKeptInputs] = {};
   size_t attention_counters = 0;  // number of bytes at `attention` that are 0 between calls
   std::byte *quantized = nullptr, *attention = nullptr, *keep = nullptr;
@@ -109,7 +109,7 @@ struct Scratch {
 
   LibraryScratch library;  // null pointers if no library is used
 
-  // For hybrid layers, which split the set of wanted neurons.
+  // For layers whose neurons the device and the CPU share.
   DeviceNeuronSet hot;                                          // neurons that have a device row
   uint32_t *hand_over = nullptr, *hand_over_proposals[2] = {};  // HandOver::state
   // SplitSet::cold and SplitSet::any, if cold neurons are streamed.

@@ -1,4 +1,4 @@
-// See the header.
+// Implements StepInputs.
 #include "kernels/cuda/runtime/step_inputs.h"
 
 #include <algorithm>

@@ -69,7 +69,7 @@ void StepRecorder::end_recording(bool whole) {
     const auto oldest = std::ranges::min_element(recordings_, {}, [](const Recording& recording) {
       return std::pair(recording.bytes == 0, recording.last_step);
     });
-    if (oldest->last_step == n_steps_) break;  // one recording is kept, whatever it takes
+    if (oldest->last_step == n_steps_) break;  // the current recording is kept, however large it is
     bytes -= oldest->bytes;
     recordings_.erase(oldest);
   }

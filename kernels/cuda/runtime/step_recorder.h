@@ -76,13 +76,14 @@ class StepRecorder {
            (mode_ == Mode::kPlay && segment_ == recordings_[current_].segments.size());
   }
 
-  /// Adds a number to the segment's signature. It must be the same at this point of every step of the shape.
+  /// Adds a number to the segment's signature. REQUIRES: every step of the shape adds this number at this
+  /// point.
   void note(uint64_t number) {
     if (!enqueues_at_once()) signature_ = signature_ * 0x100000001b3 + number;
   }
 
   /// Ends the segment: unless its work was enqueued at once, calls before_launch() and launches the recorded
-  /// work. Throws std::logic_error if the calls in the segment differ from the recorded ones.
+  /// work. Throws std::logic_error if the calls in the segment differ from the recorded calls.
   template <class F>
   void end_segment(F&& before_launch) {
     if (enqueues_at_once() || signature_ == 0) return;
@@ -98,8 +99,8 @@ class StepRecorder {
   /// take. Beyond either limit, the least recently used shape is dropped. Decoding has a shape for every
   /// combination of the number of tokens and the power of two of `longest`; four sequences with drafts of up
   /// to seven tokens have 32 possible numbers of tokens. The driver allocates the memory of graphs from what
-  /// a budget of "auto" leaves free (kLeftFree in engine/resolved_load.cpp). The driver does not report how
-  /// much it takes, so we measure it.
+  /// a budget of "auto" leaves free (kLeftFree in engine/resolved_load.cpp). The driver does not report the
+  /// size of graphs, so we measure it.
   static constexpr size_t kMaxShapes = 64, kMaxBytes = size_t{160} << 20;
 
   enum class Mode { kAtOnce, kRecord, kPlay };

@@ -1,5 +1,5 @@
-// See the header. The kernel is one warp. Each thread multiplies and then reads its neighbor's number, so
-// that code that computes wrongly is also noticed.
+// Implements the trial kernel, which is one warp. Each thread multiplies and then reads its neighbor's
+// number, so that code that computes wrong results is also noticed.
 #include "kernels/cuda/runtime/trial.h"
 
 #include "kernels/cuda/runtime/gpu.h"

@@ -1,5 +1,5 @@
-// A trial kernel that runs before all others, to find out whether this program's code runs on the device. The
-// program's binaries may be for other GPUs, or its PTX may be too new for the driver.
+// A trial kernel that runs before all other kernels, to find out whether this program's code runs on the
+// device. The program's binaries may be for other GPUs, or its PTX may be too new for the driver.
 #pragma once
 
 #include <cuda_runtime.h>

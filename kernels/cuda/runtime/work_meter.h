@@ -25,9 +25,9 @@ class WorkMeter {
 
   void add(std::function<KernelWork()> work) { works_.push_back(std::move(work)); }
   int n_launches() const { return static_cast<int>(works_.size()); }
-  /// Returns the sum of all declarations. Its class is that of the declaration with the most bytes. REQUIRES:
-  /// the device has finished the work, and the host can read the list lengths and token positions that were
-  /// passed to the kernels, because the declarations read them.
+  /// Returns the sum of all declarations. Its class is the class of the declaration with the most bytes.
+  /// REQUIRES: the device has finished the work, and the host can read the list lengths and token positions
+  /// that were passed to the kernels, because the declarations read them.
   KernelWork sum() const {
     KernelWork sum;
     double most = -1;

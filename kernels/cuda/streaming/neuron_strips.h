@@ -16,8 +16,8 @@ namespace hearth::cuda {
 /// Neurons per word of the bits of wanted neurons. Pieces begin at whole words.
 inline constexpr int64_t kWordNeurons = 64;
 
-/// For each neuron, rows of one or more matrices that are adjacent in host memory. One copy transfers those
-/// of all neurons of a piece.
+/// Rows of one or more matrices that are adjacent in host memory, for every neuron. One copy transfers these
+/// rows for all neurons of a piece.
 struct Strip {
   const std::byte* data = nullptr;  // address of neuron 0
   size_t stride = 0;                // bytes between neurons in host memory
@@ -38,7 +38,7 @@ class NeuronStrips {
   int64_t piece_neurons() const { return piece_neurons_; }
 
   /// Returns a copy of `device`, the layer's weights at device addresses, in which the matrices that were
-  /// copied point to `buffer`. The first row in the buffer is that of neuron `begin`. Rows are found by
+  /// copied point to `buffer`. The first row in the buffer belongs to neuron `begin`. Rows are found by
   /// neuron number, so these matrices point to the address that row 0 would have. Only rows that were copied
   /// may be read.
   FfnNeurons in_buffer(const FfnNeurons& device, int64_t begin, const std::byte* buffer) const;

@@ -1,6 +1,6 @@
 // Streams the keys and values of a layer that is in host memory but is computed on the device in a long step.
-// It copies to the device all KV blocks that the step reads or writes. Afterward it copies those that the
-// step has written back to host memory.
+// First all KV blocks that the step reads or writes are copied to the device. Afterward the changed KV blocks
+// are copied back to host memory.
 //
 // KV blocks have the same numbers on the device and on the host, so both use the step's block tables. The
 // host never waits for the copies. Owned by CudaBackend; engine thread.

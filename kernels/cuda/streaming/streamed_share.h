@@ -1,7 +1,6 @@
-// Lets the device compute a layer's cold neurons in a long step, instead of the CPU. The weights are copied
-// through two buffers: one piece is copied while the previous piece is computed.
-//
-// The weights of layers that are completely in host memory are copied in the same way.
+// Lets the device instead of the CPU compute a layer's cold neurons, which are only in host memory, in a long
+// step. The weights are copied through two buffers: one piece is copied while the previous piece is computed.
+// Layers that are completely in host memory are copied in the same way.
 //
 // This is worthwhile for prompts, because a weight that crosses the bus once serves all tokens of a step,
 // while the CPU needs time for each token (crossover_tokens() in kernels/cuda/runtime/device_options.h). The
@@ -51,7 +50,7 @@ class StreamedShare {
   /// Adds the contributions and counts of the neurons in scratch.cold_wanted, like add_neurons() in
   /// device_share.h, and overwrites the same parts of scratch. Also overwrites the list of hot neurons.
   /// REQUIRES: split_set() has filled scratch.cold_wanted and scratch.any; takes(layer, ...) is true; if
-  /// neurons are noted, the hot ones are already noted.
+  /// neurons are noted, the hot neurons are already noted.
   void add(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input, const Scratch& scratch,
            cudaStream_t stream, NeuronNotes notes = {});
 
