@@ -1,4 +1,4 @@
-// Tiles, slices and threads of attention. See the header.
+// Implements Attention: divides the queries into tiles, the keys into slices, and both among threads.
 #include "kernels/cpu/attention.h"
 
 #include <algorithm>
@@ -280,7 +280,7 @@ void Attention::run_whole(const Call& call, const Item& item, Scratch& scratch) 
 
 /// Returns where this item's result for a slice is stored until all slices are computed.
 Attention::Partial Attention::split_result(const Call& call, const Item& item, int slice) {
-  // The number of rows in the items before this one; each row has memory for max_slices_ results.
+  // The number of rows in the items before this item; each row has memory for max_slices_ results.
   const int64_t before =
       int64_t{item.tile.first_token} * call.n_heads + int64_t{item.first_head} * item.tile.n_tokens;
   const int64_t row = before * max_slices_ + int64_t{slice - item.tile.first_slice} * item.n_rows();

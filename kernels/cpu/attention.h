@@ -1,4 +1,4 @@
-// Attention over the paged KV cache: divides the work into pieces for the threads.
+// Divides attention over the paged KV cache into pieces for the threads.
 //
 // The arithmetic of a piece is VectorKernels::attend. Owned by CpuBackend, called by the engine thread.
 //
@@ -8,8 +8,8 @@
 // is divided among all threads by slices. A prefill is divided by tiles of queries, and the queries of a tile
 // share each read of K and V. Both ways give a token the same bits.
 //
-// Slices begin at multiples of their length. With a sliding window, a token begins in the slice of its first
-// visible key, at the tile of kKeyTile keys that contains that key; earlier keys are not read. As soon as the
+// Slices begin at multiples of their length. With a sliding window, the first slice of a token contains its
+// first visible key. The slice is read from the start of the tile of kKeyTile keys with this key. If the
 // window hides keys, the slice length depends on the window instead of on the context.
 #pragma once
 
@@ -57,7 +57,7 @@ class Attention {
     KvLayer layer;
     float* out;
     int group;           // query heads that share a key/value head
-    int heads_per_item;  // how many of them are computed together
+    int heads_per_item;  // number of query heads that are computed together
     int items_per_tile;
   };
   /// The tokens of a tile, with some query heads of one key/value head. Rows are ordered by token, then by

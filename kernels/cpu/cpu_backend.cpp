@@ -1,4 +1,4 @@
-// Cuts each operation into pieces for the threads. See the header.
+// Implements CpuBackend: cuts each operation into pieces for the threads.
 #include "kernels/cpu/cpu_backend.h"
 
 #include <sys/mman.h>
@@ -115,8 +115,8 @@ Buffer CpuBackend::allocate(size_t bytes) {
   if (bytes == 0) return {};
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) throw std::bad_alloc();
-  // Asks for large pages, which made attention over 4096 positions 5 % faster, because the KV blocks of a
-  // head are many pages apart. The system may ignore this request.
+  // Request large pages, which made attention over 4096 positions 5 % faster, because the KV blocks of a head
+  // are many pages apart. The system may ignore this request.
   madvise(data, bytes, MADV_HUGEPAGE);
   return {data, bytes, [](void* mapped, size_t size) { munmap(mapped, size); }};
 }
@@ -444,7 +444,7 @@ void CpuBackend::add_sums(const NeuronSums& sums, const float* bias, int n_token
   }
 }
 
-/// Quantizes x if the FFN's algorithm for few tokens needs that, and returns the result; else returns null.
+/// Returns x in quantized form if the FFN's algorithm for few tokens needs it, else null.
 const std::byte* CpuBackend::quantized_for(const FfnNeurons& ffn, const float* x, int n_tokens,
                                            const float* gates) {
   const bool needed = (gates == nullptr && uses_quantized_activations(ffn.gate.dtype)) ||

@@ -44,7 +44,7 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   /// This backend's threads, which may do other work between its calls.
   ThreadPool& threads() { return pool_; }
 
-  /// The system provides pages at first use. So the unused part of a KV cache costs address space, but no
+  /// The system provides pages at first use, so the unused part of a KV cache takes address space, but no
   /// memory.
   Buffer allocate(size_t bytes) override;
   /// Also REQUIRES: in all later calls, n_heads * head_dim <= max_cols.
@@ -91,7 +91,7 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
                const ExpertChoice& choice, float* out, ExpertCounts& counts) override;
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override;
 
-  // Like the functions that take a NeuronSetId, but for a set of the caller's in host memory.
+  // These functions take a set in host memory instead of a NeuronSetId.
   using Backend::to_host;
   void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                       float at_least, NeuronSet& set);
@@ -100,8 +100,8 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                     float* out, NeuronCounts& counts);
 
-  /// Makes ffn_neurons() and down_neurons() also use integers for sums over neurons, so that results do not
-  /// depend on which layers a device computes. Must be called before reserve().
+  /// Makes ffn_neurons() and down_neurons() sum over neurons with integers, like ffn_neuron_sums(), so that
+  /// results do not depend on which layers a device computes. Must be called before reserve().
   void sum_as_integers() { integer_sums_ = true; }
 
   /// See HostExperts.
@@ -118,8 +118,8 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   void down_neuron_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                         const NeuronSums& sums, NeuronCounts& counts);
 
-  /// Which gate and up rows a step of many tokens multiplies: a list of the wanted rows, all rows, or what
-  /// was measured to be faster.
+  /// Selects the gate and up rows that a step of many tokens multiplies: only the rows that a token wants
+  /// (kListed), all rows (kAll), or the faster of the two by measurement (kMeasured).
   enum class RowChoice : uint8_t { kMeasured, kListed, kAll };
   /// Overrides choices that otherwise depend on the number of tokens and on measured speed. No choice changes
   /// a bit of any result. Steps of up to few_tokens tokens (at most 16) use SparseFfn's path for few tokens.
@@ -129,7 +129,7 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   }
 
  private:
-  /// How many rows of row_floats floats a thread takes at a time in an elementwise operation.
+  /// Returns how many rows of row_floats floats a thread processes as one piece of an elementwise operation.
   static int64_t row_grain(int64_t row_floats);
   const std::byte* quantize(const float* x, int n_tokens, int64_t n_cols);
   int64_t multiply_neurons(const Matrix& weight, const float* bias, const float* x, int n_tokens,

@@ -1,5 +1,5 @@
-// Interface for computing the experts in host memory while a device computes the others. CpuBackend
-// implements it; in simulations, an object that only accounts for the time implements it.
+// HostExperts: computes experts on the host while a device computes the other experts. CpuBackend implements
+// it. Simulations use an implementation that only accounts for the time.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Interface for computing the neurons in host memory while a device computes the others. CpuBackend
-// implements it; in simulations, an object that only accounts for the time implements it.
+// HostNeurons: computes neurons on the host while a device computes the other neurons. CpuBackend implements
+// it. Simulations use an implementation that only accounts for the time.
 #pragma once
 
 #include "kernels/backend.h"
@@ -11,10 +11,10 @@ class HostNeurons {
  public:
   virtual ~HostNeurons() = default;
 
-  /// Like Backend::ffn_neurons(), but for a layer in which a device sums the other neurons. Adds the
-  /// contributions of each token's neurons in `set` to integer sums [n_tokens, d_model], so the result does
-  /// not depend on how neurons are divided between host and device. Does not add the bias. Sets the `poison`
-  /// of tokens with a value that is not finite, and leaves that of other tokens unchanged.
+  /// Like Backend::ffn_neurons(), but for a layer whose other neurons a device sums. Adds the contributions
+  /// of each token's neurons in `set` to integer sums [n_tokens, d_model], so the result does not depend on
+  /// how neurons are divided between host and device. Does not add the bias. Sets sums.poison for tokens with
+  /// a value that is not finite, and leaves it unchanged for other tokens.
   virtual void ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                                const float* gates, const NeuronSums& sums, NeuronCounts& counts) = 0;
 

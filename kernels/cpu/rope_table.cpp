@@ -1,4 +1,4 @@
-// The table of rotations. See the header.
+// Implements RopeTable and RopeTables.
 #include "kernels/cpu/rope_table.h"
 
 #include <algorithm>

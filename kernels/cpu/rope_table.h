@@ -1,4 +1,4 @@
-// Cosines and sines of a step's positions, computed once and used by every layer.
+// Cosines and sines for the positions of a step, computed once and used by every layer.
 //
 // Owned by a backend, used by its rope(). Engine thread; the pool's threads compute a table.
 #pragma once
@@ -50,7 +50,7 @@ class RopeTable {
 /// Tables stay valid from step to step.
 class RopeTables {
  public:
-  /// How many rotary embeddings can alternate without recomputing a table.
+  /// The number of rotary embeddings that layers can use in turn without recomputing tables.
   static constexpr int kTables = 2;
 
   /// See RopeTable.

@@ -1,4 +1,4 @@
-// The two ways to compute a layer's neurons, each with float and integer sums. See the header.
+// Implements SparseFfn: the two ways to compute a layer's neurons, each with float and integer sums.
 #include "kernels/cpu/sparse_ffn.h"
 
 #include <algorithm>
@@ -112,7 +112,7 @@ void SparseFfn::run_ranges(const Call& call, int64_t n_ranges, NeuronCounts& cou
   }
 }
 
-/// Returns the part of the list whose neurons are in a fixed range of all neurons.
+/// Returns the list indices of the neurons in one of the kNeuronRanges ranges.
 SparseFfn::Places SparseFfn::range_of(const Call& call, int64_t range) const {
   const std::span<const int32_t> ids = call.set->ids();
   const int64_t size = neuron_range(call.set->n_neurons());
@@ -220,8 +220,8 @@ void SparseFfn::multiply(const Call& call, const Matrix& weight, const float* bi
   matmul_.multiply[static_cast<size_t>(weight.dtype)](args);
 }
 
-/// Drops neurons whose act(gate), in few_ups_, is zero for every token that wants them. Moves the gates and
-/// activations of the others up to fill the gaps.
+/// Drops neurons whose act(gate), in few_ups_, is zero for every token that wants them. Closes the gaps in
+/// the gates and activations.
 SparseFfn::Places SparseFfn::keep_passed(const Call& call, Places places, RangeCounts& counts) {
   int64_t n = places.begin;
   for (int64_t i = places.begin; i < places.end; ++i) {
@@ -319,7 +319,7 @@ void SparseFfn::run_few_sums(const Call& call, NeuronCounts& counts) {
   for (int t = 0; t < call.n_tokens; ++t) {
     if ((poison >> t & 1) != 0) call.sums->poison[t] = 1;
   }
-  // Add the other threads' sums to the caller's. Pieces have as many columns as in add_partials().
+  // Add the sums of threads 1 and up to the caller's sums. Pieces have as many columns as in add_partials().
   constexpr int64_t kColumns = 1024;
   const int64_t n = call.n_tokens * call.down->n_cols;
   const size_t n_threads = summed_.size();

@@ -18,8 +18,8 @@
 //
 // If another device has a share of the neurons, contributions are summed as integers instead
 // (kernels/neuron_sums.h), so their order does not matter. For few tokens, threads then take pieces of the
-// list of wanted neurons instead of ranges, because a range could be empty if the other device has its
-// neurons. Owned by CpuBackend; called by the engine thread.
+// list of wanted neurons instead of ranges, because all neurons of a range could be on the other device.
+// Owned by CpuBackend; called by the engine thread.
 #pragma once
 
 #include <array>
@@ -45,7 +45,7 @@ inline int64_t neuron_range(int64_t n_neurons) {
 }
 
 /// Returns the number of pieces into which a list of neurons is divided if sums are integers. Two pieces per
-/// thread balance equal cores, and four balance unequal ones. A piece of very few neurons would cost more to
+/// thread balance equal cores, and four balance unequal cores. A piece of very few neurons would cost more to
 /// add up than to read.
 inline int64_t n_sum_pieces(int64_t n_listed, int n_threads, bool speeds_differ) {
   constexpr int64_t kLeastNeurons = 24;
@@ -68,11 +68,11 @@ class SparseFfn {
   void select(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
               NeuronSet& set);
 
-  /// Backend::ffn_neurons for few tokens. quantized: x quantized by MatmulKernels::quantize, or null if no
-  /// weight needs that.
+  /// Implements Backend::ffn_neurons() for few tokens. quantized: x quantized by MatmulKernels::quantize, or
+  /// null if all weights are floats.
   void ffn_few(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                const NeuronSet& set, const float* gates, float* out, NeuronCounts& counts);
-  /// Backend::down_neurons for few tokens.
+  /// Implements Backend::down_neurons() for few tokens.
   void down_few(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set, float* out,
                 NeuronCounts& counts);
 
@@ -82,7 +82,7 @@ class SparseFfn {
   void down_few_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                      const NeuronSums& sums, NeuronCounts& counts);
 
-  /// Returns the neurons of `set` whose act(gate) is not zero; valid until the next call.
+  /// Returns the neurons of `set` whose act(gate) is not zero. The result is valid until the next call.
   const NeuronSet& pass_gates(const FfnNeurons& ffn, const float* gates, int n_tokens, const NeuronSet& set,
                               NeuronCounts& counts);
   /// Returns each token's neurons of `set` for which |value| * size is not below at_least; valid until the
@@ -106,10 +106,10 @@ class SparseFfn {
   struct RangeCounts {
     int64_t gate_rows, up_rows, down_rows, passed, active;
   };
-  /// The results, other than sums, of one range or of one piece of a list.
+  /// The results of one range, or of one piece of a list, apart from the sums.
   struct Range {
     RangeCounts counts{};
-    std::array<int, kMaxFewTokens> n_listed{};  // how many active neurons each token has
+    std::array<int, kMaxFewTokens> n_listed{};  // number of active neurons of each token
     uint32_t poison = 0;                        // bit t: token t has a value that is not finite
   };
   /// The arguments of one call for few tokens, common to all ranges.

@@ -20,9 +20,9 @@ bool processor_has_tiles() {
   return (ebx & 0xffff) >= 64 && ebx >> 16 >= 8 && (ecx & 0xffff) >= 16;
 }
 
-/// Requests permission for all threads of the process; repeated requests are granted again. The kernel
-/// refuses if it does not support AMX (before Linux 5.16), or if a thread's alternate signal stack is too
-/// small for the tiles.
+/// Requests permission for all threads of the process; repeated requests are granted again. Linux refuses if
+/// it does not support AMX (before Linux 5.16), or if a thread's alternate signal stack is too small for the
+/// tiles.
 bool linux_grants_tiles() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM of asm/prctl.h
   constexpr long kTileData = 18;               // the state's bit in XCR0

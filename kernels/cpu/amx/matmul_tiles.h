@@ -7,9 +7,9 @@
 // float arithmetic of matmul_kernels.h. Since each weight group has its own scales, a product covers one
 // group. A group of 32 columns fills half of what TDPBSSD can multiply, and a group of 16 fills a quarter.
 //
-// These are templates over a class of tiles: the processor's (tiles_amx.h), or the tests' stand-in. Each unit
-// that includes this is compiled for AVX-512, and its tiles are in an anonymous namespace, so that all
-// instantiations are local to it.
+// Tiles is the class of tile operations: AmxTiles (tiles_amx.h), or an emulation in tests. Source files that
+// include this header are compiled for AVX-512. Their Tiles class is in an anonymous namespace, so all
+// instantiations are local to the file.
 #pragma once
 
 #include "kernels/cpu/amx/tile_config.h"
@@ -21,7 +21,7 @@
 namespace hearth {
 namespace {
 
-/// The Simd class for many tokens. planes: bytes per quant.
+/// The Simd class of multiply_many(). planes: bytes per quant.
 template <class Tiles, int planes>
 struct TileSimd : BytePlanes<Avx512Vectors, planes> {
   using Base = BytePlanes<Avx512Vectors, planes>;
@@ -29,8 +29,8 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
   using typename Base::Int;
   static constexpr bool kSubtractsOffset = true;  // by arrange()
 
-  /// Subtracts the offset from a panel's weights. TDPBSSD multiplies signed bytes, so no offset has to be
-  /// subtracted from its sums.
+  /// Subtracts the offset from a panel's weights, because TDPBSSD multiplies signed bytes. The sums of
+  /// products then need no correction.
   template <int offset>
   static void arrange(Int* quants, int n) {
     if constexpr (offset != 0) {
@@ -39,9 +39,8 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
     }
   }
 
-  /// Multiplies a pair of panels by n_tokens tokens. The last tile also covers tokens that are done already,
-  /// and adds nothing to their totals.
-  /// REQUIRES: n_tokens >= kTileTokens.
+  /// Multiplies a pair of panels by n_tokens tokens. The last tile may contain tokens that an earlier tile
+  /// has multiplied. Their sums are not added to the totals again. REQUIRES: n_tokens >= kTileTokens.
   template <class G>
   static void multiply_pair(const PanelPair<TileSimd>& pair, int n_spans, const ActivationPlanes& x,
                             int n_tokens, Float* totals) {
@@ -55,7 +54,7 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
   }
 
  private:
-  /// The properties of G, with the names by which add_sums() reads them from a block type.
+  /// The properties of G that add_sums() needs, with kOffset = 0.
   template <class G>
   struct SignedBlock {
     static constexpr int kGroup = G::kGroup;

@@ -1,15 +1,15 @@
 // The shapes of the tile registers, in the format of LDTILECFG, and the use of each register in the matmul
 // loops.
 //
-// The loops (matmul_tiles.h), the processor's tiles (tiles_amx.h) and the tests' stand-in include it. All but
-// TileConfig is in an anonymous namespace, so that units compiled for AVX-512 share no code with other units.
+// Included by matmul_tiles.h, tiles_amx.h and the tests' emulation of tiles. All but TileConfig is in an
+// anonymous namespace, so that source files compiled for AVX-512 share no code with other files.
 #pragma once
 
 #include <cstdint>
 
 namespace hearth {
 
-/// Intel SDM volume 1, chapter 18: the memory that LDTILECFG loads.
+/// The memory that the instruction LDTILECFG loads (Intel SDM volume 1, chapter 18).
 struct alignas(64) TileConfig {
   uint8_t palette = 1;  // 8 tiles of at most 16 rows of 64 bytes, the only palette there is
   uint8_t start_row = 0;

@@ -1,7 +1,8 @@
-// The processor's tile registers: AMX-TILE and AMX-INT8, for the unit compiled with both.
+// AmxTiles: the processor's tile registers (AMX-TILE and AMX-INT8), for the source file that is compiled with
+// both.
 //
-// It uses assembly because of two faults of g++ 12's intrinsics: they accept only a literal as the register
-// number, and the compiler may move a store past the load of a tile from the same memory.
+// This class uses assembly because g++ 12's intrinsics have two faults: they accept only a literal as the
+// register number, and the compiler may move a store past the load of a tile from the same memory.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ struct AmxTiles {
   /// Gives the tiles their shapes and zeros them. They then belong to this thread until release().
   static void configure(const TileConfig& config) { asm volatile("ldtilecfg %0" ::"m"(config)); }
 
-  /// Releases the tiles, so that the kernel need not save them when it switches threads.
+  /// Releases the tiles, so that Linux need not save them when it switches threads.
   static void release() { asm volatile("tilerelease"); }
 
   /// Loads the rows at p, p + stride, and so on.

@@ -75,7 +75,7 @@ struct Avx2Terms : TermsX86<Avx2Sums> {
     add_products(sums, 2, _mm256_unpacklo_epi16(a1, b1), high[kUnits - 1], low[kUnits - 1]);
     add_products(sums, 3, _mm256_unpackhi_epi16(a1, b1), high[kUnits - 1], low[kUnits - 1]);
   }
-  /// The sums are in column order here.
+  /// Adds products to sums that are in column order.
   static void add_pairs(Sums& sums, const int16_t* codes, TermPair high, TermPair low) {
     for (int i = 0; i < 4; ++i) {
       const __m256i eight = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + 16 * i));

@@ -10,8 +10,8 @@ namespace {
 
 struct Lanes {
   // AVX2 has 16 registers, and a Lanes takes two. A tile of six rows and one column takes 15: 12 for sums,
-  // two for a value and one for a broadcast factor. A tile of three rows and two columns would take 17. So
-  // kAccumulators is 5 and not 6.
+  // two for a value and one for a broadcast factor. Three rows and two columns would take 17, so
+  // kAccumulators is less than 6.
   static constexpr int kAccumulators = 5;
   static constexpr int kMaxRows = 6;
 
@@ -114,7 +114,7 @@ struct Lanes {
  private:
   static constexpr int kToNearest = _MM_FROUND_TO_NEAREST_INT;
 
-  /// All bits set in the first n of 8 lanes. n is clamped to [0, 8].
+  /// Returns a mask with all bits set in the first n of 8 lanes. n is clamped to [0, 8].
   static __m256i first(int n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }

@@ -1,9 +1,8 @@
 // A vector of eight weight rows in AVX2, with FMA and F16C: the Simd class of the loops in kernels/cpu/simd,
 // and loads of float weights.
 //
-// Included by the units for AVX2, and by those for ISAs that multiply bytes in another way. Everything is in
-// an anonymous namespace: each unit gets its own copies, so that the linker cannot use code compiled for one
-// processor on another.
+// Included by the source files for AVX2, AVX-VNNI and AVX-512. Everything is in an anonymous namespace: each
+// source file gets its own copies, so that the linker cannot use code compiled for one processor on another.
 #pragma once
 
 #include <immintrin.h>
@@ -22,7 +21,7 @@ struct Avx2 {
   template <int largest, int group>
   static constexpr int kTokenTile = 4;
   static constexpr int kQuantBytes = 2;
-  // All panels of bytes are widened to words, whatever the type's largest weight.
+  // All panels of bytes are widened to words, independent of the largest weight of the type.
   template <int largest>
   static constexpr int kVectorsPerFour = 2;
   static constexpr bool kSubtractsOffset = true;
@@ -68,7 +67,7 @@ struct Avx2 {
     return _mm256_set1_ps(v);
   }
 
-  // Converts the halves in the low (or high) words of the dwords to floats.
+  // Convert the IEEE halves in the low (or high) 16 bits of each dword to floats.
   static Float low_half(Int v) { return halves(_mm256_and_si256(v, _mm256_set1_epi32(0xffff))); }
   static Float high_half(Int v) { return halves(_mm256_srli_epi32(v, 16)); }
   static Float halves(Int v) {
@@ -98,7 +97,7 @@ struct Avx2 {
     return add_int(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
   }
 
-  // Repeats 16 bytes, so that every row reads them.
+  // Copies 16 bytes to both halves of a vector, so that every row reads them.
   static Int same_16(const std::byte* p) { return _mm256_broadcastsi128_si256(load16(p)); }
 
   // Loads 16 bytes of rows i and 4+i side by side, then transposes 4x4 dwords within each of them.
@@ -134,8 +133,8 @@ struct Avx2 {
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(byte, mask), mask), bytes(value));
   }
 
-  // The products of rows in their memory layout, n vectors of 16 columns, with a token's quants from column
-  // `column` of a span on. Returns four partial sums per row.
+  // Multiplies n vectors, with 16 columns per row in memory order, by a token's quants from column `column`
+  // of a span on. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -150,14 +149,15 @@ struct Avx2 {
     return sum;
   }
 
-  // Returns the address of a dword with the quants of columns 4k and 4k + 2 of a span. Those of columns 4k +
-  // 1 and 4k + 3 are 16 bytes later.
+  // Returns the address of a dword with the quants of columns 4k and 4k + 2 of a span. The quants of columns
+  // 4k + 1 and 4k + 3 are 16 bytes later.
   static const std::byte* pairs_at(const std::byte* x, int k) { return x + k / 4 * 32 + k % 4 * 4; }
 
-  // The products of kColumns weights with a token's quants, from column `column` of a span on. Bytes become
-  // words by masking (even columns) or shifting (odd columns). vpmaddwd adds pairs of products in 32 bits,
-  // where nothing saturates (bounds: activation_row.h). This costs less than multiplying high and low bytes
-  // separately with vpmaddubsw, whose 16-bit sums would have to be widened often.
+  // Returns the sums of the products of kColumns weights with a token's quants, from column `column` of a
+  // span on. Weight bytes become words by masking (even columns) or shifting (odd columns). vpmaddwd adds
+  // pairs of products in 32 bits, where nothing saturates (bounds: activation_row.h). This costs less than
+  // multiplying high and low bytes separately with vpmaddubsw, whose 16-bit sums would have to be widened
+  // often.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     const std::byte* x = span + 2 * column;
@@ -178,7 +178,7 @@ struct Avx2 {
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, _mm256_set1_epi16(0x0f), span, column);
   }
-  // 16 times the products of the high nibbles, which are multiplied without a shift.
+  // Returns 16 times the products of the high nibbles, because the nibbles are not shifted down.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, _mm256_set1_epi16(0xf0), span, column);
@@ -288,7 +288,7 @@ struct Avx2 {
     return _mm_cvtsi128_si32(_mm_max_epi32(half, _mm_shuffle_epi32(half, 0x55)));
   }
 
-  // The largest of a span's absolute values as a bit pattern, for span_scale().
+  // Returns the bit pattern of the largest absolute value in a span, for span_scale().
   static int largest_bits(const float* x) {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
     __m256i max = _mm256_setzero_si256();

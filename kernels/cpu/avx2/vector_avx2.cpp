@@ -1,5 +1,5 @@
-// VectorKernels for AVX2, FMA and F16C; compiled with those flags. lanes_avx2.h explains what is special
-// about this ISA.
+// VectorKernels for AVX2, FMA and F16C. This file is compiled with these flags. lanes_avx2.h has the lanes of
+// this ISA.
 #include "kernels/cpu/avx2/lanes_avx2.h"
 
 #include "kernels/cpu/lanes/vector_table_inl.h"

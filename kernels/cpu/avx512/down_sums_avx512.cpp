@@ -13,7 +13,7 @@ struct Avx512Sums : Avx512Down {
   static Strip all_bits(uint32_t bits) { return all(__builtin_bit_cast(float, bits)); }
   static Strip sub(Strip a, Strip b) { return {_mm512_sub_ps(a.low, b.low), _mm512_sub_ps(a.high, b.high)}; }
   static Strip add_bits(Strip a, Strip b) { return {add_bits(a.low, b.low), add_bits(a.high, b.high)}; }
-  /// differing | (a ^ b)
+  /// Returns differing | (a ^ b).
   static Strip or_differing(Strip differing, Strip a, Strip b) {
     return {or_differing(differing.low, a.low, b.low), or_differing(differing.high, a.high, b.high)};
   }
@@ -61,7 +61,7 @@ struct Avx512Terms : TermsX86<Avx512Sums> {
     add_products(sums, 0, _mm512_unpacklo_epi16(wide_a, wide_b), highs, lows);
     add_products(sums, 1, _mm512_unpackhi_epi16(wide_a, wide_b), highs, lows);
   }
-  /// The sums are in column order here.
+  /// Adds products to sums that are in column order.
   static void add_pairs(Sums& sums, const int16_t* codes, TermPair high, TermPair low) {
     add_products(sums, 0, _mm512_loadu_si512(codes), _mm512_set1_epi32(high.first),
                  _mm512_set1_epi32(low.first));

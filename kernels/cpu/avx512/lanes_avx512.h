@@ -74,7 +74,7 @@ struct Lanes {
   static float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 
  private:
-  /// The mask of the first n of 16 lanes. REQUIRES: 0 <= n <= 16.
+  /// Returns the mask of the first n of 16 lanes. REQUIRES: 0 <= n <= 16.
   static __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
   static Lanes from_int8(__m128i x) { return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x))}; }
   static __m256i to_half(__m512 x) {

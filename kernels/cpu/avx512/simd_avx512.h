@@ -1,9 +1,9 @@
 // AVX-512's vectors for the matmul loops of kernels/cpu/simd: 16 weight rows each. Products of bytes use
 // VNNI.
 //
-// Included only by units compiled with AVX-512 F, BW, VL, DQ and VNNI. Everything is in an anonymous
-// namespace: each unit gets its own copies, so that the linker cannot use code compiled for one processor on
-// another.
+// Included only by source files compiled with AVX-512 F, BW, VL, DQ and VNNI. Everything is in an anonymous
+// namespace: each source file gets its own copies, so that the linker cannot use code compiled for one
+// processor on another.
 #pragma once
 
 #include <immintrin.h>
@@ -17,9 +17,9 @@ struct Avx512Vectors {
   using Int = __m512i;
   using Float = __m512;
   static constexpr int kLanes = 16;
-  // Sums take 24 of the 32 registers: 16 for integer sums and 8 for float sums with two planes, 12 and 12
-  // with one plane. The other registers hold weights and activations. Groups of 16 need twice as many float
-  // sums, because the first half of a span has its own.
+  // With two planes, integer sums take 16 of the 32 registers and float sums take 8. With one plane, both
+  // take 12. The other registers hold weights and activations. Groups of 16 need twice as many float sums,
+  // because the first half of a span has its own.
   static constexpr int token_tile(int planes, int group) {
     if (planes == 1) return group == kActivationSpan ? 6 : 4;
     return group == kActivationSpan ? 4 : 3;
@@ -69,7 +69,7 @@ struct Avx512Vectors {
     return _mm512_set1_ps(v);
   }
 
-  // Converts the halves in the low (or high) words of the dwords to floats.
+  // Convert the IEEE halves in the low (or high) 16 bits of each dword to floats.
   static Float low_half(Int v) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v)); }
   static Float high_half(Int v) { return low_half(_mm512_srli_epi32(v, 16)); }
 
@@ -97,7 +97,7 @@ struct Avx512Vectors {
     return add_int(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
   }
 
-  // Repeats 16 bytes, so that every row reads them.
+  // Copies 16 bytes to all quarters of a vector, so that every row reads them.
   static Int same_16(const std::byte* p) { return _mm512_broadcast_i32x4(load16(p)); }
 
   // Loads 16 bytes of rows i, 4+i, 8+i and 12+i side by side, then transposes 4x4 dwords within each of them.

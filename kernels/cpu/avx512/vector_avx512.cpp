@@ -1,5 +1,5 @@
-// VectorKernels for AVX-512 F, BW, DQ and VL; compiled with those flags. lanes_avx512.h explains what is
-// special about this ISA.
+// VectorKernels for AVX-512 F, BW, DQ and VL. This file is compiled with these flags. lanes_avx512.h has the
+// lanes of this ISA.
 #include "kernels/cpu/avx512/lanes_avx512.h"
 
 #include "kernels/cpu/lanes/vector_table_inl.h"

@@ -6,8 +6,8 @@
 // of which are additions. This file is compiled with AVX-VNNI enabled, so only the tables may have external
 // linkage.
 //
-// To run it on processors without AVX-VNNI, the tests also compile this file for AVX-512 VL and VNNI, whose
-// vpdpbusd computes the same.
+// The tests also compile this file for AVX-512 VL and VNNI, to run it on processors without AVX-VNNI. The
+// vpdpbusd of AVX-512 gives the same results.
 #include "kernels/cpu/avx2/simd_avx2.h"
 #include "kernels/cpu/simd/matmul_planes.h"
 
@@ -27,13 +27,13 @@ struct AvxVnniVectors : Avx2 {
 #if defined(__AVXVNNI__)
     return _mm256_dpbusd_avx_epi32(sum, weights, quants);
 #else
-    asm("" : "+x"(quants));  // AVX-512's instruction could read them from memory; AVX-VNNI's cannot
+    asm("" : "+x"(quants));  // AVX-512's instruction could broadcast them from memory; AVX-VNNI's cannot
     return _mm256_dpbusd_epi32(sum, weights, quants);
 #endif
   }
 };
 
-// Returns the first byte of every dword of a, then those of b: 16 bytes.
+// Returns 16 bytes: the first byte of every dword of a, then the first byte of every dword of b.
 __m128i first_bytes(__m256i a, __m256i b) {
   const __m256i low = _mm256_set1_epi32(0xff);
   const __m256i words = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));

@@ -1,4 +1,4 @@
-// See the header.
+// Implements ExpertFfn.
 #include "kernels/cpu/experts/expert_ffn.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// The experts of a layer on the CPU: groups the tokens of a step by the experts that they chose.
+// Computes the experts of a layer on the CPU. Groups the tokens of a step by the experts that they chose.
 //
-// A pair is a token and one of its experts. Pairs are sorted by expert, and each has a row in every scratch
-// matrix, in that order. So the tokens of an expert are adjacent rows, which are multiplied together, and the
-// expert's weights are read once. A call has five parallel regions, however many experts are chosen:
+// A pair is a token and one of its experts. Pairs are sorted by expert. Each pair has a row in every scratch
+// matrix, in this order. So the rows of an expert are adjacent. They are multiplied together, and the
+// expert's weights are read once. A call has five parallel regions, whatever the number of chosen experts:
 //   1. x is quantized, and copied to the pairs' rows;
 //   2. the gate and up products of all chosen experts are computed (kernels/cpu/matmul/matmul_jobs.h);
 //   3. the activation is computed, and its result is quantized;
@@ -40,11 +40,11 @@ class ExpertFfn {
 
   void reserve(const StepBounds& bounds, Backend& memory);
 
-  /// Backend::experts().
+  /// Implements Backend::experts().
   void run(std::span<const Expert> experts, FfnActivation activation, const float* x,
            const ExpertChoice& choice, float* out, ExpertCounts& counts);
 
-  /// HostExperts::missing_expert_rows().
+  /// Implements HostExperts::missing_expert_rows().
   void run_missing(std::span<const Expert> experts, FfnActivation activation, const float* x,
                    const ExpertChoice& choice, const int32_t* slots, float* rows, ExpertCounts& counts);
 
@@ -55,7 +55,7 @@ class ExpertFfn {
     FfnActivation activation;
     const float* x;
     ExpertChoice choice;
-    const int32_t* slots;  // null: compute all pairs; else only those with a negative slot
+    const int32_t* slots;  // null: all pairs are computed; else only pairs with a negative slot
     int64_t n_pairs, d_model, d_expert;
     bool gated;
 
@@ -92,9 +92,9 @@ class ExpertFfn {
   std::vector<int32_t> next_row_;      // [n_experts] scratch of sort_pairs()
   std::vector<int32_t> token_of_row_;  // [n_pairs]
   std::vector<int32_t> row_of_pair_;   // [n_tokens, n_used]; -1: the pair is not computed here
-  std::vector<ChosenExpert> chosen_;   // the experts that at least one token chose: first those with few
-                                       // tokens, then those with many, each kind ordered by number
-  std::vector<MatmulJob> jobs_;        // of one region
+  std::vector<ChosenExpert> chosen_;   // the experts that at least one token chose: first the
+                                       // experts with few tokens, then the others, each sorted by number
+  std::vector<MatmulJob> jobs_;        // the products of one parallel region
 
   // One row per pair. A token's x is quantized into the row of its first expert. Experts that several tokens
   // chose get a copy of this row; an expert that only one token chose reads the row itself.

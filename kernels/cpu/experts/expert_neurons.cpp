@@ -1,4 +1,4 @@
-// The two ways to compute experts with down columns. See the header.
+// Implements ExpertNeurons: the two ways to compute experts with down columns.
 #include "kernels/cpu/experts/expert_neurons.h"
 
 #include <algorithm>
@@ -128,7 +128,7 @@ void ExpertNeurons::multiply(const Call& call, const ChosenExpert& chosen, const
                   .bias = bias,
                   .out = first_row + begin,
                   .out_stride = call.d_expert};
-  // adjacent rows are read faster as a range
+  // Adjacent rows are read faster as a range.
   if (rows.front() == begin && rows.back() + 1 == begin + n) {
     args.rows = nullptr;
     args.row_begin = begin;
@@ -138,8 +138,8 @@ void ExpertNeurons::multiply(const Call& call, const ChosenExpert& chosen, const
   matmul_.multiply[static_cast<size_t>(weight.dtype)](args);
 }
 
-/// Drops those of the n neurons in `ids` whose act(gate) is zero for every token. Moves the numbers and gates
-/// of the others up to fill the gaps, and returns how many remain. Overwrites the run's part of call.ups.
+/// Removes the neurons from `ids` [n] whose act(gate) is zero for every token. Closes the gaps in the numbers
+/// and the gates, and returns the number of remaining neurons. Overwrites the run's part of call.ups.
 int64_t ExpertNeurons::keep_passed(const Call& call, const ChosenExpert& chosen, int64_t begin, int64_t n,
                                    int32_t* ids) {
   const int64_t at = chosen.first_row * call.d_expert + begin;
@@ -163,7 +163,7 @@ int64_t ExpertNeurons::keep_passed(const Call& call, const ChosenExpert& chosen,
   return n_kept;
 }
 
-/// Lists each token's active neurons among the run's `ids`, and moves their values up to fill the gaps.
+/// Lists each token's active neurons among the run's `ids`, and closes the gaps in their values.
 void ExpertNeurons::list_active(const Call& call, const ChosenExpert& chosen, int64_t begin,
                                 std::span<const int32_t> ids) {
   const int64_t d_expert = call.d_expert, at = chosen.first_row * d_expert + begin;

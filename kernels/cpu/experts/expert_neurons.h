@@ -56,7 +56,7 @@ class ExpertNeurons {
     FfnActivation activation;
     int64_t d_model, d_expert;
     std::span<const ChosenExpert> few;   // of at most kMaxFewTokens tokens
-    std::span<const ChosenExpert> many;  // the others
+    std::span<const ChosenExpert> many;  // of more than kMaxFewTokens tokens
     float* gates;  // [n_pairs, d_expert]; for `many`, the products with gate rows (with up rows if there are
                    // no gates). Overwritten
     float* ups;    // [n_pairs, d_expert]; for `many`, the products with up rows if there are gates.

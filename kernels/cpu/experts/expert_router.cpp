@@ -1,4 +1,4 @@
-// See the header.
+// Implements ExpertRouter.
 #include "kernels/cpu/experts/expert_router.h"
 
 #include <algorithm>

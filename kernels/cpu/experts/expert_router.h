@@ -1,7 +1,7 @@
 // Chooses experts on the CPU: computes each token's experts and their weights from a router's logits.
 //
-// Tokens are independent, so threads divide them. kernels/experts.h (Router) defines the computation for one
-// token. Owned by CpuBackend; called by the engine thread.
+// Tokens are independent, so threads compute them separately. kernels/experts.h (Router) defines the
+// computation for one token. Owned by CpuBackend; called by the engine thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class ExpertRouter {
   /// experts of a token.
   void reserve(int max_tokens, int n_experts, int n_used);
 
-  /// Backend::route().
+  /// Implements Backend::route().
   ExpertChoice route(const float* logits, int n_tokens, const Router& router);
 
  private:
@@ -29,8 +29,8 @@ class ExpertRouter {
   struct Scratch {
     std::vector<float> scores;        // [n_experts]
     std::vector<float> preferences;   // [n_experts] score plus bias, by which experts are chosen
-    std::vector<float> best_scores;   // [n_experts] of the chosen experts or groups
-    std::vector<int32_t> groups;      // [n_experts] the chosen ones
+    std::vector<float> best_scores;   // [n_experts] scores of the chosen experts or groups
+    std::vector<int32_t> groups;      // [n_experts] the chosen groups
     std::vector<uint8_t> group_used;  // [n_experts]
   };
 

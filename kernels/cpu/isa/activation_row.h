@@ -1,14 +1,15 @@
-// The memory layout of one quantized activation row: planes of quants, scales and sums.
+// The memory layout of one quantized activation row. A quant is a quantized activation. Quants, scales and
+// sums have separate arrays, called planes.
 //
 // Why 15 bits: with int8 activations, SmolLM2-135M (Q4_1) had a mean KL divergence of 0.0012 from its float32
-// reference, enough to reverse a near tie between first words. With the 16-bit quants here, the error is at
-// most 2^-16 of the largest value of a group, and products are still integer products. A quant is multiplied
-// as two bytes, q = 256 * high + low, or as one 16-bit word, whichever suits the ISA. So each ISA has its own
-// order of the quants within a span of 32 columns (see its quantize_half). All other planes have the same
-// bytes on every ISA.
+// reference, enough to change an answer's first word in a near tie. With the 16-bit quants here, the error is
+// at most 2^-16 of the largest value of a group, and products are still integer products. Each ISA multiplies
+// a quant either as two bytes, q = 256 * high + low, or as one 16-bit word. So each ISA has its own order of
+// the quants within a span of 32 columns (see its quantize_half). All other planes have the same bytes on
+// every ISA.
 //
-// If a user prefers speed (--activation-bits 8), rows have 8-bit quants instead, |q| <= 127. These take one
-// byte each and half the products. Everything else is the same.
+// If a user prefers speed (--activation-bits 8), rows have 8-bit quants instead, |q| <= 127. Each of them
+// takes one byte and half as many products. The other planes are unchanged.
 //
 // Why 32 columns per scale: most weight types have groups of this size, and at 15 bits an outlier does not
 // noticeably hurt its group. In K-quants with groups of 16, two weight groups share one activation scale.
@@ -57,7 +58,7 @@ inline constexpr size_t kOtherBytesPerSpan = 4 + 12 + 12;
 inline constexpr size_t kBytesPerSpan = kSpanBytes + kOtherBytesPerSpan;
 
 /// The bytes of a row, rounded up to an odd number of cache lines. With an even number, one column of many
-/// tokens would map to few sets of a cache. quant_bytes: 2 for 15-bit quants, 1 for 8-bit ones.
+/// tokens would map to few sets of a cache. quant_bytes: 2 for 15-bit quants, 1 for 8-bit quants.
 [[maybe_unused]] size_t activation_row_size(int64_t n_cols, int quant_bytes = 2) {
   const size_t spans = static_cast<size_t>(n_cols / kActivationSpan);
   const size_t span_bytes = static_cast<size_t>(quant_bytes * kActivationSpan) + kOtherBytesPerSpan;
@@ -80,7 +81,7 @@ inline constexpr size_t kBytesPerSpan = kSpanBytes + kOtherBytesPerSpan;
           reinterpret_cast<int32_t*>(int_sum)};
 }
 
-/// How to quantize one span: q = values[i] * inverse, rounded to nearest even.
+/// The parameters for quantizing one span: q = values[i] * inverse, rounded to nearest even.
 struct SpanScale {
   const float* values;
   float scale;
@@ -117,7 +118,7 @@ inline constexpr float kZeroSpan[kActivationSpan] = {};
 /// functions. largest_bits(x) returns the largest bit pattern of 32 values without their signs.
 /// quantize_half(values, inverse, quants, half) quantizes 16 values to half 0 or 1 of the span whose quants
 /// begin at `quants`, in the ISA's order, and returns the sum of these quants. quant_bytes: 2 for 15-bit
-/// quants, 1 for 8-bit ones.
+/// quants, 1 for 8-bit quants.
 template <int quant_bytes, int32_t (*largest_bits)(const float* x),
           int32_t (*quantize_half)(const float* values, float inverse, std::byte* quants, int half)>
 void quantize_activation_row(const float* x, int64_t n_cols, std::byte* out) {

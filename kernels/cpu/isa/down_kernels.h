@@ -18,13 +18,13 @@ namespace hearth {
 /// Strips of columns begin at multiples of this, the largest block of all types.
 inline constexpr int64_t kDownStripColumns = 256;
 
-/// Adds values[i] * down row ids[i] to sum, for n neurons.
+/// The arguments of a call that adds values[i] * down row ids[i] to sum, for n neurons.
 struct DownArgs {
   const DownColumns* down = nullptr;
   const int32_t* ids = nullptr;   // [n] ascending
   const float* values = nullptr;  // [n]
   int n = 0;
-  bool fresh = false;        // true: sum begins at zero, whatever it contains
+  bool fresh = false;        // true: the initial contents of sum are ignored
   int64_t column_begin = 0;  // a multiple of kDownStripColumns
   int64_t column_end = 0;    // <= down->n_cols
   float* sum = nullptr;      // [column_end - column_begin]
@@ -38,7 +38,7 @@ inline constexpr int kPanelNeurons = 64;
 inline constexpr int kPanelWidth = 128;
 inline constexpr int64_t kPanelFloats = int64_t{kPanelNeurons} * kPanelWidth;
 
-/// Adds a panel's weights to the sums of many tokens.
+/// The arguments of a call that adds a panel's weights to the sums of many tokens.
 struct DownPanelArgs {
   const float* weights = nullptr;    // [kPanelNeurons, kPanelWidth]; rows that no token wants may have any
                                      // contents
@@ -46,8 +46,8 @@ struct DownPanelArgs {
   const float* values = nullptr;     // values of the wanted rows only: by token, then by row
   int n_tokens = 0;
   float* sums = nullptr;  // [n_tokens, kPanelWidth]
-  // For CodedColumns, rows [group_begin, group_end) are codes, and scales and mins are their factors
-  // [kPanelWidth]. Otherwise these are null.
+  // For CodedColumns: rows [group_begin, group_end) of `weights` are codes, and `scales` and `mins`
+  // [kPanelWidth] are the factors of this group. For other types, `scales` and `mins` are null.
   const float* scales = nullptr;
   const float* mins = nullptr;
   int group_begin = 0;
@@ -87,10 +87,10 @@ extern const DownKernels kDownKernelsNeon;
 
 // ---- integer sums (kernels/neuron_sums.h) ----------------------------------------------------------------
 //
-// For layers in which a device sums the other neurons. All ISAs give the same integers, for any order of
-// neurons and any split of columns.
+// These functions serve layers whose other neurons a device sums. All ISAs give the same integers, for any
+// order of neurons and any split of columns.
 
-/// Adds the contributions of n neurons to sums.
+/// The arguments of a call that adds the contributions of n neurons to sums.
 struct DownSumsArgs {
   const DownColumns* down = nullptr;
   const int32_t* ids = nullptr;   // [n] ascending
@@ -102,7 +102,7 @@ struct DownSumsArgs {
   float* parts = nullptr;    // [3, column_end - column_begin] scratch, 8-byte aligned
 };
 
-/// Adds a panel's neurons to the sums of many tokens.
+/// The arguments of a call that adds a panel's neurons to the sums of many tokens.
 struct PanelSumsArgs {
   const float* weights = nullptr;    // [kPanelNeurons, kPanelWidth]; rows that no token wants may have any
                                      // contents
@@ -115,8 +115,8 @@ struct PanelSumsArgs {
 };
 
 /// The codes and factors of kPanelNeurons rows, kPanelWidth columns of each, of a type with terms
-/// (kernels/quant/neuron_terms.h). codes[j] has, for each column, the code of row 2j and then that of row 2j
-/// + 1. Rows that no token wants may have any contents.
+/// (kernels/quant/neuron_terms.h). codes[j] has two codes for each column: first the code of row 2j, then the
+/// code of row 2j + 1. Rows that no token wants may have any contents.
 struct TermPanel {
   alignas(
       64) int16_t codes[kPanelNeurons / 2][2 * kPanelWidth];  // [j]: rows 2j and 2j + 1, column for column

@@ -1,5 +1,5 @@
-// Names the instruction sets and says which of them this processor runs. isa_x86.cpp and isa_arm.cpp query
-// the processor.
+// Names the instruction sets, and lists those that this processor runs. isa_x86.cpp and isa_arm.cpp query the
+// processor.
 #include "kernels/cpu/isa/isa.h"
 
 #include <array>

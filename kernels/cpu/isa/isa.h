@@ -20,9 +20,9 @@ enum class Isa {
   kNeonI8mm,     // AArch64: kNeonDotprod, and ARMv8.6 matrix products for several tokens
 };
 
-/// Every instruction set, best first within a processor family; kScalar is last. kAmx has never been
-/// measured. It comes after kAvx512Vnni, which all processors with AMX also have, so it is used only if --isa
-/// names it.
+/// Every instruction set, best first within a processor family; kScalar is last. The speed of kAmx has never
+/// been measured. So kAmx comes after kAvx512Vnni, which all processors with AMX also have, and is used only
+/// if --isa names it.
 inline constexpr Isa kAllIsas[] = {Isa::kAvx512Vnni, Isa::kAmx,         Isa::kAvxVnni, Isa::kAvx2,
                                    Isa::kNeonI8mm,   Isa::kNeonDotprod, Isa::kNeon,    Isa::kScalar};
 
@@ -37,8 +37,8 @@ std::optional<Isa> isa_from_name(std::string_view name);
 /// The instruction sets that this processor and operating system can run, best first; kScalar is always last.
 std::vector<Isa> supported_isas();
 
-/// A phrase that says why this program cannot run the instruction set here, and which ones it can run.
-/// REQUIRES: isa is not one of supported_isas().
+/// Returns a phrase: the reason why this program cannot run the instruction set on this machine, and the
+/// instruction sets that it can run. REQUIRES: isa is not one of supported_isas().
 std::string isa_refusal(Isa isa);
 
 }  // namespace hearth

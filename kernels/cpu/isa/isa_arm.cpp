@@ -1,4 +1,4 @@
-// Detects AArch64's instruction sets from the auxiliary vector, in which the kernel reports the processor's
+// Detects AArch64's instruction sets from the auxiliary vector, in which Linux reports the processor's
 // features to a process. Called at start, from any thread.
 #include <sys/auxv.h>
 

@@ -23,8 +23,8 @@ CpuidLeaf cpuid(uint32_t leaf, uint32_t subleaf) {
 constexpr bool has_all(uint32_t reg, uint32_t bits) { return (reg & bits) == bits; }
 constexpr uint32_t bit(int n) { return uint32_t{1} << n; }
 
-// The register states that the operating system saves on a context switch (XCR0). A kernel or hypervisor may
-// leave AVX-512 switched off although the processor has it.
+// The register states that the operating system saves on a context switch (XCR0). An operating system or
+// hypervisor may leave AVX-512 switched off although the processor has it.
 constexpr uint32_t kStateYmm = bit(1) | bit(2);
 constexpr uint32_t kStateZmm = kStateYmm | bit(5) | bit(6) | bit(7);
 

@@ -13,9 +13,9 @@
 
 namespace hearth {
 
-/// A tile of queries and one slice of a sequence's keys, for one key/value head. The kernel fills largest,
-/// sum and weighted: the largest score of this slice, and the denominator and numerator of a softmax over
-/// this slice alone, relative to that score. VectorKernels::merge joins slices.
+/// A tile of queries and one slice of a sequence's keys, for one key/value head. The kernel writes the
+/// largest score of this slice to `largest`. Relative to this score, `sum` and `weighted` get the denominator
+/// and the numerator of a softmax over this slice alone. VectorKernels::merge joins slices.
 struct AttentionTile {
   const float* q = nullptr;         // [n_rows, head_dim], already times scale
   const int32_t* limits = nullptr;  // [n_rows] row r sees positions below limits[r]; never decreasing
@@ -40,17 +40,17 @@ struct AttentionTile {
   float* weighted = nullptr;  // [n_rows, head_dim] out: sum of exp(score - largest) * value
 };
 
-/// A tile with windows or capped scores. It is a separate type so that its loops are compiled separately from
-/// those of plain tiles. If both called the same functions, these would not be inlined, which cost up to 4 %
-/// of decoding speed.
+/// A tile with windows or capped scores. This separate type has its own copies of the loops. If it shared
+/// functions with AttentionTile, the compiler would not inline them, which cost up to 4 % of decoding speed.
 struct PartlySeenTile : AttentionTile {
   const int32_t* firsts = nullptr;  // [n_rows] row r sees positions from firsts[r] on, ascending; null: from
                                     // 0
   float soft_cap = 0.0f;            // see AttentionScores
 };
 
-/// How many keys attention scores before it takes their maximum: enough to make the exponentials of the
-/// online softmax cheap, but few enough that a tile's scores, K and V stay in the first-level cache.
+/// The number of keys that attention scores before it takes their maximum. It is large enough to make the
+/// exponentials of the online softmax cheap, and small enough that a tile's scores, K and V stay in the L1
+/// cache.
 inline constexpr int kKeyTile = 64;
 
 /// Rows x + ids[j] * stride, each with a weight.
@@ -65,11 +65,11 @@ struct WeightedRows {
 struct VectorKernels {
   /// out = x / sqrt(mean(x^2) + eps) * weight, for n floats. out may be x. The squares are summed in 64 float
   /// lanes. A lane adds n/64 positive terms, so the sum's relative error is below (n/64 + 6) * 2^-24, which
-  /// is 1e-5 at n = 8192. The square root halves it, so doubles are not needed.
+  /// is 1e-5 at n = 8192. The square root halves this error, so doubles are not needed.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* out);
 
   /// out = (x - mean) / sqrt(variance + eps) * weight + bias, for n floats; bias may be null. out may be x.
-  /// It takes two passes, so that the variance has no cancellation, and uses the lanes of rms_norm.
+  /// Two passes avoid cancellation in the variance. Sums use 64 lanes as in rms_norm.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t n,
                      float* out);
 

@@ -1,13 +1,14 @@
-// Attention of a tile of queries over one slice of keys, written once over Lanes and compiled once per ISA.
+// Attention of a tile of queries over one slice of keys. The source uses the class Lanes and is compiled once
+// per ISA.
 //
 //   for each tile of kKeyTile keys: s = q k^T;  m' = max(m, max s);  p = exp(s - m');
 //                                   sum = sum * exp(m - m') + p;  w = w * exp(m - m') + p v
 //
-// (Milakov, Gimelshein 2018; tiled as in Dao 2022.) Both products are computed as sums of a broadcast number
-// of the row (of q or p) times a row of lanes of K or V. So no sum ever runs across lanes. For this reason,
-// the keys of a KV block are stored side by side. A row's operations and their order depend only on its own
-// limit, so a query gives the same bits whether it is computed alone (decode) or with others (prefill).
-// Included after rows_inl.h; the rules of that file apply here.
+// (Milakov, Gimelshein 2018; tiled as in Dao 2022.) Both products broadcast one number of a row (of q or p)
+// and multiply it by a vector of K or V. So no sum runs across lanes. This is why the keys of a KV block are
+// stored side by side. A row's operations and their order depend only on its own limit, so a query gives the
+// same bits whether it is computed alone (decode) or with others (prefill). Included after rows_inl.h; the
+// rules of that file apply here.
 #pragma once
 
 #include "kernels/cpu/lanes/rows_inl.h"
@@ -46,8 +47,8 @@ struct ValueRun {
   int count;
 };
 
-/// One tile of keys, divided at the borders of KV blocks. `whole` has the runs of exactly 16 keys and `part`
-/// the shorter ones, each in key order.
+/// One tile of keys, divided at the borders of KV blocks. `whole` has the runs of exactly 16 keys, and `part`
+/// has the shorter runs. Both are in key order.
 template <class Number>
 struct KeyTileParts {
   KeyColumns<Number> whole[kKeyTile];  // at most one per key
@@ -110,7 +111,7 @@ inline void for_each_group(const Tile& tile, Body&& body) {
   }
 }
 
-/// Scores of R rows with C times 16 keys.
+/// Computes the scores of R rows with C times 16 keys.
 template <int R, int C, class Tile>
 inline void score(const Tile& tile, int row, const KeyColumns<typename Tile::Number>* columns) {
   Lanes sums[R][C];
@@ -138,7 +139,7 @@ inline void score(const Tile& tile, int row, const KeyColumns<typename Tile::Num
   }
 }
 
-/// Scores of one row with fewer than 16 keys.
+/// Computes the scores of one row with fewer than 16 keys.
 template <class Tile>
 inline void score_part(const Tile& tile, int row, const KeyColumns<typename Tile::Number>& columns) {
   Lanes sum = Lanes::all(0.0f);
@@ -252,8 +253,8 @@ inline void for_each_rows(int begin, int end, Body&& body) {
   }
 }
 
-/// Turns one row's scores of n_keys keys into exp(score - largest), after it has rescaled the earlier sums to
-/// the new largest score.
+/// Rescales the earlier sums of one row to the new largest score, and turns the row's scores of n_keys keys
+/// into exp(score - largest).
 template <class Tile>
 inline void soften(const Tile& tile, int row, int n_keys) {
   float* scores = tile.scores + row * kKeyTile;
@@ -312,8 +313,8 @@ void attend(const AttentionTile& plain) {
     for_each_rows<Lanes::kMaxRows>(
         first, tile.n_rows, [&](int row, auto rows) { score_rows<decltype(rows)::value>(tile, row, parts); });
     for (int row = first; row < tile.n_rows; ++row) soften(tile, row, smaller(tile.limits[row], end) - begin);
-    // Every row stops at its limit. Giving later keys the weight 0 would not do, because 0 times infinity is
-    // NaN.
+    // Every row stops at its limit. A weight of 0 for later keys would not exclude them, because 0 times
+    // infinity is NaN.
     for (int row = first; row < first_whole; ++row) {
       add_values_rows<1>(tile, row, parts, tile.limits[row] - begin);
     }

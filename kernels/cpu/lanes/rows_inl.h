@@ -1,4 +1,4 @@
-// The row operations of VectorKernels, written once over Lanes and compiled once per ISA.
+// The row operations of VectorKernels. The source uses the class Lanes and is compiled once per ISA.
 //
 // Only <isa>/vector_<isa>.cpp includes this, after one of the lanes_*.h. It must not call the standard
 // library, because the linker might keep a copy of an inline library function that was compiled here for
@@ -30,14 +30,14 @@ inline void store_up_to(Lanes v, float* out, int n) {
 }
 
 /// e^x, within 2 units in the last place. Range reduction x = n ln 2 + r uses ln 2 in two parts (Cody, Waite
-/// 1980); the polynomial for |r| <= ln 2 / 2 is that of Cephes' expf (Moshier 1989). The result is exactly 0
-/// for x below -87.33 (where floats lose digits), the finite e^88.37 for x above 88.37, and exactly 1 for x =
-/// 0. A NaN stays a NaN.
+/// 1980); the polynomial for |r| <= ln 2 / 2 is from Cephes' expf (Moshier 1989). The result is exactly 0 for
+/// x below -87.33 (where floats lose digits), the finite e^88.37 for x above 88.37, and exactly 1 for x = 0.
+/// A NaN stays a NaN.
 inline Lanes exponential(Lanes x) {
   const Lanes low = Lanes::all(-87.33f);
   const Lanes clamped = Lanes::min(Lanes::all(88.37f), Lanes::max(low, x));
   const Lanes n = Lanes::round(Lanes::mul(clamped, Lanes::all(1.44269504f)));
-  Lanes r = Lanes::fma(n, Lanes::all(-0.693359375f), clamped);  // nine bits: n times it is exact
+  Lanes r = Lanes::fma(n, Lanes::all(-0.693359375f), clamped);  // n times this nine-bit constant is exact
   r = Lanes::fma(n, Lanes::all(2.12194440e-4f), r);
   Lanes p = Lanes::all(1.9875691500e-4f);
   p = Lanes::fma(p, r, Lanes::all(1.3981999507e-3f));
@@ -137,7 +137,7 @@ inline void activate(const float* gate, const float* up, int64_t n, float* out, 
 void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n, float* out) {
   const Lanes zero = Lanes::all(0.0f);
   const Lanes one = Lanes::all(1.0f);
-  // If either operand is NaN, max and min return the second one. The second one is x, so a NaN stays a NaN.
+  // If either operand is NaN, max and min return the second operand, which is x here. So a NaN stays a NaN.
   const auto relu = [&](Lanes x) { return Lanes::max(zero, x); };
   switch (act.kind) {
     case Activation::kSilu:
@@ -198,7 +198,7 @@ inline Lanes hyperbolic_tangent(Lanes x) {
   p = Lanes::fma(p, square, Lanes::all(1.33314422036e-1f));
   p = Lanes::fma(p, square, Lanes::all(-3.33332819422e-1f));
   const Lanes flat = Lanes::fma(Lanes::mul(p, square), x, x);
-  // `flat` is used for sizes below 0.625, and `steep` for all others. The one that is not used is set to 0.
+  // `flat` is used for sizes below 0.625, and `steep` for all others. The unused value is set to 0.
   const Lanes size = Lanes::max(Lanes::sub(zero, x), x);
   return Lanes::add(Lanes::zero_below(steep, size, Lanes::all(0.625f)),
                     Lanes::zero_below(flat, Lanes::sub(zero, size), Lanes::all(-0x1.3ffffep-1f)));

@@ -1,4 +1,5 @@
-// All of VectorKernels, in its order: the functions of rows_inl.h and attention_inl.h, compiled for one ISA.
+// The table VectorKernels of one ISA: the functions of rows_inl.h and attention_inl.h, in the order of its
+// members.
 //
 // Only <isa>/vector_<isa>.cpp includes this, after one of the lanes_*.h.
 #pragma once

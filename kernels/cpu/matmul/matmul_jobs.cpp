@@ -1,4 +1,4 @@
-// Cuts products into units, and units into pieces. See the header.
+// Implements MatmulJobs: cuts products into units, and units into pieces.
 #include "kernels/cpu/matmul/matmul_jobs.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr int64_t kRowMultipleOfOne = 16;
 constexpr int64_t kMaxShareBytes = 1024 * 1024;
 // The fewest tokens of a piece: each piece unpacks its weights again, which costs as much as a few tokens do.
 constexpr int64_t kMinPieceTokens = 64;
-// How many multiply-adds a core does in the time in which it reads one byte of weights: it does 80
+// The number of multiply-adds that a core computes while it reads one byte of weights: it computes 80
 // multiply-adds and reads 10 bytes per nanosecond.
 constexpr int64_t kProductsPerByte = 8;
 

@@ -23,16 +23,16 @@ struct MatmulJob {
   const std::byte* quantized = nullptr;  // [n_tokens] rows as in MatmulArgs; read for quantized weights only
   int n_tokens = 0;
 
-  // How MatmulJobs::run() cuts the job: a unit is rows_per_unit rows for one part of the tokens.
+  // The division of the job by MatmulJobs::run(): a unit is rows_per_unit rows for one part of the tokens.
   int64_t first_unit = 0;  // the number of the job's first unit
   int64_t rows_per_unit = 0;
-  int64_t row_units = 0;    // of each part of the tokens
-  int64_t part_tokens = 0;  // the last part may have fewer
+  int64_t row_units = 0;    // number of units per part of the tokens
+  int64_t part_tokens = 0;  // tokens per part; the last part may have fewer
 };
 
 class MatmulJobs {
  public:
-  /// large_l1: MatmulArgs::large_l1.
+  /// large_l1: see MatmulArgs::large_l1.
   MatmulJobs(ThreadPool& pool, const MatmulKernels& kernels, ActivationBits bits, bool large_l1)
       : pool_(pool), kernels_(kernels), bits_(bits), large_l1_(large_l1) {}
 

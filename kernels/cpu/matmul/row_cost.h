@@ -23,16 +23,17 @@ class RowCost {
   static constexpr int64_t kRows = 256;
   static constexpr int kTokens = 64;
 
-  /// The cost of a listed row divided by that of a row in a product of all rows. multiply_all() and
-  /// multiply_listed() must multiply min(kRows, n_listed) rows with `n_tokens` tokens; n_tokens is at most
-  /// kTokens and a power of two.
+  /// Returns the cost of a listed row divided by the cost of a row in a product of all rows. multiply_all()
+  /// and multiply_listed() must multiply min(kRows, n_listed) rows with `n_tokens` tokens; n_tokens is at
+  /// most kTokens and a power of two.
   template <class All, class Listed>
   double ratio(DType type, int64_t n_cols, int n_tokens, All&& multiply_all, Listed&& multiply_listed) {
     for (const Entry& entry : entries_) {
       if (entry.n_tokens == n_tokens && entry.n_cols == n_cols && entry.type == type) return entry.ratio;
     }
     double all = 1e30, listed = 1e30;
-    // The first round only fills caches. The fastest of the other rounds was not disturbed.
+    // The first round only fills caches. The fastest of the remaining rounds counts, because nothing
+    // disturbed it.
     for (int round = 0; round < 4; ++round) {
       const double all_seconds = seconds_of(multiply_all), listed_seconds = seconds_of(multiply_listed);
       if (round == 0) continue;

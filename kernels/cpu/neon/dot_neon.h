@@ -20,7 +20,7 @@ struct NeonDot : Neon {
   static constexpr int kQuantBytes = planes;
   static constexpr bool kSubtractsOffset = false;
   template <int largest>
-  static constexpr int kVectorsPerFour = 1;  // panels of bytes are multiplied as they are
+  static constexpr int kVectorsPerFour = 1;  // panels of bytes are multiplied without conversion
 
   /// Returns sum + the products of four columns with the bytes in dword `lane` of x.
   template <int lane>
@@ -29,11 +29,11 @@ struct NeonDot : Neon {
             vdotq_laneq_s32(sum.high, vreinterpretq_s8_s32(weights.high), x, lane)};
   }
 
-  /// 256 times the high bytes' sum plus the low bytes' sum.
+  /// Returns 256 times the sum of the high bytes plus the sum of the low bytes.
   static Int of_planes(Int highs, Int lows) { return add_int(shift_left<8>(highs), lows); }
 
-  // The products of kColumns weights with a token's quants, from column `column` of a span on. The sums are
-  // exact (bounds: activation_row.h), so any order gives the same result.
+  // Returns the sums of the products of kColumns weights with a token's quants, from column `column` of a
+  // span on. The sums are exact (bounds: activation_row.h), so any order gives the same result.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int highs = zero(), lows = zero();
@@ -51,8 +51,8 @@ struct NeonDot : Neon {
     return of_planes(highs, lows);
   }
 
-  // The products of rows in their memory layout, n vectors of 16 columns, with a token's quants from column
-  // `column` of a span on. Returns four partial sums per row.
+  // Multiplies n vectors, with 16 columns per row in memory order, by a token's quants from column `column`
+  // of a span on. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -75,8 +75,8 @@ struct NeonDot : Neon {
     for (int k = 0; k < n; ++k) weights[k] = bit_and(raw[k], bytes(0x0f));
     return dot_one<4 * n, 15>(weights, span, column);
   }
-  // 16 times the products of the high nibbles. The nibbles are shifted down first, because a byte with a high
-  // nibble of 8 or more would be read as negative.
+  // Returns 16 times the products of the high nibbles. The nibbles are shifted down first, because a byte
+  // with a high nibble of 8 or more would be read as negative.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     Int weights[n];

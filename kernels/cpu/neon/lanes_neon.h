@@ -10,8 +10,8 @@ namespace {
 
 struct Lanes {
   // NEON has 32 registers, and a Lanes takes four. A tile of six rows and one column takes 29: 24 for sums,
-  // four for a value and one for the factors. A tile of three rows and two columns would take 33. So
-  // kAccumulators is 5 and not 6.
+  // four for a value and one for the factors. Three rows and two columns would take 33, so kAccumulators is
+  // less than 6.
   static constexpr int kAccumulators = 5;
   static constexpr int kMaxRows = 6;
 
@@ -130,7 +130,7 @@ struct Lanes {
   static float square_root(float x) { return vget_lane_f32(vsqrt_f32(vdup_n_f32(x)), 0); }
 
  private:
-  /// All bits set in the first n of 4 lanes. n is clamped to [0, 4].
+  /// Returns a mask with all bits set in the first n of 4 lanes. n is clamped to [0, 4].
   static uint32x4_t first(int n) {
     const int32_t places[4] = {0, 1, 2, 3};
     return vcgtq_s32(vdupq_n_s32(n), vld1q_s32(places));

@@ -13,7 +13,7 @@ namespace {
 template <int planes>
 struct NeonMatrix : NeonDot<planes> {
   using Int = Neon::Int;
-  static constexpr bool kSubtractsOffset = true;  // arrange() does
+  static constexpr bool kSubtractsOffset = true;  // arrange() subtracts it
 
   /// The products of eight rows with two tokens. Register i holds row 2i with the first and the second token,
   /// then row 2i + 1 with both.

@@ -16,7 +16,7 @@ struct NeonWords : Neon {
   static constexpr int kVectorsPerFour = 2;  // panels of bytes are widened to words
   static constexpr bool kSubtractsOffset = true;
 
-  // Eight quants from column `column` of a span on.
+  // Returns eight quants from column `column` of a span on.
   [[gnu::always_inline]] static int16x8_t eight_quants(const std::byte* span, int column) {
     if constexpr (quant_bytes == 1) return vmovl_s8(vld1_s8(reinterpret_cast<const int8_t*>(span + column)));
     return vreinterpretq_s16_u8(load16(span + 2 * column));
@@ -49,8 +49,8 @@ struct NeonWords : Neon {
     return sum;
   }
 
-  // The products of kColumns weights with a token's quants, from column `column` of a span on. Uses two
-  // independent sums, because with a single token no other products can hide the latency.
+  // Returns the sums of the products of kColumns weights with a token's quants, from column `column` of a
+  // span on. Uses two independent sums, because with a single token no other products can hide the latency.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int sum[2] = {zero(), zero()};
@@ -67,8 +67,8 @@ struct NeonWords : Neon {
     return add_int(sum[0], sum[1]);
   }
 
-  // The products of rows in their memory layout, n vectors of 16 columns, with a token's quants from column
-  // `column` of a span on. Returns four partial sums per row.
+  // Multiplies n vectors, with 16 columns per row in memory order, by a token's quants from column `column`
+  // of a span on. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -79,7 +79,7 @@ struct NeonWords : Neon {
     }
     return sum;
   }
-  // Half of 16 unsigned bytes as words.
+  // Returns one half of 16 unsigned bytes as words.
   static int16x8_t eight_words(int32x4_t bytes, int half) {
     const uint8x16_t v = vreinterpretq_u8_s32(bytes);
     return vreinterpretq_s16_u16(half == 0 ? vmovl_u8(vget_low_u8(v)) : vmovl_high_u8(v));
@@ -94,7 +94,7 @@ struct NeonWords : Neon {
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, bytes(0x0f), span, column);
   }
-  // 16 times the products of the high nibbles, which are multiplied without a shift.
+  // Returns 16 times the products of the high nibbles, because the nibbles are not shifted down.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, bytes(0xf0), span, column);

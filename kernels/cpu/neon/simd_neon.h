@@ -1,9 +1,9 @@
 // A vector of eight weight rows in two NEON registers: the Simd class of the loops in kernels/cpu/simd, but
 // without integer products. Also loads of float weights, and quantization of activations.
 //
-// Included by the units for NEON and for NEON with dot products, which multiply in different ways. Everything
-// is in an anonymous namespace: each unit gets its own copies, so that the linker cannot use code compiled
-// for one processor on another.
+// Included by the source files for NEON and for NEON with dot products, which multiply in different ways.
+// Everything is in an anonymous namespace: each source file gets its own copies, so that the linker cannot
+// use code compiled for one processor on another.
 #pragma once
 
 #include <arm_neon.h>
@@ -84,7 +84,7 @@ struct Neon {
     return floats(v);
   }
 
-  // Converts the halves in the low (or high) words of the dwords to floats.
+  // Convert the IEEE halves in the low (or high) 16 bits of each dword to floats.
   static Float low_half(Int v) { return {halves(vmovn_s32(v.low)), halves(vmovn_s32(v.high))}; }
   static Float high_half(Int v) { return {halves(vshrn_n_s32(v.low, 16)), halves(vshrn_n_s32(v.high, 16))}; }
   static float32x4_t halves(int16x4_t v) { return vcvt_f32_f16(vreinterpret_f16_s16(v)); }
@@ -114,7 +114,7 @@ struct Neon {
     return {vld1q_s32(v), vld1q_s32(v + 4)};
   }
 
-  // 16 bytes of row i and of row 4 + i.
+  // Loads 16 bytes of row i and of row 4 + i.
   [[gnu::always_inline]] static Int load_16(const RowBlocks& rows, int i, size_t offset) {
     const size_t at = rows.offset + offset;
     return {vreinterpretq_s32_u8(load16(rows.row[i] + at)),
@@ -219,13 +219,13 @@ struct Neon {
   using LoadBF16 = Load16<WidenBfloat>;
 };
 
-/// Half a span's quants as words.
+/// The quants of half a span, as 16-bit words, and their sum.
 struct HalfSpan {
   int16x8_t first, second;
   int sum;
 };
 
-/// Rounds to nearest even.
+/// Quantizes 16 values, rounded to nearest even.
 HalfSpan quantize_16(const float* values, float inverse) {
   int32x4_t q[4];
   for (int i = 0; i < 4; ++i) q[i] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(values + 4 * i), inverse));

@@ -16,8 +16,8 @@ struct NeonDown {
   struct Strip {
     float32x4_t v[8];
   };
-  /// The values of sixteen codes as bfloat16s, split into low and high bytes. A bfloat16 represents them
-  /// exactly.
+  /// The values of the 16 codes of 4 bits as bfloat16s, which represent them exactly. Low and high bytes are
+  /// in separate registers.
   struct Values {
     uint8x16_t low, high;
   };
@@ -153,7 +153,7 @@ struct NeonDown {
     }
     return out;
   }();
-  /// The floats of sixteen codes, in four registers.
+  /// Writes the floats of sixteen codes to four registers.
   [[gnu::always_inline]] static void look_up_floats(uint8x16_t index, Values v, float32x4_t* out) {
     const uint8x16_t low = vqtbl1q_u8(v.low, index), high = vqtbl1q_u8(v.high, index);
     const uint16x8_t first = vreinterpretq_u16_u8(vzip1q_u8(low, high));

@@ -1,4 +1,4 @@
-// VectorKernels for NEON. lanes_neon.h explains what is special about this ISA.
+// VectorKernels for NEON. lanes_neon.h has the lanes of this ISA.
 #include "kernels/cpu/neon/lanes_neon.h"
 
 #include "kernels/cpu/lanes/vector_table_inl.h"

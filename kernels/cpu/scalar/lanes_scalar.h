@@ -50,7 +50,7 @@ struct Lanes {
   static Lanes load_half_n(const uint16_t* x, int n) {
     return each([&](int i) { return i < n ? widen(x[i]) : 0.0f; });
   }
-  /// Every lane is the half x.
+  /// Returns the half x in every lane, as a float.
   static Lanes all_half(uint16_t x) { return all(widen(x)); }
   static Lanes load_int8(const int8_t* x) {
     return each([&](int i) { return static_cast<float>(x[i]); });
@@ -77,8 +77,8 @@ struct Lanes {
   static Lanes div(Lanes a, Lanes b) {
     return each([&](int i) { return a.lane[i] / b.lane[i]; });
   }
-  /// a * b + c. Here it is rounded twice, because fma() is a slow call without the instruction; the other
-  /// ISAs round once.
+  /// Returns a * b + c. Both operations round here, because fma() is a slow call on processors without the
+  /// instruction. The other ISAs round once.
   static Lanes fma(Lanes a, Lanes b, Lanes c) {
     return each([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; });
   }
@@ -108,7 +108,7 @@ struct Lanes {
   static Lanes zero_below(Lanes v, Lanes x, Lanes low) {
     return each([&](int i) { return x.lane[i] < low.lane[i] ? 0.0f : v.lane[i]; });
   }
-  /// Returns v in lanes below n, and `fill` in the others.
+  /// Returns v in lanes below n, and `fill` in all other lanes.
   static Lanes keep_first(Lanes v, int n, Lanes fill) {
     return each([&](int i) { return i < n ? v.lane[i] : fill.lane[i]; });
   }
@@ -116,7 +116,8 @@ struct Lanes {
     return each([&](int i) { return a.lane[i ^ 1]; });
   }
 
-  /// The sum and the maximum of all lanes, in this order: combine lanes 8 apart, then those 4, 2 and 1 apart.
+  /// Return the sum and the maximum of all lanes. Lanes 8 apart are combined first, then lanes 4, 2 and 1
+  /// apart.
   static float sum(Lanes a) {
     for (int half = 8; half > 0; half /= 2) {
       for (int i = 0; i < half; ++i) a.lane[i] = a.lane[i] + a.lane[i + half];

@@ -15,12 +15,12 @@
 namespace hearth {
 namespace {
 
-// How many tokens use a block once it is decoded: enough to make decoding cheap, but few enough for their
-// rows to stay in L1.
+// The number of tokens that share one decoding of a block. It is large enough to make decoding cheap, and
+// small enough that the tokens' rows stay in L1.
 constexpr int kTokenTile = 8;
 
-// The quants of columns [column, column + 16) of a row, in the order of the columns. Quant: int16_t for 15
-// bits, int8_t for 8.
+// Returns the quants of columns [column, column + 16) of a row, in the order of the columns. Quant: int16_t
+// for 15 bits, int8_t for 8.
 template <class Quant>
 Quant* half_span(const ActivationRow& row, int64_t column) {
   return reinterpret_cast<Quant*>(row.quants) + column;
@@ -58,7 +58,7 @@ void store(const MatmulArgs& args, int token, int64_t i, float value) {
   out = args.accumulate ? out + value : value;
 }
 
-// The exact sum of a weight group's products over `columns` columns.
+// Returns the exact sum of a weight group's products over `columns` columns.
 template <int columns, class Quant>
 int32_t integer_dot(const int8_t* weights, const Quant* quants) {
   int32_t sum = 0;

@@ -1,4 +1,4 @@
-// VectorKernels for plain C++. lanes_scalar.h explains what is special about this ISA.
+// VectorKernels in plain C++. lanes_scalar.h has the lanes.
 #include "kernels/cpu/scalar/lanes_scalar.h"
 
 #include "kernels/cpu/lanes/vector_table_inl.h"

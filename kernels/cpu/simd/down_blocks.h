@@ -1,5 +1,5 @@
-// Decodes blocks of the down projection, for types without a Format in down_strips.h. Loops that compilers
-// vectorize convert quants to bytes; factors are decoded one by one.
+// Decodes blocks of the down projection, for types without a Format in down_strips.h. Quants become bytes in
+// loops that compilers vectorize. Scales and mins are decoded one by one.
 //
 // The integers, scales and mins are the same as in kernels/quant/decode.h, but this code is compiled for each
 // ISA.
@@ -166,7 +166,8 @@ template <class S>
 struct UnpackBlock<S, BlockMXFP4> {
   static void run(const BlockMXFP4& block, BlockQuants<BlockMXFP4>& out) {
     S::look_up(block.qs, kFloat4Values, out.q);
-    // Two normal numbers: see power_of_two() in matmul_unpack.h.
+    // The product of two normal numbers, because the scale may be subnormal: see power_of_two() in
+    // matmul_unpack.h.
     const unsigned first = block.e / 2u, second = block.e - first;
     out.scale[0] =
         __builtin_bit_cast(float, (first + 63) << 23) * __builtin_bit_cast(float, (second + 63) << 23);
@@ -180,7 +181,7 @@ template <class S, class Block>
   UnpackBlock<S, Block>::run(block, out);
 }
 
-/// The weights of one strip of an unpacked block.
+/// Returns the weights of one strip of an unpacked block.
 template <class S, class Block>
 [[gnu::always_inline]] inline typename S::Strip strip_of(const BlockQuants<Block>& quants, int strip) {
   const auto factors = [&](const float* all) {

@@ -1,5 +1,5 @@
-// Multiplies CodedColumns by values. The products of codes are summed over a group's neurons, and each sum is
-// scaled once.
+// Multiplies CodedColumns by values. For each group of neurons, sums the products of codes first, then scales
+// each sum once.
 #pragma once
 
 #include "kernels/cpu/isa/down_kernels.h"
@@ -11,8 +11,8 @@ namespace hearth {
 template <class S>
 inline constexpr int kCodedStrips = S::kSumStrips;
 
-/// Returns the codes of one strip of a neuron. `values` is code_values(), from which the offset is subtracted
-/// already.
+/// Returns the codes of one strip of a neuron. `values` is the result of code_values(), so the offset is
+/// subtracted already.
 template <class S, int bits>
 [[gnu::always_inline]] inline typename S::Strip code_strip(const std::byte* codes, int64_t strip,
                                                            typename S::Values values) {
@@ -30,7 +30,7 @@ template <class S, int bits>
   return load_strip<S, bits == 4>(reinterpret_cast<const float*>(table + 4 * at));
 }
 
-/// Converts 4-bit codes to values.
+/// Returns the value of each 4-bit code: the code minus the offset.
 template <class S>
 [[gnu::always_inline]] inline typename S::Values code_values(const CodedColumns& coded) {
   if (coded.offset == 8) return S::plain(S::template values<kQ4Values>());
@@ -162,7 +162,8 @@ void decode_codes(const CodedColumns& coded, int64_t neuron, int64_t column, int
   }
 }
 
-/// Implements DownKernels::factors. Also writes whole strips.
+/// Implements DownKernels::factors. Writes whole strips, so out must have room for n rounded up to a multiple
+/// of 32.
 template <class S>
 void decode_factors(const CodedColumns& coded, const std::byte* table, int64_t group, int64_t column,
                     int64_t n, float* out) {

@@ -1,7 +1,7 @@
 // Multiplies a panel of dequantized weights by the values of many tokens, for any vector ISA.
 //
-// A token's sums of some columns stay in registers while its wanted neurons are added, so a vector takes one
-// load and one multiply-add. Neurons that the token does not want cost nothing.
+// While a token's neurons are added, its sums of some columns stay in registers. So each vector of weights
+// takes one load and one multiply-add. Neurons that the token does not want cost nothing.
 #pragma once
 
 #include "kernels/cpu/isa/down_kernels.h"

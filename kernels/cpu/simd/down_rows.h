@@ -67,7 +67,7 @@ struct ChunkFactors {
   const float* of(int r, int64_t strip) const { return floats + r * kPerRow + strip * Format::kHalves; }
 };
 
-/// Returns the weights of one strip, whose factors it converts itself.
+/// Converts the factors of one strip to floats, and returns the strip's weights.
 template <class S, class Format>
 [[gnu::always_inline]] inline typename S::Strip one_strip(const std::byte* p) {
   float factors[2] = {};

@@ -18,7 +18,7 @@ namespace hearth {
   for (int64_t i = 0; i < n; ++i) sums[i] += contribution(value, weights[i]);
 }
 
-/// The sums of the parts of a call's contributions.
+/// The sums of a call's contributions, in two parts.
 struct PartSums {
   float* high;        // [n_columns] bit patterns
   float* low;         // [n_columns]
@@ -62,8 +62,8 @@ template <class S, bool nibbles, class WeightsOf>
     high = S::add_bits(high, above);
   }
   if (S::exponents(differing)) [[unlikely]] {
-    // Repeat, but add the rows whose products are too large to the exact sums, and zeros for them to the
-    // parts.
+    // Repeat. Rows whose products are too large are now added to the exact sums, and zeros are added to the
+    // parts instead.
     high = high_before;
     low = low_before;
     for (int r = 0; r < n_rows; ++r) {
@@ -165,7 +165,7 @@ void sum_rows(const DownSumsArgs& args) {
   }
 }
 
-/// One pass over whole blocks: block b of all rows, then block b + 1.
+/// One pass over whole blocks: block b of all rows, then block b + 1 of all rows.
 template <class S, class Block>
 void sum_block_pass(const DownPass& pass, int n_rows, const PartSums& parts) {
   const int64_t n_blocks = parts.n_columns / Block::kElems;

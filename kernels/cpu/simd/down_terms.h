@@ -38,7 +38,7 @@ void add_group_exactly(float value, const int8_t* q, int n, float scale, float m
   }
 }
 
-/// The sums of a call's terms, for whole strips of columns.
+/// The sums of terms over the neurons of a call, for whole strips of columns.
 template <class T>
 struct TermSums {
   int32_t *high, *low;  // [n_columns], in T's order within each strip
@@ -139,7 +139,7 @@ void term_pass(const DownPass& pass, const TermSums<T>& to) {
     for (; asked < end; asked += 64) {
       for (int r = 0; r < pass.n_next; ++r) __builtin_prefetch(pass.next[r] + asked);
     }
-    // 1. Compute the terms, including those of the mins.
+    // 1. Compute the terms, including the terms of the mins.
     int64_t* const extra = to.extra + first / kTermColumns;
     if (fresh) __builtin_memset(extra, 0, sizeof(int64_t) * kTermColumns);
     for (int r = 0; r < n_rows; ++r) {

@@ -7,7 +7,7 @@
 
 namespace hearth {
 
-/// The planes of token `token`, starting at the first column.
+/// Returns the planes of token `token`, starting at the first column.
 template <class S, class Block>
 [[gnu::always_inline]] inline ActivationPlanes planes_of(const MatmulArgs& args, int token) {
   const int64_t n_cols = args.weight->n_cols;
@@ -31,7 +31,7 @@ template <class S, class Block>
   x.int_sum += n_spans * kParts * sizeof(int32_t);
 }
 
-/// Returns x, moved ahead by n tokens.
+/// Returns the planes of the tokens of x from token n on.
 [[gnu::always_inline]] inline ActivationPlanes tokens_later(const ActivationPlanes& x, int n) {
   const size_t skipped = static_cast<size_t>(n) * x.stride;
   return {x.quants + skipped, x.scale + skipped, x.sum + skipped, x.int_sum + skipped, x.stride};
@@ -45,7 +45,7 @@ struct Lanes {
   int64_t next;  // `first` of the next lanes, or `first` again if there are none
 };
 
-/// Adds a panel's sums to the output, or stores them there.
+/// Stores a panel's sums in the output, or adds them to the output if args.accumulate is set.
 template <class S>
 void store_totals(const MatmulArgs& args, const Lanes& lanes, int token, int n_tokens,
                   const typename S::Float* totals) {

@@ -16,9 +16,9 @@
 
 namespace hearth {
 
-/// A pass: the tokens for which a pair of panels is unpacked once, and the rows that use these tokens'
-/// activations of 256 columns (736 bytes per token) before the next columns follow. The sums take kPassRows *
-/// kPassTokens floats.
+/// A pass covers at most kPassTokens tokens and kPassRows rows. A pair of panels is unpacked once for these
+/// tokens. All rows use the tokens' activations of 256 columns (736 bytes per token) before the next 256
+/// columns follow. The sums take kPassRows * kPassTokens floats.
 inline constexpr int kPassTokens = 128;
 inline constexpr int kPassRows = 64;
 
@@ -48,7 +48,7 @@ inline constexpr bool kWeightsAreOffset = !G::kHasMin && !S::kSubtractsOffset;
 
 /// The initial values of the integer sums of a pass's tokens, for the groups of 256 columns. They are
 /// computed once for all rows of the pass, because shifting and subtracting for every pair of panels took 5 %
-/// of the time. Unused if all are zero.
+/// of the time. Not used if all of them are zero.
 template <class S, class G>
 struct SumsBegin {
   int32_t value[kWeightsAreOffset<S, G> ? kPassTokens * G::kGroups : 1];
@@ -68,7 +68,7 @@ struct SumsBegin {
   }
 };
 
-/// The initial value for one token and group, in every lane.
+/// Returns the initial value for one token and group, in every lane.
 template <class S, class G>
 [[gnu::always_inline]] inline typename S::Int sum_begins(const int32_t* begin) {
   if constexpr (!kWeightsAreOffset<S, G>) return S::zero();
@@ -76,9 +76,9 @@ template <class S, class G>
 }
 
 /// Multiplies n_spans spans of 32 columns of two panels by n tokens. `x` points to the first column of the
-/// first token. For token t, totals[t] is the sum of the first panel and totals[kPassTokens + t] that of the
-/// second panel. `begin` points to the first token's entry in SumsBegin. Inlined into the loop over tiles, so
-/// that g++ keeps all addresses in registers; a call for each tile was 2 to 5 % slower.
+/// first token. For token t, totals[t] is the sum of the first panel, and totals[kPassTokens + t] is the sum
+/// of the second panel. `begin` points to the first token's entry in SumsBegin. Inlined into the loop over
+/// tiles, so that g++ keeps all addresses in registers; a call for each tile was 2 to 5 % slower.
 template <class S, class G, int n>
 [[gnu::always_inline]] inline void multiply_pair_tile(const PanelPair<S>& pair, int n_spans,
                                                       const ActivationPlanes& x, const int32_t* begin,

@@ -1,9 +1,9 @@
 // Products of one token: blocks are multiplied as they are read, without a panel in memory.
 //
-// Decode reads every weight once, so writing bytes to a panel and reading them back would take a fifth of the
-// instructions. Nibbles need not be moved to their position in a panel either. The products, the sums and
-// their order are the same as with a panel, and so are the bits. Q4_0 on Zen 5 reads 40 GB/s instead of 26
-// from the cache, and 24 instead of 20 from memory. kernels/DECISIONS.md has other types.
+// Decode reads every weight once. Writing its bytes to a panel and reading them back would take a fifth of
+// the instructions, and nibbles would have to be moved to their position in the panel. The products, the sums
+// and their order are the same as with a panel, and so are the bits. Q4_0 on Zen 5 reads 40 GB/s instead of
+// 26 from the cache, and 24 instead of 20 from memory. kernels/DECISIONS.md lists the speeds of other types.
 //
 // matmul_by_rows.h multiplies types with more bytes per column.
 #pragma once
@@ -78,8 +78,8 @@ template <class S>
 }
 
 /// For blocks with a two-byte scale and kPacked dwords. Two neighboring blocks take an odd number of dwords.
-/// The dwords of the second block are aligned. Those of the first block are two bytes off, so each is
-/// combined from two dwords.
+/// The dwords of the second block are aligned. The dwords of the first block are two bytes off, so each of
+/// them is combined from two aligned dwords.
 template <class S, class Block>
 requires(sizeof(Block) % 4 == 2 && Block::kElems == kActivationSpan &&
          !kByRows<Block>) struct OneToken<S, Block> {

@@ -2,13 +2,13 @@
 //
 // With one row per lane, an integer dot product needs no horizontal sum. One multiply-add scales a group of
 // all rows at once. Each row's float sum runs over the groups in the same order for any number of tokens.
-// Formats differ only up to this point: the loop that multiplies (matmul_quantized.h) reads only bytes,
-// scales and mins.
+// Only the code that fills a panel depends on the format of the weights. The loop that multiplies
+// (matmul_quantized.h) reads only bytes, scales and mins.
 //
-// This and the other headers of kernels/cpu/simd are templates over a Simd class, which the unit of each ISA
-// defines in an anonymous namespace. So all their instantiations are local to that unit, and the linker
-// cannot use code compiled for one ISA in place of another ISA's. For the same reason, nothing here calls an
-// ordinary inline function of the project.
+// This and the other headers of kernels/cpu/simd are templates over a Simd class, which the source file of
+// each ISA defines in an anonymous namespace. So all their instantiations are local to that file, and the
+// linker cannot use code compiled for one ISA in place of another ISA's. For the same reason, nothing here
+// calls an ordinary inline function of the project.
 #pragma once
 
 #include <cstddef>
@@ -61,15 +61,15 @@ inline constexpr size_t kStripBytes = kPanelColumns / Block::kElems * sizeof(Blo
 template <class Block>
 inline constexpr bool kStripIsLong = kStripBytes<Block> >= 192;
 
-/// How many strips ahead to prefetch into the L2 cache. Hardware prefetchers do not follow so many rows, and
-/// L1 is too small to keep a core from waiting for memory. Speeds on Zen 4 with a prefetch of four strips
+/// The distance in strips of the prefetch into the L2 cache. Hardware prefetchers do not follow so many rows,
+/// and L1 is too small to keep a core from waiting for memory. Speeds on Zen 4 with a prefetch of four strips
 /// into L1 alone, and with this prefetch in addition: 39 and 49 GB/s for all rows of Q8_0 with two threads;
 /// 9.4 and 14.6 GB/s for 18 % of the rows of Q4_0 (4096 columns, one thread, large pages).
 inline constexpr size_t kStripsAhead = 9;
-/// How many strips ahead to prefetch into the L1 cache, if each lane reads a run of rows. Measured with one
-/// token. On Sapphire Rapids, 2 to 4 are equally fast, 1 is too late for 8 lanes, and with 6 or more, strips
-/// are evicted from the L1 cache before they are used. On Zen 5, 3 to 6 are equally fast, and 10 is too many.
-/// For eight rows of long strips on Zen 5, 5 is 4 to 9 % faster than 4.
+/// The distance in strips of the prefetch into the L1 cache, if each lane reads a run of rows. Measured with
+/// one token. On Sapphire Rapids, 2 to 4 are equally fast, 1 is too late for 8 lanes, and with 6 or more,
+/// strips are evicted from the L1 cache before they are used. On Zen 5, 3 to 6 are equally fast, and 10 is
+/// too many. For eight rows of long strips on Zen 5, 5 is 4 to 9 % faster than 4.
 template <class S, class Block>
 inline constexpr size_t kStripsAheadInRuns = kStripIsLong<Block>&& S::kLanes == 8 ? 5 : 4;
 
@@ -92,8 +92,8 @@ struct Ahead {
   }
 };
 
-/// Planes of the activation rows of a group of tokens. Each token's planes start `stride` bytes after those
-/// of the previous token.
+/// Planes of the activation rows of a group of tokens. The planes of successive tokens are `stride` bytes
+/// apart.
 struct ActivationPlanes {
   const std::byte* quants;
   const std::byte* scale;

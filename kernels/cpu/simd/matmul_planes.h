@@ -1,4 +1,4 @@
-// Dot products for ISAs with an instruction that multiplies unsigned bytes by signed ones and adds up four
+// Dot products for ISAs with an instruction that multiplies unsigned bytes by signed bytes and adds up four
 // products in a dword: AVX-512 VNNI and AVX-VNNI, AArch64's dot products.
 //
 // Quants of 15 bits are two planes of bytes, q = 256 * high + low, both signed, and take two such products.
@@ -24,12 +24,13 @@ struct BytePlanes : V {
   static constexpr int kVectorsPerFour = 1;  // panels of bytes are multiplied without conversion
   static constexpr int class_of(int) { return 255; }
 
-  /// Combines the products of the two planes.
+  /// Combines the sums of the high and low planes.
   [[gnu::always_inline]] static Int of_planes(Int high, Int low) {
     return V::add_int(V::template shift_left<8>(high), low);
   }
 
-  /// The products of kColumns weights with a token's quants, from column `column` of a span on.
+  /// Returns the sums of the products of kColumns weights with a token's quants, from column `column` of a
+  /// span on.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int sum[2] = {V::zero(), V::zero()};
@@ -44,8 +45,8 @@ struct BytePlanes : V {
     return of_planes(sum[0], sum[1]);
   }
 
-  /// The products of rows in their memory layout, n vectors of 16 columns, with a token's quants from column
-  /// `column` of a span on. Returns four partial sums per row.
+  /// Multiplies n vectors, with 16 columns per row in memory order, by a token's quants from column `column`
+  /// of a span on. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = V::zero();
@@ -66,7 +67,7 @@ struct BytePlanes : V {
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, V::bytes(0x0f), span, column);
   }
-  /// 16 times the products of the high nibbles, which are multiplied without a shift.
+  /// Returns 16 times the products of the high nibbles, because the nibbles are not shifted down.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, V::bytes(0xf0), span, column);

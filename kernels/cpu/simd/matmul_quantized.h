@@ -1,9 +1,10 @@
-// Quantized weights times quantized activations, for any vector ISA: one token here, many in matmul_many.h.
+// Multiplies quantized weights by quantized activations, for any vector ISA. matmul_many.h handles many
+// tokens; this file handles one.
 //
 // With one token, every weight is read once, so memory limits the speed. A panel (one row per lane, 256
-// columns) is unpacked into the L1 cache and multiplied. Where it is faster, weights are multiplied as they
-// are read instead (matmul_one_token.h). Meanwhile, later strips are prefetched. matmul_kernels.h gives the
-// order of arithmetic.
+// columns) is unpacked into the L1 cache and multiplied. For types for which this is faster, weights are
+// multiplied as they are read instead (matmul_one_token.h). Later strips are prefetched at the same time.
+// matmul_kernels.h gives the order of arithmetic.
 #pragma once
 
 #include "kernels/cpu/isa/activation_row.h"
@@ -106,8 +107,8 @@ void multiply_one(const MatmulArgs& args) {
   }
 }
 
-/// The Simd classes for one token and for many must read the same activations. Simds may have a class
-/// OneInLargeL1, which then replaces One if L1 is large.
+/// The Simd classes for one token and for many tokens must read the same activations. If Simds has a class
+/// OneInLargeL1, this class replaces One on processors with a large L1 cache.
 template <class Simds, class Block>
 void multiply_quantized(const MatmulArgs& args) {
   if (args.n_tokens == 1) {

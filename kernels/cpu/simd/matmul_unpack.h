@@ -15,9 +15,9 @@ namespace hearth {
 template <class Simd, class Block>
 struct Unpack;
 
-/// Unpacks kBlocks neighboring blocks at once; kBlocks is 0 if that is not faster. The size of a block of 18,
-/// 20 or 24 bytes is not a multiple of 16, but that of a run of blocks is. To read the run as one array of
-/// dwords takes a third fewer loads, and loads limit the speed of unpacking.
+/// Unpacks kBlocks neighboring blocks at once; kBlocks is 0 if that is not faster. Blocks of 18, 20 or 24
+/// bytes are not a multiple of 16 bytes long, but a run of blocks is. Reading the run as one array of dwords
+/// takes a third fewer loads, and loads limit the speed of unpacking.
 template <class Simd, class Block>
 struct UnpackRun {
   static constexpr int kBlocks = 0;
@@ -129,7 +129,7 @@ struct Unpack<S, BlockQ8_0> {
   }
 };
 
-/// The values of IQ4 indices, plus the offset of weights in panels.
+/// The table of IQ4 values, plus the offset of weights in panels.
 template <class S>
 [[gnu::always_inline]] inline typename S::Int iq4_table() {
   return S::bit_xor(S::table(kIq4Values), S::bytes(BlockIQ4_NL::kOffset));

@@ -68,7 +68,7 @@ struct Unpack<S, BlockQ5_K> {
   }
 };
 
-/// The 16 scales of Q6_K.
+/// Unpacks the 16 scales of Q6_K.
 template <class S>
 [[gnu::always_inline]] inline void unpack_q6_scales(const RowBlocks& rows, typename S::Float* scale) {
   typename S::Int scales[4];
@@ -122,7 +122,7 @@ template <class S>
   }
 }
 
-/// The 16 scales and mins of Q2_K.
+/// Unpacks the 16 scales and mins of Q2_K.
 template <class S>
 [[gnu::always_inline]] inline void unpack_q2_scales(const RowBlocks& rows, typename S::Float* scale,
                                                     typename S::Float* min) {

@@ -55,8 +55,8 @@ template <class S, int n>
 }
 
 /// Eight blocks, each with d and 16 bytes of nibbles, which `finish` turns into weights. In each pair of
-/// blocks (9 dwords), the quants of the second block are aligned dwords. Those of the first block are two
-/// bytes off, so each is combined from two dwords.
+/// blocks (9 dwords), the quants of the second block are aligned dwords. The quants of the first block are
+/// two bytes off, so each dword is combined from two aligned dwords.
 template <class S, class Finish>
 [[gnu::always_inline]] inline void unpack_nibble_run(const RowBlocks& rows, typename S::Int* quants,
                                                      typename S::Float* scale, Finish finish) {
@@ -101,8 +101,8 @@ template <class S, class Use>
   using Int = typename S::Int;
   Int raw[34];
   unroll<8>([&]<int b>() __attribute__((always_inline)) {
-    // load_rows() reads four dwords at a time, so the last two of the 34 are read together with the two
-    // before.
+    // load_rows() reads four dwords at a time, so the last two dwords are read together with the two before
+    // them.
     constexpr int kByte = b * sizeof(BlockMXFP4), kFrom = (kByte + 15) / 16;
     constexpr int kTo = b == 7 ? 8 : (kByte + 32) / 16;
     for (int i = kFrom; i < kTo; ++i) S::load_rows(rows, 16 * i, raw + 4 * i);

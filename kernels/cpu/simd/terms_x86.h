@@ -1,8 +1,8 @@
 // The common part of the classes T of down_terms.h for AVX2 and for AVX-512: codes of 32 columns, and terms
 // eight at a time.
 //
-// Only files that are compiled for one of these ISAs include it. Everything is in an anonymous namespace, so
-// that each has its own copies.
+// Only source files compiled for AVX2 or AVX-512 include this header. Everything is in an anonymous
+// namespace, so that each file has its own copies.
 #pragma once
 
 #include <immintrin.h>
@@ -58,9 +58,9 @@ struct TermsX86 {
   static uint32_t terms_of_256(const std::byte* blocks, float value, int32_t* terms, int32_t* mins) {
     const __m256 all = _mm256_set1_ps(value);
     if constexpr (std::is_same_v<Block, BlockQ4_K>) {
-      // Scales and mins have six bits each. Those of groups 0..3 are in the low bits of the first eight
-      // bytes. Those of groups 4..7 have their low nibbles in the last four bytes, and their top bits in the
-      // top bits of the first eight bytes (kernels/quant/decode.cpp).
+      // Scales and mins have six bits each. Groups 0..3 have them in the low bits of the first eight bytes.
+      // Groups 4..7 have the low nibbles in the last four bytes, and the top bits in the top bits of the
+      // first eight bytes (kernels/quant/decode.cpp).
       uint32_t words[3];
       __builtin_memcpy(words, blocks + offsetof(Block, scales), sizeof words);
       constexpr uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTwo = 0x03030303;
@@ -119,7 +119,7 @@ struct TermsX86 {
   }
 
  private:
-  /// Low nibbles first, then high ones.
+  /// Returns the low nibbles of 16 bytes, then their high nibbles.
   static __m256i nibbles(const std::byte* qs) {
     const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(qs));
     const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(raw), _mm_srli_epi16(raw, 4), 1);

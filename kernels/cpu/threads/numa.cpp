@@ -1,4 +1,4 @@
-// Sets the memory policy with two system calls, which avoids a dependency on libnuma. See the header.
+// Sets the memory policy with two system calls, which avoids a dependency on libnuma.
 #include "kernels/cpu/threads/numa.h"
 
 #include <linux/mempolicy.h>
@@ -18,7 +18,7 @@ constexpr int kMaxNodes = 1024;  // the largest number for which Linux can be bu
 constexpr int kWordBits = sizeof(unsigned long) * CHAR_BIT;
 using NodeMask = std::array<unsigned long, kMaxNodes / kWordBits>;
 
-/// The kernel ignores the mask's last bit.
+/// Linux ignores the mask's last bit.
 constexpr unsigned long kMaskBits = kMaxNodes + 1;
 
 }  // namespace

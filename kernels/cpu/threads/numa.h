@@ -1,5 +1,4 @@
-// Controls on which NUMA nodes a process's memory is placed, if the machine has several nodes with memory of
-// their own.
+// Selects the NUMA nodes for a process's memory, if the machine has several nodes with memory of their own.
 //
 // All threads read the weights, so their pages should be spread over all nodes. Then reads use the memory of
 // all nodes, and no node is a bottleneck. ModelRuntime::load calls this before it reads the file and starts
@@ -23,9 +22,9 @@ enum class MemorySpread : uint8_t {
   kRefused,  // the system does not allow it
 };
 
-/// From now on, pages that the calling thread touches first are placed on `nodes` in turn, and so are those
-/// of threads that it starts later. This includes pages of files that are not in the page cache yet. Does
-/// nothing with fewer than two nodes, or if the process was started with a policy of its own (numactl).
+/// From now on, new pages are placed on `nodes` in turn, if the calling thread or a thread that it starts
+/// later touches them first. This includes pages of files that are not in the page cache yet. Does nothing
+/// with fewer than two nodes, or if the process was started with a policy of its own (numactl).
 MemorySpread spread_memory(const std::vector<int>& nodes);
 
 }  // namespace hearth

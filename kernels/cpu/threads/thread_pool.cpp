@@ -1,4 +1,4 @@
-// Threads, spinning and parking. See the header.
+// Implements ThreadPool: threads that spin, park, and share operations.
 #include "kernels/cpu/threads/thread_pool.h"
 
 #include <pthread.h>
@@ -15,9 +15,9 @@
 namespace hearth {
 namespace {
 
-// How long a thread polls before it parks. The operations of a step are 1 to 20 microseconds apart. Steps,
-// between which tokens are sampled and published, are about 50 microseconds apart. So a thread that polls
-// this long sleeps only when the server is idle. Waking a parked thread takes 5 to 50 microseconds.
+// The time that a thread polls before it parks. The operations of a step are 1 to 20 microseconds apart.
+// Steps, between which tokens are sampled and published, are about 50 microseconds apart. So a thread that
+// polls this long sleeps only when the server is idle. Waking a parked thread takes 5 to 50 microseconds.
 constexpr std::chrono::microseconds kSpinTime{100};
 // After polling this long, a thread yields its processor between polls, because the thread that it waits for
 // may be waiting for the same processor. A yield costs a third of a microsecond if no other thread runs.
@@ -29,13 +29,13 @@ constexpr int kPollsPerClock = 16;
 
 // The smallest part of a processor that is worth a thread.
 constexpr double kLeastShare = 0.25;
-// How long a thread beyond the quota works between two checks of the process's usage. This is short compared
-// with the system's quota periods of 100 ms, and long compared with the (at most) 50 microseconds that it
-// takes to wake a pausing thread.
+// The time that a thread beyond the quota works between two checks of the process's usage. It is short
+// compared with the system's quota periods of 100 ms, and long compared with the (at most) 50 microseconds
+// that waking a pausing thread takes.
 constexpr std::chrono::milliseconds kTurn{5};
 // The longest pause. It is limited because the pool's destructor waits for pausing threads.
 constexpr std::chrono::milliseconds kLongestRest{100};
-// The least share of a processor for each thread beyond the quota, as long as other threads leave part of the
+// The least share of a processor that each thread beyond the quota gets, if other threads leave part of the
 // quota unused.
 constexpr double kLeastPace = 0.05;
 

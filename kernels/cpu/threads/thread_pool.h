@@ -2,10 +2,10 @@
 //
 // A decode step forks about two hundred times, for operations of tens of microseconds, so a fork must cost
 // less than one microsecond. Threads spin for a moment between operations and then park, so that an idle
-// server uses no CPU time. Other programs may use the machine too, so work is handed out in pieces, and the
-// caller waits only for threads that hold one. If the kernel is slow to run a thread because its processor is
-// busy, the pool continues without that thread and does not wait for it. Owned by CpuBackend; only the engine
-// thread calls for_each_piece(), and it computes pieces as thread 0.
+// server uses no CPU time. Other programs may use the machine too, so threads take work in pieces, and the
+// caller waits only for threads that have a piece. If the operating system delays a thread because its
+// processor is busy, the pool continues without this thread. Owned by CpuBackend; only the engine thread
+// calls for_each_piece(), and it computes pieces as thread 0.
 #pragma once
 
 #include <atomic>
@@ -44,16 +44,17 @@ class ThreadPool {
   /// Whether threads run on cores of unequal speed. If so, the last pieces of work should be small.
   bool speeds_differ() const { return speeds_differ_; }
 
-  /// The quota given to the constructor, and whether the pool has more threads than the quota has CPUs.
+  /// quota(): the quota given to the constructor. exceeds_quota(): whether the pool has more threads than the
+  /// quota has CPUs.
   double quota() const { return quota_; }
   bool exceeds_quota() const;
 
   /// Binds the calling thread (the one that will call for_each_piece()) and every thread of the pool to a
   /// processor of its own. Does so only if the pool has a thread for each processor that the process may use,
-  /// for each core, or for each fast core. The kernel places the threads of other pools, because it can take
-  /// other programs into account, and because two half-size pools would bind themselves to the same cores.
-  /// Threads that the calling thread starts later inherit its processor, so call this after starting all
-  /// threads. Returns whether threads were bound; it is no error if the system refuses.
+  /// for each core, or for each fast core. Linux places the threads of other pools, because it takes other
+  /// programs into account, and because bound pools of half the size would all use the same cores. Threads
+  /// that the calling thread starts later inherit its processor, so call this after starting all threads.
+  /// Returns whether threads were bound; it is no error if the system refuses.
   bool bind_threads();
 
   /// Announces that an operation will probably start within kAwakeSeconds, because a device is computing the
@@ -61,9 +62,9 @@ class ThreadPool {
   /// the pool has more threads than there are processors, or than the quota has CPUs. Cheap; called by the
   /// engine thread.
   void expect_work() noexcept;
-  /// Longer than a GPU needs for a layer of any model.
+  /// This is longer than a GPU takes for a layer of any model.
   static constexpr double kAwakeSeconds = 2e-3;
-  /// How many threads are asleep.
+  /// Returns the number of sleeping threads.
   int n_parked() const { return n_parked_.load(std::memory_order_relaxed); }
 
   /// Calls body(int64_t begin, int64_t end, int thread) for consecutive pieces of at most `grain` that cover
@@ -90,10 +91,10 @@ class ThreadPool {
   }
 
   /// Calls body(int64_t begin, int64_t end, int thread) for n_threads() equal parts of neighboring units that
-  /// cover [0, n). Thread t computes part t, and then any part whose thread has not begun because the kernel
-  /// is slow to run it. Otherwise like for_each_piece(). Used for short operations, because each thread reads
-  /// one long run of memory without interruption. The disadvantage is that all threads wait for the slowest
-  /// one.
+  /// cover [0, n). Thread t computes part t, and then any part that no thread has begun, because the
+  /// operating system may delay a thread. Otherwise like for_each_piece(). Used for short operations, because
+  /// each thread reads one long run of memory without interruption. The disadvantage is that all threads wait
+  /// for the slowest one.
   template <class Body>
   void for_each_part(int64_t n, Body&& body) {
     const int n_parts = n_threads();
@@ -142,7 +143,7 @@ class ThreadPool {
 
   /// The number of parts for which claimed_ has bits.
   static constexpr int kMaxParts = 64;
-  /// Claims a part. Returns whether the calling thread is the first to do so and must compute the part.
+  /// Claims a part. Returns whether the calling thread is the first to claim it, and so must compute it.
   bool claim(int part) {
     const uint64_t bit = uint64_t{1} << part;
     return (claimed_.load(std::memory_order_relaxed) & bit) == 0 &&
@@ -162,8 +163,8 @@ class ThreadPool {
   void leave() noexcept;
   void stop() noexcept;
 
-  // Each atomic has its own cache line, because every thread polls round_ while other threads write the other
-  // atomics.
+  // The atomics have separate cache lines, because every thread polls round_ while other threads write the
+  // rest.
   alignas(64) std::atomic<uint32_t> round_{0};  // incremented for each operation; threads wait for it to
                                                 // change
   // Controls access to call_ and context_. While gate_ is 0, the caller may write them. Otherwise the threads

@@ -1,4 +1,4 @@
-// Reads the processor topology. See the header.
+// Reads the processor topology from /proc and /sys.
 #include "kernels/cpu/threads/topology.h"
 
 #include <sched.h>
@@ -30,7 +30,7 @@ using CpuSet = std::unique_ptr<cpu_set_t, FreeSet>;
 /// Allocates a set of kMaxCpus CPUs; null if there is no memory.
 CpuSet make_cpu_set() { return CpuSet(CPU_ALLOC(kMaxCpus)); }
 
-/// First line of a file, or an empty string.
+/// Returns the first line of a file, or an empty string.
 std::string first_line(const std::filesystem::path& path) {
   std::ifstream in(path);
   std::string line;
@@ -95,16 +95,17 @@ std::vector<int> listed_cpus(const std::string& list) {
   return cpus;
 }
 
-// Intel's efficiency cores have vector units of 128 bits, performance cores of 256.
+// Intel's efficiency cores have vector units of 128 bits, and its performance cores of 256 bits.
 constexpr double kEfficientCoreSpeed = 0.5;
 // Slower cores are left out by default. A core first takes a piece of half an equal share, so a core that is
 // half as fast as the others is not the last to finish.
 constexpr double kLeastSpeed = 0.5;
-// Even cores of one kind differ by a few percent in their highest clock.
+// CPUs above this relative speed count as equally fast, because even cores of one kind differ by a few
+// percent in their highest clock.
 constexpr double kLikeSpeed = 0.8;
 
-/// Reads a number above 0 for each CPU from the file `name` in the CPU's folder. Returns an empty list if one
-/// is missing.
+/// Reads a number above 0 for each CPU from the file `name` in the CPU's folder. Returns an empty list if a
+/// number is missing.
 std::vector<double> numbers_of(const std::vector<int>& cpus, const std::filesystem::path& sys,
                                const std::string& name) {
   std::vector<double> numbers;
@@ -131,7 +132,7 @@ bool lists_cpu_controller(const std::string& controllers) {
 std::vector<int> allowed_cpus() {
   const CpuSet set = make_cpu_set();
   std::vector<int> cpus;
-  // The kernel refuses a mask smaller than its own.
+  // Linux refuses a mask smaller than its own.
   if (set != nullptr && sched_getaffinity(0, kCpuSetBytes, set.get()) == 0) {
     for (int cpu = 0; cpu < kMaxCpus; ++cpu) {
       if (CPU_ISSET_S(static_cast<size_t>(cpu), kCpuSetBytes, set.get())) cpus.push_back(cpu);

@@ -1,8 +1,8 @@
 // The processors that this process may use: affinity mask, SMT siblings, speeds, cgroup quota.
 //
-// The thread pool uses it to choose the number of its threads and their processors. Called at start, from any
-// thread. Every function reads files of /proc and /sys and treats a missing or unreadable file as "no such
-// limit".
+// The thread pool uses these functions to choose the number of its threads and their processors. Called at
+// start, from any thread. Every function reads files of /proc and /sys and treats a missing or unreadable
+// file as "no such limit".
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 namespace hearth {
 
 /// The CPU numbers that the calling thread may run on, ascending (sched_getaffinity, which respects a
-/// container's cpuset). Never empty: {0} if the kernel does not report them.
+/// container's cpuset). Never empty: {0} if Linux does not report them.
 std::vector<int> allowed_cpus();
 
 /// Binds the calling thread to these CPUs if the system allows it; otherwise the thread stays where it was.
@@ -30,14 +30,14 @@ std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::files
 /// vector units are half as wide. All 1 if the system does not report it.
 std::vector<double> cpu_speeds(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// Returns those of `cpus` that are at least half as fast as the fastest, in the order of `cpus`.
+/// Returns the CPUs among `cpus` that are at least half as fast as the fastest, in the order of `cpus`.
 std::vector<int> fast_cpus(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
 /// Whether some of `cpus` are so much slower than others that work should be divided into smaller pieces.
 bool speeds_differ(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// The CPUs among `cpus` that belong to each NUMA node, by node number; nodes without any are left out. Empty
-/// if the system does not report nodes.
+/// The CPUs among `cpus` that belong to each NUMA node, by node number; nodes without CPUs are left out.
+/// Empty if the system does not report nodes.
 std::map<int, std::vector<int>> numa_nodes(const std::vector<int>& cpus,
                                            const std::filesystem::path& sys = "/sys");
 
@@ -50,12 +50,12 @@ std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
 /// machine may report the caches of a whole server.
 size_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// The bytes of the smallest first-level data cache among those of `cpus`; 0 if the system does not report
-/// them.
+/// Returns the bytes of the smallest first-level data cache of `cpus`; 0 if the system does not report the
+/// caches.
 size_t first_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
 /// Whether the first-level data caches of `cpus` hold 48 KB, so that more rows can be read at once. Zen 5 and
-/// Intel's cores since Ice Lake have as much, Zen 4 and most others 32 KB.
+/// Intel's cores since Ice Lake have 48 KB; Zen 4 and most other cores have 32 KB.
 bool l1_is_large(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
 /// The processor's name, or the board's name if the system reports only that, or "unknown processor".
