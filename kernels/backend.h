@@ -1,15 +1,15 @@
-// Arithmetic on shaped arrays in one device's memory. This interface has no notion of layers, of requests, or
-// of where neurons are.
+// Backend: arithmetic on arrays in the memory of one device. A backend knows nothing about layers, requests
+// or the placement of neurons.
 //
-// The engine's forward pass is written over this interface. CpuBackend (kernels/cpu) and the CUDA backend
-// (kernels/cuda) implement it. HybridFfn (kernels/hybrid_ffn.h) computes layers whose neurons a device and
-// the CPU share. kernels/compute_device.h declares the functions that only a device other than the CPU needs.
+// The engine's forward pass calls Backend. CpuBackend (kernels/cpu) and the CUDA backend (kernels/cuda)
+// implement it. HybridFfn (kernels/hybrid_ffn.h) computes layers whose neurons a device and the CPU share.
+// kernels/compute_device.h declares the functions that only a device other than the CPU needs.
 //
 // Float pointers and matrices point to the backend's memory (from allocate() and resident()). Spans of
 // integers and the arrays of KvPlaces are in host memory. All tensors are row-major, and their last dimension
-// is contiguous. Calls are made from the engine thread only, one at a time. A call may use the backend's own
-// threads and return before its work is done. Later calls see its results; the host sees them only after
-// finish(). No call allocates memory, because reserve() allocates all scratch.
+// is contiguous. Only the engine thread calls a backend, one call at a time. A call may return before its
+// work is done. Later calls see its results, but host code sees them only after finish(). reserve() allocates
+// the scratch memory of all later calls.
 //
 // Determinism: every output element depends only on its own inputs, never on what else is in the batch, how a
 // prompt was cut into chunks or how many threads run. The same inputs give the same bits. Tests check this.
@@ -32,7 +32,7 @@ namespace hearth {
 
 /// One product of a matmul call: out [n_tokens, weight.n_rows] = x * weight^T + bias, where rows of out are
 /// out_stride floats apart. If `rows` lists n rows, only those are computed: out is [n_tokens, n], and column
-/// i is the product with weight row rows[i], with the same bits as in the whole product.
+/// i is the product with weight row rows[i]. The bits are the same as without a list.
 struct Product {
   Matrix weight;
   const float* bias = nullptr;  // [weight.n_rows], by row number even if rows are listed; or null
@@ -44,12 +44,12 @@ struct Product {
   std::span<const int32_t> rows = {};
 };
 
-/// One product per head, with the head's own weights and its own part of x: out[t, h] = weight_h * x[t, h].
-/// The part of token t for head h begins at x + t * x_stride + h * x_head_stride; out is laid out in the same
-/// way.
+/// One product per head: out[t, h] = weight_h * x[t, h]. Each head has its own weights and its own part of x.
+/// The part of token t for head h begins at x + t * x_stride + h * x_head_stride, and its result at out + t *
+/// out_stride + h * out_head_stride.
 struct HeadProducts {
   Matrix weight;           // head 0's weights, [n_rows, n_cols]
-  int64_t rows_apart = 0;  // rows from one head's first row to that of the next; >= n_rows
+  int64_t rows_apart = 0;  // rows from the first row of one head to the first row of the next; >= n_rows
   int n_heads = 0;
   const float* x = nullptr;
   int64_t x_stride = 0, x_head_stride = 0;
@@ -63,11 +63,12 @@ enum class RopeKind : uint8_t {
   kHalves,       // pairs (i, i + n_rot/2): GGUF "qwen2", "qwen3" (NeoX)
 };
 
-/// How to rotate a position's queries and keys. Angles are position * inv_freq[i]; inv_freq and magnitude
-/// already include any scaling (linear, llama3, yarn). engine/forward/rope.h computes both once.
+/// The rotary position embedding (RoPE) of queries and keys. The angle of dimension pair i is position *
+/// inv_freq[i]. inv_freq and magnitude already include any scaling (linear, llama3, yarn).
+/// engine/forward/rope.h computes both once.
 struct Rope {
   RopeKind kind = RopeKind::kNone;
-  int n_rot = 0;                    // leading dimensions of each head that rotate; even, <= head_dim
+  int n_rot = 0;                    // number of leading dimensions of a head that rotate; even, <= head_dim
   const float* inv_freq = nullptr;  // [n_rot / 2]
   float magnitude = 1.0f;           // yarn's attention factor; multiplies cos and sin
 };
@@ -88,7 +89,7 @@ struct FfnActivation {
   float threshold = 0.0f;  // for kRelu: finite and at least 0; for all other kinds: 0
 
   bool operator==(const FfnActivation&) const = default;
-  /// Whether the activation gives exact zeros. Neurons whose activation is zero need not be computed.
+  /// Whether the activation can be exactly 0. Neurons whose activation is zero need not be computed.
   constexpr bool has_zeros() const {
     return kind == Activation::kRelu || kind == Activation::kRelu2 || kind == Activation::kDRelu;
   }
@@ -107,7 +108,7 @@ struct FfnNeurons {
   const float* down_sizes = nullptr;
 };
 
-/// Where the tokens of a step are in the KV cache. Token t of the step is at position positions[t] of its
+/// The places of a step's tokens in the KV cache. Token t of the step is at position positions[t] of its
 /// sequence. The sequence's block table is `table` = block_tables + table_of[t] * max_blocks, and position p
 /// is in KV block table[p / block_tokens]. If a window hides a KV block from all tokens of the step, its
 /// entry in the table is not read.
@@ -120,9 +121,9 @@ struct KvPlaces {
   /// [n_tokens]: token t sees positions 0 to n_seen[t] - 1 of its sequence. If null, each token sees
   /// positions 0 to its own. n_seen must not decrease from one token of a sequence to the next.
   const int32_t* n_seen = nullptr;
-  int n_tables = 0;  // rows of block_tables, including those that no token uses; the CPU ignores this number
+  int n_tables = 0;  // rows of block_tables, including unused ones; the CPU ignores this number
 
-  /// How many positions token t sees if no window hides some of them.
+  /// Returns the number of positions that token t would see without a window.
   int n_keys(int t) const { return n_seen != nullptr ? n_seen[t] : positions[t] + 1; }
 };
 
@@ -137,15 +138,15 @@ struct QueriesKeysValues {
   int64_t kv_stride = 0;
 };
 
-/// How a query's scores become weights.
+/// The parameters that turn the scores of a query into attention weights.
 struct AttentionScores {
   float scale = 1.0f;            // factor of q k^T
-  int window = 0;                // position p sees positions p - window + 1 to p; 0: it sees all up to p
+  int window = 0;                // position p sees positions p - window + 1 to p; 0: no window
   float soft_cap = 0.0f;         // a score s becomes cap * tanh(s / cap); 0: no cap
   const float* sinks = nullptr;  // [n_heads], backend memory: for each head, an extra logit in the softmax,
                                  // which has no value row; null: no extra logits
-  /// Backend memory. The scores of a query at position p are also multiplied by growth[p / growth_span]. If
-  /// null, there is no such factor.
+  /// [positions / growth_span], backend memory: the scores of a query at position p are multiplied by
+  /// growth[p / growth_span]. Null: no such factor.
   const float* growth = nullptr;
   int growth_span = 1;
 };
@@ -175,9 +176,9 @@ struct StepBounds {
   bool shares_gates = true;
   size_t stream_bytes = 0;  // bytes of each of two buffers through which a device streams cold neurons, or
                             // 0. A layer is not streamed if 64 of its neurons do not fit
-  /// In long steps, a device may compute layers that are in host memory (ComputeDevice::streams_layers). This
-  /// is the size in bytes of the keys that it copies for such a layer; the values take as many bytes again.
-  /// 0: the device computes no such layers.
+  /// The size in bytes of the keys that a device copies to compute a layer of host memory in a long step
+  /// (ComputeDevice::streams_layers). The values take as many bytes again. 0: the device computes no such
+  /// layers.
   size_t stream_kv_bytes = 0;
   // The following fields are for a device that uses a library to multiply prompt tokens
   // (ComputeDevice::set_prompt_rows).
@@ -191,9 +192,8 @@ class Backend : public Memory {
   /// The name of the computing device for the log, for example "CPU avx512-vnni, 2 threads".
   virtual std::string description() const = 0;
 
-  /// Called once by the thread that makes all later calls, before the first of them. The backend may pin this
-  /// thread and its own threads to processors of their own. Threads started afterward would share the
-  /// caller's processor.
+  /// Called once, before all other calls and by the thread that makes them. The backend may pin this thread
+  /// and its own threads to processors. Threads that the caller starts afterward share its processor.
   virtual void bind_thread() {}
 
   /// Allocates scratch for steps within these bounds. Called only at load, before any arithmetic. A second
@@ -204,8 +204,8 @@ class Backend : public Memory {
   /// threads stay awake (ThreadPool::expect_work). Cheap.
   virtual void expect_work() {}
 
-  /// Waits until all calls made so far are done. Afterward counts are complete, and the caller may reuse the
-  /// host memory that it passed to those calls.
+  /// Waits until all calls made so far are done. Afterward NeuronCounts and ExpertCounts are complete, and
+  /// the caller may reuse the host memory that it passed to those calls.
   virtual void finish() {}
 
   /// Copies n floats at x to host memory, and returns the copy, which is valid until the next step. Waits
@@ -220,10 +220,9 @@ class Backend : public Memory {
     const float* first = nullptr;
     const float* second = nullptr;
   };
-  /// Begins to copy two arrays to host memory in the middle of a step, once the calls made so far are done.
-  /// Returns the addresses of the copies, which are complete when wait_for_hand_over() has returned and stay
-  /// valid until the next hand_over(). Backend calls made in the meantime run while the host works on the
-  /// arrays.
+  /// Enqueues a copy of two arrays to host memory, in the middle of a step. The copy begins after the calls
+  /// made so far. Returns the addresses of the copies. They are complete when wait_for_hand_over() returns,
+  /// and valid until the next hand_over(). Later backend calls run while the host works on the copies.
   virtual HandedOver hand_over(std::span<const float> first, std::span<const float> second) {
     return {first.data(), second.data()};
   }
@@ -235,12 +234,13 @@ class Backend : public Memory {
   /// REQUIRES: wait_for_hand_over() was called after the last add_from_host().
   virtual void add_from_host(const float* x, int64_t n, float* out) { add(x, n, out); }
 
-  /// Makes a new set of at most max_tokens tokens and max_cols neurons, which select_neurons() can fill. The
-  /// set exists until reserve() is called again. Called at load, after reserve(). Throws std::logic_error (a
-  /// sentence) if n_sets sets have been made already.
+  /// Makes a set of at most StepBounds::max_tokens tokens and max_cols neurons, which select_neurons() can
+  /// fill. The set exists until reserve() is called again. Called at load, after reserve(). Throws
+  /// std::logic_error (a sentence) if StepBounds::n_sets sets exist already.
   virtual NeuronSetId make_set() = 0;
 
-  /// The contents of the set in host memory, valid until the set is filled again. Waits like finish().
+  /// Returns the contents of the set in host memory, which stay valid until the set is filled again. Waits
+  /// like finish().
   virtual const NeuronSet& to_host(NeuronSetId set) = 0;
 
   /// out [n_tokens, table.n_cols] = dequantized rows of table. REQUIRES: 0 <= tokens[i] < table.n_rows.
@@ -279,7 +279,8 @@ class Backend : public Memory {
   /// n_cols columns.
   virtual void matmul(const float* x, int n_tokens, std::span<const Product> products) = 0;
 
-  /// Computes the products of all heads for n_tokens tokens, with the same bits as matmul() of packed rows.
+  /// Computes the products of all heads for n_tokens tokens. Gives the bits that matmul() gives for
+  /// contiguous rows.
   virtual void multiply_heads(const HeadProducts& products, int n_tokens) = 0;
 
   /// Rotates x [n_tokens, n_heads, head_dim] in place; row t is x + t * stride.
@@ -302,12 +303,12 @@ class Backend : public Memory {
     kv_append(rows.k, rows.v, rows.kv_stride, places, shape, layer);
   }
 
-  /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v. A token's softmax covers the
-  /// positions of its own sequence that the token sees (KvPlaces). Query head h reads kv head h / (n_heads /
-  /// n_kv_heads). Row t of q begins at q + t * stride. The keys of the step itself must have been appended.
-  /// `scores` may limit the positions to a window, cap the scores, scale queries by their position, and add a
-  /// sink to each head's softmax. REQUIRES: no window with n_seen. Online softmax in a fixed order of keys
-  /// (Milakov, Gimelshein 2018).
+  /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v. Row t of q begins at q + t *
+  /// stride. Query head h uses key/value head h / (n_heads / n_kv_heads). A token's softmax covers the
+  /// positions of its own sequence that the token sees (KvPlaces). `scores` may limit these positions to a
+  /// window, cap the scores, scale queries by their position, and add a sink to each head's softmax.
+  /// REQUIRES: the keys of the step itself have been appended; there is no window if places.n_seen is set.
+  /// Online softmax in a fixed order of keys (Milakov, Gimelshein 2018).
   virtual void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                          const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) = 0;
 
@@ -324,21 +325,21 @@ class Backend : public Memory {
                               float at_least, NeuronSetId set) = 0;
 
   /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model]. Computes only the neurons that each token
-  /// wants in `set`. gates [n_tokens, d_ff] has the products with the gate rows, bias included, if they were
-  /// computed before. If it is null, the gate rows of the set are read too. The gate is computed first: an up
-  /// row is read only if act(gate) != 0, and a down row only if the neuron's value is not zero. The order of
-  /// sums over neurons depends on the neurons' numbers alone.
+  /// wants in `set`. gates [n_tokens, d_ff] has the products with the gate rows, including the bias. If gates
+  /// is null, this call computes the gates of the set's neurons first. An up row is read only if act(gate) !=
+  /// 0, and a down row only if the neuron's value is not zero. The order of sums over neurons depends only on
+  /// the neurons' numbers.
   virtual void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, NeuronSetId set,
                            const float* gates, float* out, NeuronCounts& counts) = 0;
 
   /// out [n_tokens, d_model] += the down projection of values [n_tokens, d_ff], for each token's neurons in
-  /// `set`. The sums and their order are those of ffn_neurons().
+  /// `set`. The sums and their order are the same as in ffn_neurons().
   virtual void down_neurons(const DownColumns& down, const float* values, int n_tokens, NeuronSetId set,
                             float* out, NeuronCounts& counts) = 0;
 
   /// Chooses experts for n_tokens tokens from their router's logits [n_tokens, router.n_experts], as Router
-  /// describes. The result is valid until the next call of route(). Throws std::logic_error with a sentence
-  /// if the backend has no experts; so does experts().
+  /// describes. The result is valid until the next call of route(). route() and experts() throw
+  /// std::logic_error with a sentence if the backend has no experts.
   virtual ExpertChoice route(const float* /*logits*/, int /*n_tokens*/, const Router& /*router*/) {
     throw std::logic_error("This backend cannot compute layers of experts.");
   }

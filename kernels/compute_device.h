@@ -1,7 +1,7 @@
 // The engine's interface to a device that computes beside the CPU. The device has a backend for its
-// arithmetic and a hybrid FFN for the layers that it shares with the CPU. The host only enqueues the device's
-// work. So the interface also lets a device record a step and play it back, and it reports which neurons were
-// active only after the step.
+// arithmetic and a hybrid FFN for the layers that it shares with the CPU. The host enqueues the device's work
+// and does not wait for it. So a device can record the work of a step and play it back, and it reports active
+// neurons only after the step.
 //
 // kernels/cuda/cuda_backend.h creates the only implementation. Engine thread.
 #pragma once
@@ -27,7 +27,7 @@ namespace hearth {
 struct StepShape {
   int n_tokens = 0;
   int n_logit_rows = 0;
-  int n_tables = 0;  // KvPlaces::n_tables, whichever tables the tokens use
+  int n_tables = 0;  // KvPlaces::n_tables
   int longest = 0;   // the largest number of keys that a token sees
   // Whether every token continues its own sequence, so that more steps of this kind will follow.
   bool decoding = false;
@@ -63,11 +63,12 @@ class ComputeDevice {
   /// The name of the library that multiplies prompt tokens, for example "cuBLASLt 13.1.0". Empty if no
   /// library is used; then all products have the same bits as the CPU's.
   virtual std::string prompt_library() const { return {}; }
-  /// A phrase that says why no library is used although StepBounds::library_rows requested one; else empty.
+  /// The reason, as a phrase, why no library is used although StepBounds::library_rows requested one; else
+  /// empty.
   virtual std::string why_no_prompt_library() const { return {}; }
-  /// Sets which rows of the following Backend::matmul() calls are prompt tokens, in ascending order. The
-  /// library multiplies these rows if one is used. begin_step() empties the list. REQUIRES: if a library is
-  /// used and the list is not empty, the step is not `decoding` (StepShape), so that it is not recorded.
+  /// Sets which rows of the following Backend::matmul() calls are prompt tokens, in ascending order. If a
+  /// library is used, it multiplies these rows. begin_step() empties the list. REQUIRES: if a library is used
+  /// and the list is not empty, the step is not `decoding` (StepShape), so that it is not recorded.
   virtual void set_prompt_rows(std::span<const int32_t> /*rows*/) {}
 
   /// The smallest number of prompt tokens with which a step uses the same kernels, buffers and copies as all
@@ -93,13 +94,13 @@ class ComputeDevice {
   /// Discards all recorded steps. Called before steps that use other weights or run in another mode.
   virtual void forget_recorded() = 0;
 
-  /// Allocates host memory for the active neurons that a step reports: those of at most n_calls calls of
-  /// ffn_neurons(), down_neurons() and HybridFfn::run() in which NeuronCounts::found is set, for at most
-  /// max_tokens tokens. Must be called between steps, before the first step with such calls. If it throws
-  /// std::bad_alloc, no such calls may be made.
+  /// Allocates host memory for the active neurons that one step reports. Calls of ffn_neurons(),
+  /// down_neurons() and HybridFfn::run() report them if NeuronCounts::found is set: at most n_calls such
+  /// calls, for at most max_tokens tokens each. Must be called between steps, before the first such call. If
+  /// it throws std::bad_alloc, no such calls may be made.
   virtual void reserve_found(int n_calls, int max_tokens, int64_t n_neurons) = 0;
-  /// Copies the neurons that were active in the step's call with index `call` to `to`. Only calls in which
-  /// NeuronCounts::found is set are counted. REQUIRES: finish() has returned.
+  /// Writes to `to` the neurons that were active in call number `call` of the step. Only calls in which
+  /// NeuronCounts::found is set are numbered. REQUIRES: finish() has returned.
   virtual void found(int call, const ActiveNeurons& to) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Element types of tensors as they lie in memory: plain floats and the block-quantized formats of GGUF files.
+// Element types of tensors in memory: plain floats and the block-quantized formats of GGUF files.
 //
 // A quantized row is a sequence of blocks; every block holds `block_elems` weights in `block_bytes` bytes.
 // The layouts themselves are in kernels/quant/formats.h.

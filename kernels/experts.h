@@ -15,24 +15,23 @@
 
 namespace hearth {
 
-/// How the router's logits are transformed into the scores by which experts are chosen.
+/// The function that turns the router's logits into the scores by which experts are chosen.
 enum class RouterScore : uint8_t {
   kSoftmax,          // softmax over all experts
   kSigmoid,          // 1 / (1 + e^-logit), separately for each expert
   kSoftmaxOfChosen,  // the logits; weights are the softmax of the chosen experts' logits
 };
 
-/// How a token's experts are chosen from its router's logits, and what their weights are:
+/// The rule by which a token's experts and their weights follow from its router's logits:
 ///   1. score = the logit, transformed by RouterScore. For choosing only, choice_bias is added.
 ///   2. If there are groups, only experts of the n_groups_used best groups can be chosen.
 ///   3. The n_used experts with the highest scores are chosen, the highest first.
 ///   4. weight = the expert's score without bias (kSoftmaxOfChosen: its softmax), divided by the sum of the
 ///      chosen experts' scores if `renormalize` and the sum is not 0, then multiplied by `scale`.
 /// If two scores are equal, the expert or group with the lower number wins. If one of a token's logits or
-/// biases is NaN, all weights of the token are NaN, so that a broken model is noticed; its experts are still
-/// n_used different ones.
-/// REQUIRES: 1 <= n_used <= n_experts; n_groups divides n_experts; 1 <= n_groups_used <= n_groups; the used
-/// groups have at least n_used experts.
+/// biases is NaN, all weights of the token are NaN, so that a broken model is noticed; the token still gets
+/// n_used different experts. REQUIRES: 1 <= n_used <= n_experts; n_groups divides n_experts; 1 <=
+/// n_groups_used <= n_groups; the used groups have at least n_used experts.
 struct Router {
   int n_experts = 0;
   int n_used = 0;  // experts of a token
@@ -106,7 +105,7 @@ struct ExpertCounts {
   int64_t neurons = 0;  // all neurons: d_expert for each pair
   int64_t passed = 0;   // neurons whose act(gate) is not zero; equal to `active` if zeros are not skipped
   int64_t active = 0;   // neurons whose value is not zero
-  // Counted only for experts with down_columns. A row counts once per step, however many tokens want it:
+  // Counted only for experts with down_columns. A row that several tokens want counts once per step:
   int64_t up_rows = 0, down_rows = 0;  // rows read from memory; up_rows is counted only if there are gates
 };
 

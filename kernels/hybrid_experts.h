@@ -8,12 +8,12 @@
 //   3. rows       both compute their pairs' outputs at the same time: a row of d_model floats per pair
 //   4. sum        the device adds up each token's rows, in the order of choice
 // In a long step, the missing experts are copied to the device instead, a few at a time, and the device
-// computes all rows. Then, and in a layer whose experts are all resident, there is no hand-over, unless the
-// caller wants to know the choice.
+// computes all rows. A long step has no hand-over, and neither has a layer whose experts are all resident,
+// unless the caller requests the choice (HybridExpertCall::wants_choice).
 //
 // The device and the CPU compute a row with the same bits, and rows are always added in the same order. So no
-// result depends on where an expert is. The results are those of Backend::route() and Backend::experts() on
-// the CPU alone.
+// result depends on where an expert is. The CPU alone gives the same results with Backend::route() and
+// Backend::experts().
 //
 // kernels/cuda/hybrid/cuda_hybrid_experts.h implements it. Engine thread.
 #pragma once
@@ -30,7 +30,7 @@ namespace hearth {
 struct HybridExpertLayer {
   int layer = 0;                          // its number in the model
   std::span<const Expert> host;           // [n_experts] all experts, in host memory, without down columns
-  const DeviceExperts* device = nullptr;  // those with a slot
+  const DeviceExperts* device = nullptr;  // the experts that have a slot
   bool host_pinned = false;               // ComputeDevice::pin_to_copy() has granted the missing experts
   FfnActivation activation;
 
@@ -63,8 +63,8 @@ class HybridExperts {
   virtual ExpertChoice wait() = 0;
 
   /// Computes the missing rows on the CPU, and enqueues the sum: adds each token's rows to call.out, the row
-  /// of `shared` last. Adds all pairs to counts. ExpertCounts::read grows by all experts in
-  /// a long step, and by one expert per pair, an upper bound, in another step without a hand-over.
+  /// of `shared` last. Adds all pairs to counts. In a long step, ExpertCounts::read grows by all experts. In
+  /// another step without a hand-over, it grows by one expert per pair, which is an upper bound.
   virtual void end(const GatedSharedExpert& shared, ExpertCounts& counts) = 0;
 };
 

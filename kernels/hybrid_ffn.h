@@ -1,11 +1,11 @@
 // The FFN of a layer whose neurons a device and the CPU share. The device computes the hot neurons, which it
-// holds for good, and those in its neuron cache. The CPU computes the rest, the cold neurons, from host
-// memory (PowerInfer: Song et al. 2024).
+// holds permanently, and the neurons in its neuron cache. The CPU computes the rest, the cold neurons, from
+// host memory (PowerInfer: Song et al. 2024).
 //
 // One call is one layer of one step, in this order:
 //   1. wanted neurons    the set that the engine selected, by gates or by a predictor
 //   2. residency         the set is split by which neurons have a device row
-//   3. both compute      the device computes its part and the CPU the other, at the same time
+//   3. both compute      the device and the CPU compute their parts at the same time
 //   4. sums merge        as integers (kernels/neuron_sums.h), so the result does not depend on the split
 // kernels/row_prefetcher.h connects this to the prefetcher, which moves neurons between host memory and the
 // cache.
@@ -66,9 +66,9 @@ struct HybridCall {
   /// null.
   const float* gates = nullptr;
   float* out = nullptr;  // [n_tokens, d_model]
-  /// If set, the device and the CPU each drop those of their neurons whose contribution, |value| *
-  /// FfnNeurons::down_sizes, is below this limit, before they read down rows. `gates` must be null then,
-  /// NeuronCounts::proposed counts only the remaining neurons, and gate and up rows are not counted.
+  /// If set, the device and the CPU drop neurons whose contribution, |value| * FfnNeurons::down_sizes, is
+  /// below this limit, before they read down rows. `gates` must be null then, NeuronCounts::proposed counts
+  /// only the remaining neurons, and gate and up rows are not counted.
   std::optional<float> least_contribution = {};
 };
 
@@ -81,13 +81,13 @@ class HybridFfn {
   /// only. The memory stays pinned as long as this object lives, and must outlive it.
   virtual bool pin(const std::byte* host, size_t bytes) = 0;
 
-  /// Sets the prefetcher. From now on it decides which neurons are in the cache, and is told which neurons
-  /// each layer wanted. With null, the cache does not change. The prefetcher must outlive this object or be
-  /// replaced by null first. Called between steps.
+  /// Sets the prefetcher, which from now on decides which neurons are in the cache, and gets reports of the
+  /// neurons that each layer wanted. With null, the cache does not change. The prefetcher must outlive this
+  /// object or be replaced by null first. Called between steps.
   virtual void set_prefetcher(RowPrefetcher* prefetcher) = 0;
 
   /// Adds the FFN of call.x to call.out, computed with the neurons that each token wants. The sums have the
-  /// same bits as those of Backend::ffn_neurons() on a device with all neurons. Counts are complete after the
+  /// same bits as from Backend::ffn_neurons() on a device with all neurons. Counts are complete after the
   /// backend's finish(). Throws the device's error if the device fails.
   virtual void run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) = 0;
 };

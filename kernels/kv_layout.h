@@ -27,14 +27,15 @@
 
 namespace hearth {
 
-/// How the KV cache stores each number of a key or value.
+/// The format in which the KV cache stores each number of a key or value.
 enum class KvType : uint8_t { kF16, kQ8 };
 inline constexpr int kKvTypes = 2;
 
 /// "f16" or "q8_0", as in --kv-type.
 constexpr const char* kv_type_name(KvType type) { return type == KvType::kQ8 ? "q8_0" : "f16"; }
 
-/// Dimensions that share a scale. REQUIRES with KvType::kQ8: head_dim is a multiple of it.
+/// The number of dimensions that share a scale. REQUIRES with KvType::kQ8: head_dim is a multiple of
+/// kKvGroup.
 inline constexpr int kKvGroup = 32;
 /// A NaN as an IEEE half.
 inline constexpr uint16_t kKvPoison = 0x7e00;
@@ -68,7 +69,7 @@ struct KvShape {
   int n_blocks = 0;
   KvType type = KvType::kF16;
 
-  /// How many numbers a KV block has for keys; it has as many for values.
+  /// Number of key elements in a KV block, which is also the number of value elements.
   constexpr int64_t block_numbers() const { return int64_t{n_kv_heads} * head_dim * block_tokens; }
   constexpr int64_t block_bytes() const { return kv_bytes(type, block_numbers()); }
 };

@@ -5,16 +5,16 @@
 // last bits from run to run. Integer sums do not. A neuron's contribution is value * w, where w is its down
 // weight as dequantize_row gives it. It is rounded once, to a multiple of 2^-36, ties to even, and clamped to
 // +-2^20. So the sum has the resolution of a float of size 2^-13, and 127 contributions of the largest size
-// fit. A NaN product counts as 2^20, but a value of zero adds nothing, whatever the weight is.
+// fit. A NaN product counts as 2^20. A value of zero adds nothing, even if the weight is infinite or NaN.
 //
 // Vector code and GPU kernels avoid 64-bit integers. If |value * w| < 256, three float operations split a
 // contribution into two 32-bit numbers, `high` and `low`:
 //   high = fma(value, w, C)        C = 1.5 * 2^9: value * w in units of 2^-14, in the lowest bits of `high`
 //   rest = (C + D) - high          exact; D = 1.5 * 2^-13
-//   low = fma(value, w, rest)      value * w less those units, in units of 2^-36, in the lowest bits of `low`
-// The bit patterns of all `high` are added up as integers, and so are those of all `low`. The bit patterns of
-// C and D are subtracted once for all neurons. If a product is too large, `high` has another exponent than C,
-// and contribution() computes the product instead.
+//   low = fma(value, w, rest)      the remainder of value * w in units of 2^-36, in the lowest bits of `low`
+// The bit patterns of all `high` are added up as integers, and likewise the bit patterns of all `low`. The
+// bit patterns of C and D are subtracted once for all neurons. If a product is too large, `high` has another
+// exponent than C, and contribution() computes the product instead.
 #pragma once
 
 #include <cstdint>
@@ -37,13 +37,14 @@ struct NeuronSums {
   return __builtin_llrint(product * 0x1p36);
 }
 
-/// Splits contributions into two 32-bit parts and joins them again; see the top of this file.
+/// Splits contributions into two 32-bit parts, as described at the top of this file, and joins the parts
+/// again.
 struct SumParts {
   static constexpr float kHighShift = 0x1.8p9f;                // C
   static constexpr float kBothShifts = 0x1.8p9f + 0x1.8p-13f;  // C + D, a float
   static constexpr uint32_t kHighBits = 0x44400000;            // the bits of C
   static constexpr uint32_t kLowBits = 0x39400000;             // the bits of D
-  static constexpr uint32_t kExponent = 0xff800000;  // mask of sign and exponent, which are those of C unless
+  static constexpr uint32_t kExponent = 0xff800000;  // mask of sign and exponent, which equal C's unless
                                                      // a product is too large
   /// The maximum number of contributions whose parts may be added up without overflow: each part is at most
   /// 2^22.

@@ -1,4 +1,4 @@
-// Counting and collecting the neurons that a step's tokens want.
+// Counts and collects the neurons that the tokens of a step want.
 #include "kernels/neurons.h"
 
 #include <bit>

@@ -68,8 +68,8 @@ class NeuronSetId {
 /// std::logic_error with a sentence if n_made is n_reserved already.
 NeuronSetId next_set(size_t n_made, size_t n_reserved);
 
-/// Which token of a step wants which neurons of one layer. The set is in host memory and is reused from layer
-/// to layer. Movable, not copyable.
+/// For each token of a step, the neurons of one layer that the token wants, as bits. The set is in host
+/// memory and is reused from layer to layer. Movable, not copyable.
 class NeuronSet {
  public:
   NeuronSet() = default;
@@ -110,7 +110,7 @@ class NeuronSet {
     return ((wanted(token)[neuron / 64] >> (neuron % 64)) & 1) != 0;
   }
 
-  /// How many neurons the tokens want, summed over the tokens.
+  /// The number of wanted neurons, summed over the tokens.
   int64_t count() const;
 
   /// The neurons that at least one token wants, ascending. Valid after collect(), which must be called once
@@ -137,8 +137,8 @@ struct ActiveNeurons {
   float* values = nullptr;   // [n_tokens, d_ff]: only entries of active neurons are written
 };
 
-/// Counts of what a layer's sparse FFN read and found, summed over calls. A row counts once per step, however
-/// many tokens want it; a neuron counts once for each token that wants it.
+/// Counts of what a layer's sparse FFN read and found, summed over calls. A row that several tokens want
+/// counts once per step; a neuron counts once for each token that wants it.
 struct NeuronCounts {
   int64_t gate_rows = 0, up_rows = 0, down_rows = 0;  // read from memory
   int64_t cold_down_rows = 0;                         // down rows that the CPU read, if a device shares the

@@ -12,7 +12,7 @@
 
 namespace hearth {
 
-/// How rows are copied from pinned host memory; kernels/DECISIONS.md says why there are two ways.
+/// The two ways to copy rows from pinned host memory. kernels/DECISIONS.md compares them.
 enum class CopyWay : uint8_t {
   kGather,  // one kernel launch reads the host rows over the bus and writes the device rows
   kDma,     // one copy per matrix for each run of neighboring rows

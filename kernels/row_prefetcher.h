@@ -3,7 +3,7 @@
 //
 //   Choice    A RowPrefetcher learns which rows each layer wanted and which a predictor proposes, and chooses
 //             which rows to copy and which to drop. engine/residency/prefetcher.h implements it on a separate
-//             thread; engine/residency/neuron_cache.h keeps its books for each layer.
+//             thread; engine/residency/neuron_cache.h tracks which neurons of each layer are cached.
 //   Copies    A RowCopier (kernels/row_copier.h) copies rows. It is given addresses, and does not choose
 //             rows.
 //   Use       A copy is used from the layer's first step that begins after the copy has ended: that step
@@ -43,7 +43,7 @@ class RowPrefetcher {
   virtual void enqueued(int layer, void* stream) = 0;
 
   /// Reports which neurons the layer's tokens wanted, as bits [words]. `any` has all neurons that at least
-  /// one token wanted; `cold` has those of them without a device row.
+  /// one token wanted; `cold` has the neurons among them that have no device row.
   virtual void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold) = 0;
 
   /// Reports which neurons at least one token will probably want from the layer in this step, as bits

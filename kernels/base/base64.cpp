@@ -1,4 +1,4 @@
-// Base64 in both directions.
+// Encodes and decodes base64.
 #include "kernels/base/base64.h"
 
 #include <algorithm>

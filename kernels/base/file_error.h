@@ -26,11 +26,11 @@ namespace file_error {
 /// keys and tensor names.
 std::string quoted(std::string_view bytes, size_t limit = 96);
 
-/// Returns a file's path to begin a message with: like quoted(), but without quotes and with a limit for long
-/// paths.
+/// Returns `path` as text for the beginning of a message. Control bytes are escaped as in quoted(), but there
+/// are no quotes, and the length limit suits paths.
 std::string file_label(std::string_view path);
 
-/// "98,362,432", for sizes and counts.
+/// Returns n with thousands separators, for example "98,362,432".
 std::string with_commas(uint64_t n);
 
 /// Throws ModelFileError with "file: sentence". `file` is a result of file_label().

@@ -38,7 +38,7 @@ class HEARTH_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a mutex until the end of the block. In between it may unlock the mutex and lock it again.
+/// Holds a mutex until the end of the block. unlock() and lock() can release it for a while.
 class HEARTH_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) HEARTH_THREAD_ATTRIBUTE(acquire_capability(mutex)) : lock_(mutex.mutex_) {}

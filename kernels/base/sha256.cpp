@@ -1,4 +1,4 @@
-// SHA-256 as in section 6.2 of the standard, with its variable names.
+// SHA-256 as in section 6.2 of FIPS 180-4, with the variable names of the standard.
 #include "kernels/base/sha256.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See the header. The format: "Trace Event Format", Google 2016; "X" events are spans, "M" events name rows.
+// Writes a Trace in the "Trace Event Format" (Google 2016): "X" events are spans, and "M" events name rows.
 #include "kernels/base/trace.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
                            ": the file cannot be written: " + std::strerror(errno) + ".");
 }
 
-/// One row of the timeline: two of its spans either do not overlap, or one contains the other.
+/// One row of the timeline. If two spans of a row overlap, one of them contains the other.
 struct Row {
   std::string_view track;
   std::vector<Trace::Clock::time_point> open;  // ends of the spans that may contain the next span, innermost

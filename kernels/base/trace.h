@@ -1,7 +1,7 @@
 // A timeline of the work on every device, thread and link, to be viewed in chrome://tracing or Perfetto.
 //
-// Nothing is recorded unless a Trace is given. Any thread may add spans. Times are in host clock time;
-// backends convert the device's times. The track names are "engine", "GPU", "CPU" and "PCIe".
+// Code that gets a null Trace records nothing. Any thread may add spans. Times are host clock times; backends
+// convert the times of their devices. The tracks are named "engine", "GPU", "CPU" and "PCIe".
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ class Trace {
 
   /// The spans in Chrome's trace format: one JSON object with one event per line, times in microseconds since
   /// the first span. An event's thread is its track. If two spans of a track overlap and neither contains the
-  /// other, the later one gets another row of the same name, because viewers cannot draw both in one row.
+  /// other, the later span gets another row of the same name, because viewers cannot draw both in one row.
   std::string json() const;
 
  private:

@@ -1,4 +1,4 @@
-// UTF-8 decoding: see the header.
+// Implements the UTF-8 decoder.
 #include "kernels/base/utf8.h"
 
 #include <cstdint>

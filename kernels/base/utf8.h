@@ -18,19 +18,19 @@ enum class Utf8Status {
 
 struct Utf8Char {
   Utf8Status status;
-  /// The length in bytes of the character, or of the maximal subpart of an ill-formed one (the bytes that a
-  /// single U+FFFD replaces).
+  /// The length of the character in bytes. If it is ill-formed, the length of its maximal subpart: the bytes
+  /// that a single U+FFFD replaces.
   size_t length;
 };
 
 /// Classifies the first character of `bytes`. Its length is 1 to 4. REQUIRES: bytes is not empty.
 Utf8Char utf8_front(std::string_view bytes);
 
-/// Returns the length in bytes of the first character, or 1 if that is ill-formed. REQUIRES: text is not
-/// empty.
+/// Returns the length in bytes of the first character, or 1 if the character is ill-formed. REQUIRES: text is
+/// not empty.
 size_t character_length(std::string_view text);
 
-/// How many bytes at the front of `bytes` are well-formed UTF-8.
+/// Returns the number of bytes at the front of `bytes` that are well-formed UTF-8.
 size_t utf8_valid_prefix(std::string_view bytes);
 
 /// Returns the code points of a text. REQUIRES: the text is well-formed.

@@ -1,4 +1,4 @@
-// See the header.
+// Implements VirtualTime and HostClock.
 #include "kernels/base/virtual_time.h"
 
 #include <algorithm>

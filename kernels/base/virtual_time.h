@@ -1,10 +1,10 @@
 // Simulated time, which passes only when a thread spends it. Used to simulate a machine that is not at hand.
 //
 // Normally no VirtualTime exists, and clocks are real. While one exists, each thread that takes part has its
-// own time, in seconds from 0. Only one of them runs at any moment: of the threads that do not wait for a
-// Signal, the one with the smallest time. So a simulation always has the same outcome, whatever the system's
-// scheduler does. A thread takes part from its first call of this class on; code between two calls takes no
-// time.
+// own time, in seconds from 0. Only one of these threads runs at any moment: the one with the smallest time
+// among those that do not wait for a Signal. So the outcome of a simulation does not depend on the system's
+// scheduler. A thread takes part from its first call of this class on. Code between two calls takes no
+// virtual time.
 //
 // The engine reads the time through HostClock and waits through Signal (kernels/base/signal.h). A simulated
 // device (kernels/cuda/ops/simulated_device.h) and a simulated host (profiler/simulation/) spend time.
@@ -37,12 +37,12 @@ class VirtualTime {
   void spend(double seconds);
   /// Spends time until `time`; does nothing if `time` has passed.
   void wait_until(double time);
-  /// Waits until notify(channel), or end().
+  /// Waits until notify(channel) or end() is called.
   void block(const void* channel);
   /// Wakes the threads that wait for the channel; they continue `latency` seconds after the caller's time.
   void notify(const void* channel, double latency);
 
-  /// Waits, in real time, until n threads take part. Afterward all of them but the caller are waiting.
+  /// Waits, in real time, until n threads take part. Afterward all threads except for the caller are waiting.
   void wait_for_threads(size_t n);
   /// Makes time real again; waiting threads return.
   void end();

@@ -1,4 +1,4 @@
-// See the header. POSIX guarantees that rename() replaces a file atomically.
+// Reads and writes whole files, and locks folders. POSIX guarantees that rename() replaces a file atomically.
 #include "kernels/base/whole_file.h"
 
 #include <fcntl.h>

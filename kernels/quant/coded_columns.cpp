@@ -1,4 +1,4 @@
-// Transposes blocks along d_ff into codes along d_model. See the header.
+// Transposes blocks along d_ff into codes along d_model.
 //
 // The loops are blocked for the cache: 128 rows of the source times 256 neurons are unpacked to bytes (32 KB,
 // which stay in the first- or second-level cache), then transposed 16 x 16 at a time. So every cache line of
@@ -22,7 +22,7 @@ int64_t padded(int64_t n_cols) { return (n_cols + kStrip - 1) / kStrip * kStrip;
 
 bool is_float(DType type) { return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16; }
 
-/// How columns of a type are encoded.
+/// The encoding of the columns of a type.
 struct Coding {
   int bits = 8;
   int offset = 0;  // CodedColumns::offset, for 4-bit codes

@@ -41,9 +41,9 @@ void join_five_bits(const uint8_t* qs, const uint8_t* qh, int offset, int8_t* q)
   }
 }
 
-// Reads the 6-bit scale and min of group k of a Q4_K or Q5_K block. Those of groups 0 to 3 are in the low
-// bits of bytes k and k + 4. Those of groups 4 to 7 have their low nibbles in bytes 8 to 11, and their top 2
-// bits in the top bits of bytes 0 to 7.
+// Reads the 6-bit scale and min of group k of a Q4_K or Q5_K block. Groups 0 to 3 have them in the low bits
+// of bytes k and k + 4. Groups 4 to 7 have the low nibbles in bytes 8 to 11, and the top 2 bits in the top
+// bits of bytes 0 to 7.
 struct ScaleMin {
   uint8_t scale, min;
 };
@@ -60,14 +60,14 @@ void set_scales(Decoded<Block>& out, float scale) {
   for (float& min : out.min) min = 0.0f;
 }
 
-// 2^(e - 128). Results below float32's normal range are subnormals.
+// Returns 2^(e - 128). Results below float32's normal range are subnormals.
 float power_of_two(uint8_t e) {
   const uint32_t bits = e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23;
   return std::bit_cast<float>(bits);
 }
 
-// Half the value of an unsigned float with 4 exponent and 3 fraction bits. 0x7f is the format's NaN, which
-// the gguf package reads as 0; the sign bit is ignored otherwise.
+// Returns half the value of an unsigned float with 4 exponent and 3 fraction bits. 0x7f is the format's NaN,
+// which the gguf package reads as 0. For all other values, the sign bit is ignored.
 float half_of_ue4m3(uint8_t bits) {
   if (bits == 0x7f) return 0.0f;
   const int exponent = (bits >> 3) & 15, fraction = bits & 7;

@@ -58,7 +58,8 @@ constexpr std::array<uint64_t, 256> spread_bits() {
 }
 constexpr auto kSpreadBits = spread_bits();
 
-/// Returns eight signs. Seven are stored; the eighth makes the number of minus signs even.
+/// Returns eight signs for each value of seven stored bits. The eighth sign makes the number of minus signs
+/// even.
 constexpr std::array<uint64_t, 128> spread_seven_bits() {
   std::array<uint64_t, 128> words{};
   for (unsigned i = 0; i < 128; ++i)

@@ -1,10 +1,10 @@
 // The block layouts of the quantized tensor types, byte for byte as GGUF files hold them.
 //
 // Dequantization and every matmul kernel read weights in place from the mapped file, so these structs are the
-// only description of those bytes. A block has kElems weights, in groups of kGroup weights that share one
-// scale (and one min, if kHasMin): weight = scale * q + min, q an integer. Halves are IEEE 754 binary16;
-// everything is little-endian. Blocks may begin at any address (18-byte strides), so they are copied out,
-// never dereferenced in place. Layouts: the ggml project's block formats.
+// only description of the bytes. A block has kElems weights, in groups of kGroup weights that share one scale
+// (and one min, if kHasMin): weight = scale * q + min, q an integer. Halves are IEEE 754 binary16; everything
+// is little-endian. Blocks may begin at any address (18-byte strides), so they are copied out, never
+// dereferenced in place. Layouts: the ggml project's block formats.
 #pragma once
 
 #include <cstdint>
@@ -204,7 +204,7 @@ struct BlockIQ1_M {
 struct BlockTQ1_0 {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
-  uint8_t qs[48];  // five digits per byte: first the digits of 32 bytes, then those of 16 bytes
+  uint8_t qs[48];  // five digits per byte: first the digits of 32 bytes, then the digits of 16 bytes
   uint8_t qh[4];   // four digits a byte
   uint16_t d;
 };

@@ -3,9 +3,9 @@
 //
 // A group of values x with error weights w becomes scale * q - offset, where q are integers of few bits. A
 // scale that is computed from the group's extremes wastes codes if one value is an outlier. So several scales
-// are tried. Each gives codes, for which the best scale and offset are those of the weighted least-squares
-// line through the points (q, x). The codes whose line has the smallest error win. Then line and codes are
-// improved in turn a few times (Lloyd, Least squares quantization in PCM, 1982).
+// are tried. Each scale gives codes. The best scale and offset for these codes come from the weighted
+// least-squares line through the points (q, x). The codes whose line has the smallest error win. Then line
+// and codes are improved in turn a few times (Lloyd, Least squares quantization in PCM, 1982).
 //
 // Sums run in lanes in one fixed order, so every ISA gives the same bits. Vectors are passed by reference,
 // because their calling convention differs between ISAs.
@@ -24,11 +24,12 @@ inline constexpr int kLanes = 8;
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
 typedef int32_t IntLanes __attribute__((vector_size(kLanes * sizeof(int32_t))));
 
-/// A scale candidate spreads the group's range over the number of codes plus -2 to 2, in steps of a tenth.
-/// Half as many steps take a quarter less time, but add 0.1 % (Q4_K) to 2 % (Q6_K) to the error.
+/// Scale candidates divide the group's range by top - 2 to top + 2, in steps of a tenth, where top is the
+/// largest code. Half as many steps take a quarter less time, but add 0.1 % (Q4_K) to 2 % (Q6_K) to the
+/// error.
 inline constexpr int kSteps = 20;
 inline constexpr float kStep = 0.1f;
-/// Rounds of improving line and codes; a third round would change hardly any group.
+/// The number of rounds that improve line and codes. A third round would change hardly any group.
 inline constexpr int kRounds = 2;
 
 inline void load(const float* x, Lanes& v) { std::memcpy(&v, x, sizeof(v)); }
@@ -48,7 +49,7 @@ inline void round_to_codes(Lanes& v, float top) {
 
 struct Line {
   float scale = 0.0f, offset = 0.0f;
-  float gain = 0.0f;  // how much smaller this line's weighted squared error is than that of approximating all
+  float gain = 0.0f;  // reduction of the weighted squared error by this line, compared with approximating all
                       // values by 0
 };
 

@@ -2,7 +2,7 @@
 //
 // kernels/neuron_sums.h rounds each weight's contribution separately. For quantized rows (not for coded
 // columns or floats), the value is first multiplied by the scale, once for each group of columns that share
-// the scale, and rounded to an integer, the term t (t2 is that of the min):
+// the scale, and rounded to an integer, the term t. Likewise, t2 is the term of the min:
 //
 //   t = rint(value * 2^k * scale)     t2 = rint(value * 2^k * min), 0 for types without mins
 //   column c of the group gets (t * q_c + t2) * 2^(36 - k), in units of 2^-36
@@ -10,16 +10,17 @@
 // q_c is the code of column c as a signed integer. scale and min are the group's factors as float32
 // (kernels/quant/decode.h). value * 2^k and its products are float32, each rounded once. rint rounds ties to
 // even. So sums of t * q are exact integers in any order, and byte and 16-bit instructions can add them up. k
-// depends on the type's largest |q|, and is chosen such that |value * scale * q| < 4 fits. If |t| or |t2|
-// would be 2^30 or more, or NaN, contribution() of each weight of the group is added instead. This choice
-// depends only on the value and the group, so a sum does not depend on which device adds which neurons.
+// depends on the type's largest |q|, and is chosen such that contributions with |value * scale * q| < 4 fit.
+// If |t| or |t2| would be 2^30 or more, or NaN, contribution() of each weight of the group is added instead.
+// This choice depends only on the value and the group, so a sum does not depend on which device adds which
+// neurons.
 //
 // Errors: the error of a weight's contribution is at most half a unit of 2^-k * |q|, which is at most 2^-29.
 // For comparison, a float sum of numbers around 1 has an error of 2^-25 in each addition. Headroom: |t * q +
 // t2| < 2^30 * (2^(k - 28) + 1). Times 2^(36 - k), this is less than 2^39, so 2^24 neurons fit 63 bits.
 //
-// How it is summed: t is split into two parts, t = 2^15 * high + low with 0 <= low < 2^15. So 32 bits can
-// hold the sums of high * q and of low * q over kMost neurons, which are at most 2^15 * 2^7 * kMost = 2^30.
+// Summation: t is split into two parts, t = 2^15 * high + low with 0 <= low < 2^15. So 32 bits can hold the
+// sums of high * q and of low * q over kMost neurons, which are at most 2^15 * 2^7 * kMost = 2^30.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +39,8 @@ inline constexpr bool kHasTerms = !kDecodedFirst<Block> && Block::kElems % Block
 
 struct Terms {
   static constexpr int kSumExponent = 36;   // sums are in units of 2^-36
-  static constexpr float kLimit = 0x1p30f;  // terms are below
-  static constexpr int kLowBits = 15;       // of a term's low part
+  static constexpr float kLimit = 0x1p30f;  // |term| must be smaller
+  static constexpr int kLowBits = 15;       // bits of a term's low part
   static constexpr int kMost = 256;         // neurons whose parts may be added up in 32 bits
   static constexpr int32_t kLowMask = (1 << kLowBits) - 1;
 

@@ -13,13 +13,13 @@
 namespace hearth {
 namespace {
 
-/// 1 / d, or 0 if that is not finite.
+/// Returns 1 / d, or 0 if the quotient is not finite.
 float inverse(float d) {
   const float inverse = 1.0f / d;
   return std::isfinite(inverse) ? inverse : 0.0f;
 }
 
-/// The value with the largest magnitude, with its sign; the first one if several are equal.
+/// Returns the value with the largest magnitude, with its sign; if several are equal, the first of them.
 float extreme(const float* x, int n) {
   float furthest = 0.0f, value = 0.0f;
   for (int i = 0; i < n; ++i) {
@@ -111,7 +111,7 @@ void quantize_block(const float* x, BlockQ8_0& block) {
 }
 
 /// The scale brings the largest magnitude into the range 4 to 8 (6 is the largest code). Every weight is
-/// rounded to the nearest value, or to the smaller one if two are equally near.
+/// rounded to the nearest value, or to the smaller value if two are equally near.
 void quantize_block(const float* x, BlockMXFP4& block) {
   const float largest = std::fabs(extreme(x, BlockMXFP4::kElems));
   const float e = largest > 0.0f ? std::floor(std::log2(largest)) + 125.0f : 0.0f;

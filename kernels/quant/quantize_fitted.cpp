@@ -62,10 +62,10 @@ struct Values {
   Group<Block::kGroup> group(int g) const { return {x + g * Block::kGroup, w + g * Block::kGroup}; }
 };
 
-/// The value rounded to a half.
+/// Returns the value rounded to a half.
 float as_half(float value) { return float_from_half(half_from_float(value)); }
 
-/// The nearest integer in [low, high].
+/// Returns the nearest integer in [low, high].
 int nearest(float value, int low, int high) {
   return static_cast<int>(std::lround(std::clamp(value, static_cast<float>(low), static_cast<float>(high))));
 }
@@ -253,7 +253,7 @@ uint8_t code_of_6_bits(const ScaleCoding& coding, const Values<BlockQ6_K>& value
   return code_of((scale != 0.0f ? values.x[i] / scale : 0.0f) + kHalf6, BlockQ6_K::kLargest);
 }
 
-/// The best factor for the coding's scales.
+/// Returns the best factor for the coding's scales.
 float best_factor(const Values<BlockQ6_K>& values, const ScaleCoding& coding) {
   double aa = 0, ax = 0;
   for (int i = 0; i < BlockQ6_K::kElems; ++i) {
@@ -340,7 +340,7 @@ requires(Block::kElems == 32 && Block::kHasMin) void fit_block(const Values<Bloc
   pack_32(q, block);
 }
 
-/// The scale is a power of two: tries the one that quantize_row chooses, the one below and the one above.
+/// The scale is a power of two: tries the scale that quantize_row chooses, half of it and twice it.
 void fit_block(const Values<BlockMXFP4>& values, BlockMXFP4& block) {
   std::byte bytes[sizeof(BlockMXFP4)];
   quantize_row(DType::kMXFP4, values.x, BlockMXFP4::kElems, bytes);
