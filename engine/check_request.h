@@ -1,6 +1,6 @@
-// Checks engine options against the model's limits, and requests against the contract of request.h. Both
-// checks run before the engine thread sees these values. Also creates the sequences of a request. Called on
-// the thread that constructs the Engine and on the threads that submit requests.
+// Checks engine options against the model's limits, and requests against the ranges that request.h states.
+// Both checks run before the engine thread sees these values. Also creates the sequences of a request. Called
+// on the thread that constructs the Engine and on the threads that submit requests.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 namespace hearth {
 
 /// Returns `limits` if an engine with these options can run within them. Otherwise throws
-/// std::invalid_argument; its text names the numbers that do not fit.
+/// std::invalid_argument with a message that names the conflicting numbers.
 StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options);
 
-/// Returns the maximum number of tokens that one sequence can have in a step of an engine with these options.
+/// Returns the largest number of tokens that one sequence can have in a step, given these options.
 int step_tokens(const StepLimits& limits, const EngineOptions& options);
 
 /// Throws std::invalid_argument for the first value outside the ranges of request.h. The API layer has

@@ -1,4 +1,4 @@
-// The engine: first the functions for other threads, then the engine thread's loop.
+// Implements the Engine. The functions for other threads come first, then the engine thread's loop.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace hearth {
 namespace {
 
-// An idle engine promises a heartbeat at least once a second. Waiting only half a second leaves a margin on a
-// busy machine.
+// An idle engine must update its heartbeat at least once a second. Waiting only half a second leaves a margin
+// on a busy machine.
 constexpr std::chrono::milliseconds kIdleBeat{500};
 
 double seconds(std::chrono::steady_clock::duration duration) {
@@ -110,7 +110,7 @@ bool Engine::drain(Clock::time_point deadline) {
   if (queue_.wait_until_empty(deadline)) return true;
   cut_ = true;
   queue_.wake();
-  queue_.wait_until_empty(Clock::time_point::max());  // the engine thread reads cut_ before its next step
+  queue_.wait_until_empty(Clock::time_point::max());  // the engine thread checks cut_ before each step
   return false;
 }
 
@@ -176,7 +176,7 @@ void Engine::step() {
                     .seconds = seconds(Clock::now() - begin)};
   n_steps_.fetch_add(1, std::memory_order_relaxed);
 
-  // 3. Give every sequence its results.
+  // 3. Publish each sequence's results.
   for (const StepPiece& piece : pieces_) {
     record.n_drafted += piece.n_drafted;
     record.n_accepted += finish_piece(piece, rest);
@@ -290,8 +290,8 @@ void Engine::count_tokens(const StepPiece& piece, const ChosenTokens& chosen) {
   n_accepted_tokens_.fetch_add(static_cast<uint64_t>(chosen.n_accepted), std::memory_order_relaxed);
 }
 
-// Counts the sequence's prompt tokens whose keys and values are new in the cache. Does not count a token
-// again when it is recomputed.
+// Adds to n_prompt_tokens_ the prompt tokens whose keys and values entered the cache since the last call. A
+// token that is computed again is not counted again.
 void Engine::count_prompt(Sequence& sequence) {
   const int n_there = std::min(sequence.n_computed, sequence.n_prompt);
   if (n_there <= sequence.n_counted) return;

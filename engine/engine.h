@@ -64,14 +64,14 @@ struct EngineStatus {
   double mean_service_seconds = 0;  // mean time of a sequence in a slot (ServiceTime); 0: none ended yet
   bool failed = false;              // an exception ended the engine thread; every request is refused
   std::string failure;              // the message of that exception; empty unless failed
-  /// When the engine thread last completed a round of its loop; an idle engine does so at least once a
-  /// second.
+  /// Time at which the engine thread last completed a round of its loop. An idle engine completes a round at
+  /// least once a second.
   std::chrono::steady_clock::time_point heartbeat;
 };
 
-/// Work that the engine thread does while no sequence runs or waits. It must call `go_on` at least once a
-/// second, or the engine appears stuck. If `go_on` returns false, the engine is stopping or cancelling all
-/// work. Then the idle work must return without running the model again.
+/// Work that the engine thread does while no sequence runs or waits. The work must call `go_on` at least once
+/// a second, or the engine appears stuck. If `go_on` returns false, the engine is stopping or cancelling all
+/// work. In this case, the work must return without running the model again.
 using IdleWork = std::function<void(const std::function<bool()>& go_on)>;
 
 /// The interface through which the server uses the engine. Engine implements it; tests of the server have
@@ -90,7 +90,7 @@ class TokenGenerator {
 class Engine final : public TokenGenerator {
  public:
   /// Starts the engine thread. The model must outlive the engine. Throws std::invalid_argument if the model's
-  /// limits and the options do not fit together.
+  /// limits do not allow the options (checked_limits()).
   Engine(ForwardModel& model, const EngineOptions& options);
   /// Cancels running and waiting sequences and joins the thread. Joining takes at most one step of the model.
   ~Engine() override;
@@ -102,10 +102,10 @@ class Engine final : public TokenGenerator {
   std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) override;
 
   /// Calls `work` once on the engine thread, as soon as no sequence runs or waits. Requests that arrive
-  /// meanwhile wait until `work` returns. `work` may change everything that the model holds in memory, but
-  /// limits() must stay equal. Afterward the engine discards the keys and values of earlier prompts. If
-  /// `work` throws, the engine has failed. A second call replaces work that has not begun. Work that has not
-  /// begun when the engine stops is never called. Any thread.
+  /// meanwhile wait until `work` returns. `work` may change everything that the model holds in memory, except
+  /// the result of the model's limits(). Afterward the engine discards the keys and values of earlier
+  /// prompts. If `work` throws, the engine fails (EngineStatus::failed). A second call replaces work that has
+  /// not begun. If the engine stops first, `work` is never called. Any thread.
   void when_idle(IdleWork work);
 
   EngineStatus status() const override;
@@ -149,12 +149,13 @@ class Engine final : public TokenGenerator {
   Speculation speculation_;
   Batch batch_;
   std::vector<std::unique_ptr<Sequence>> new_sequences_;  // scratch of take_new
-  std::vector<StepPiece> pieces_;  // a copy, because the scheduler's list changes when a sequence finishes
+  std::vector<StepPiece> pieces_;  // copy of the step's pieces, because the scheduler's list changes when a
+                                   // sequence finishes
 
   SequenceFinisher finisher_;  // engine thread only; any thread may read the mean service time
 
-  // Written by the engine thread, except last_request_id_, which submitting threads write. Any thread reads
-  // them.
+  // The engine thread writes these members, except last_request_id_, which submitting threads write. Any
+  // thread may read them.
   std::atomic<uint64_t> last_request_id_{0};
   std::atomic<uint64_t> n_steps_{0}, n_prompt_tokens_{0}, n_cached_tokens_{0}, n_generated_tokens_{0};
   std::atomic<uint64_t> n_drafted_tokens_{0}, n_accepted_tokens_{0}, n_set_back_{0};
@@ -162,8 +163,9 @@ class Engine final : public TokenGenerator {
   std::atomic<bool> failed_{false};
   std::string failure_;  // written once, before failed_ becomes true
   Mutex idle_work_mutex_;
-  IdleWork idle_work_ HEARTH_GUARDED_BY(idle_work_mutex_);  // not begun yet; empty: none
-  std::atomic<bool> cut_{false};                            // set by drain(): cancel everything now
+  IdleWork idle_work_ HEARTH_GUARDED_BY(idle_work_mutex_);  // work that has not begun; empty if there is none
+  std::atomic<bool> cut_{false};                            // drain()'s deadline has passed: cancel all
+                                                            // requests
   mutable Mutex published_mutex_;
   EngineFigures published_ HEARTH_GUARDED_BY(published_mutex_);  // a copy of figures_
 

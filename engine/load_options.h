@@ -34,15 +34,15 @@ enum class DeviceChoice : uint8_t {
   kCuda,  // the GPU; loading fails if there is none
 };
 
-/// The longest context used by default. The keys and values of one request may need memory for that many
-/// tokens, and few local chats are longer.
+/// The longest context that is used by default, in tokens. A longer context needs more memory for keys and
+/// values, and few local chats are longer.
 inline constexpr int kDefaultContext = 8192;
 
 /// A value of LoadOptions::n_kv_contexts: loading chooses the number of contexts by the free memory. Without
-/// a GPU, it is half of the slots, rounded up, or fewer if those do not fit beside the file and the work
-/// space. With a GPU, planning starts with one context, so that weights get the GPU's memory first. If the
-/// GPU then holds all parts of the model that it can run, add_contexts() adds as many contexts as the rest of
-/// the budget allows, up to the number of slots.
+/// a GPU, the number is half of the slots, rounded up, or fewer if that many contexts do not fit beside the
+/// file and the work space. With a GPU, planning starts with one context, so that weights get the GPU's
+/// memory first. If the GPU then holds all parts of the model that it can run, add_contexts() adds as many
+/// contexts as the rest of the budget allows, up to the number of slots.
 inline constexpr int kKvContextsDecided = -1;
 
 struct LoadOptions {
@@ -62,8 +62,7 @@ struct LoadOptions {
   int prefill_chunk = kCpuPrefillChunk;  // maximum number of prompt tokens in one step; 0: see prompt_step()
   // Number of contexts whose keys and values fit in memory at once: all sequences share a pool for
   // n_kv_contexts * context_tokens positions. With fewer contexts than slots, long sequences may have to wait
-  // for each other. Values above n_slots have the effect of n_slots, and so does 0. kKvContextsDecided:
-  // loading decides.
+  // for each other. 0 and values above n_slots count as n_slots. kKvContextsDecided: loading decides.
   int n_kv_contexts = 0;
   KvType kv_type = KvType::kF16;  // type of the keys and values in memory
 
@@ -88,22 +87,23 @@ struct LoadOptions {
   std::optional<uint64_t> vram_budget_bytes;  // GPU memory to use; nullopt: all free memory, less a reserve
   DeviceSplit split = DeviceSplit::kAuto;
   /// Whether cuBLASLt multiplies prompts on the GPU. Has no effect if the library cannot be loaded or if the
-  /// GPU shares neurons with the CPU. Meant for long prompts: its results differ in some bits from those of
-  /// the CPU and from those for generated tokens. If false, Hearth's kernels multiply prompts, with results
-  /// that equal the CPU's in all bits.
+  /// GPU shares neurons with the CPU. Meant for long prompts. The library's results differ in some bits from
+  /// the CPU's, and from the results for generated tokens. If false, Hearth's kernels multiply prompts, with
+  /// results that equal the CPU's in all bits.
   bool fast_prompts = false;
   bool graphs = true;                       // record the GPU's steps as CUDA graphs and replay them
   bool prefetch = true;                     // copy cold neurons to the GPU before they are needed
   CopyWay prefetch_way = CopyWay::kGather;  // how prefetch copies from pinned memory
   bool cpu_share = true;  // false: the CPU computes no neurons in layers that the GPU runs; the GPU streams
-                          // those that it lacks
+                          // the neurons that it does not hold
   /// The facts from which place_model() decides which parts of the model the GPU gets.
   PlacementFacts placement;
   /// For tests: called instead of place_model(), on the loading thread, with the inputs of the plan. If the
   /// GPU grants fewer bytes than the placement needs, this function is called again with a smaller budget.
   std::function<Placement(const PlanInputs& inputs, size_t budget_bytes)> choose_placement;
 
-  /// This machine's measured rates. Used to choose prefill_chunk if it is 0, and by streamed_from().
+  /// This machine's measured rates. They determine prefill_chunk if it is 0, and the result of
+  /// streamed_from() (prompt_step.h).
   PromptRates prompt_rates;
 
   // Observers.

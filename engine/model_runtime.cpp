@@ -1,4 +1,4 @@
-// Loads a model: load() and place() are its numbered stages, from a path to a ForwardModel.
+// Loads a model, from a path to a ForwardModel. load() and place() list the stages by number.
 #include "engine/model_runtime.h"
 
 #include <algorithm>
@@ -33,8 +33,8 @@
 namespace hearth {
 namespace {
 
-// Share of a load's progress that stands for reading the file. Laying out neurons and a short probe take the
-// remaining time.
+// Share of a load's progress that is reported for reading the file. The rest is reported for laying out
+// neurons and a short measurement.
 constexpr double kPrefaultShare = 0.8;
 
 /// Returns a function that takes the progress of one stage, from 0 to 1, and reports it to `whole` as
@@ -88,10 +88,10 @@ struct OpenModel {
     return options.sparsity.mode == "predicted" || options.sparsity.mode == "auto";
   }
 
-  /// Reads the file's pages into memory once, if memory can hold all of them; otherwise the first pages would
-  /// be evicted before the last ones are read. Then looks for damage that sparse arithmetic would hide. If
-  /// the file does not fit in memory, checks only a few rows of each tensor, because their pages must be read
-  /// from disk.
+  /// Reads the file's pages into memory once, if memory can hold all of them. (Otherwise the first pages
+  /// would be evicted before the last ones are read.) Then looks for damage that sparse arithmetic would
+  /// hide. If the file does not fit in memory, checks only a few rows of each tensor, because their pages
+  /// must be read from disk.
   void read(bool fits, const std::function<void(double)>& progress) {
     if (std::exchange(was_read, true)) return;
     if (fits) file->prefault(part_of(progress, 0.0, kPrefaultShare));
@@ -155,7 +155,7 @@ struct ModelRuntime::State {
   const ModelSpec& spec;
   const Weights& weights;
   CpuBackend& cpu;
-  const int max_tokens;  // of one step
+  const int max_tokens;  // maximum number of tokens in one step
   const LoadedModel facts;
 
   std::optional<ResolvedLoad> resolved;
@@ -330,10 +330,10 @@ void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) t
   if (has_device) open_device(options);
   // 3. Place weights, keys and values, and build the forward pass over them.
   build_pass();
-  // 4. Place the neurons, and start the prefetch of cold ones.
+  // 4. Place the neurons, and start the prefetch of cold neurons.
   neurons->place(*devices, plan ? &*plan : nullptr, part_of(options.progress, kPrefaultShare, 1.0));
   start_prefetcher(options);
-  // 5. Set the pass to its mode, and measure the savings on a short text.
+  // 5. Set the sparsity mode of the pass, and measure the savings on a short text.
   neurons->use(*pass);
   pass->trace_to(options.trace);
   notes.insert(notes.end(), neurons->notes().begin(), neurons->notes().end());
@@ -420,7 +420,7 @@ std::string ModelRuntime::State::why_not_counted() const {
   return {};
 }
 
-// Destroys in the same order as the destructor would.
+// Destroys the members in the order in which the destructor would destroy them.
 void ModelRuntime::State::unplace() {
   observation.detach();
   as_placed.reset();

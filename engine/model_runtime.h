@@ -32,13 +32,13 @@ struct LoadedModel {
   const ModelFile& file;
   const ModelSpec& spec;
   const Tokenizer& tokenizer;
-  int context_tokens;  // of one sequence, after defaults and limits
+  int context_tokens;  // context of one sequence, after defaults and limits
   PromptStep prompt_step;
   size_t weight_bytes;  // the weights that a dense pass reads per decoded token; includes the token
                         // embeddings if they are also the output matrix
 };
 
-/// How the model is placed in memory and runs. Only place_again() changes it.
+/// The placement of the model in memory. Only place_again() changes it.
 struct PlacedModel {
   const SparsityReport& sparsity;  // which neurons are computed
   std::string backend;             // "CPU avx512-vnni, 2 threads"
@@ -50,8 +50,8 @@ struct PlacedModel {
   size_t neuron_bytes;             // FFN weights copied to bundles in host memory
   /// Hash of the neuron order. Orders that round sums differently have different hashes. 0 if the neurons are
   /// in the file's order. Also 0 if a device is used, because its integer sums do not depend on the order.
-  /// But if a library multiplies prompts, this is the hash of the list of the device's layers, whose products
-  /// the library computes.
+  /// If a library multiplies prompts, order_hash is instead the hash of the list of the device's layers,
+  /// because the library computes only their products.
   uint64_t order_hash;
   /// Sentences for the log, for example about memory that was not granted and what follows from that.
   const std::vector<std::string>& notes;

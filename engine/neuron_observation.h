@@ -49,7 +49,7 @@ class NeuronObservation {
   /// pass does not handle neurons one by one.
   const std::string& why_not_counted() const { return run_.why_not_counted; }
   /// Returns the maximum number of tokens that a step may have for its neurons to be counted. A GPU limits
-  /// this number, because it reports the active neurons of a step in page-locked memory.
+  /// this number, because it reports the active neurons of a step in page-locked memory of limited size.
   int max_counted_tokens() const;
   /// Starts counting single neurons from zero. Call it before the engine thread runs, or on that thread.
   /// Throws std::invalid_argument (one sentence) if they cannot be counted.
@@ -78,7 +78,7 @@ class NeuronObservation {
   std::vector<float> down_sizes() const;
 
   /// Creates and returns the live view of neurons, which exists as long as the model. Call it once, before
-  /// the engine thread runs. live_activity.h says which thread may call which function.
+  /// the engine thread runs. live_activity.h states which thread may call which function.
   LiveActivity& show_live();
 
   /// Calibrated mode only; see FfnPass. set_thresholds() replaces the thresholds [n_layers]. observe_values()
@@ -107,11 +107,11 @@ class NeuronObservation {
   /// counting (Run::why_not_counted). Returns one sentence if resuming fails, else an empty string.
   std::string attach(Run run);
   void detach();
-  /// Null: counting is off.
+  /// Returns null if counting is off.
   ActivityCounter* counter() const { return counter_.get(); }
-  /// Null: experts are not recorded.
+  /// Returns null if experts are not recorded.
   ExpertRecorder* recorder() const { return recorder_.get(); }
-  /// Null: show_live() was not called.
+  /// Returns null if show_live() was not called.
   LiveActivity* live() const { return live_.get(); }
 
  private:

@@ -19,8 +19,9 @@ namespace {
 constexpr int kTileTokens = 64;
 /// Scratch may take 1/16 of the budget.
 constexpr double kScratchPart = 16;
-/// Used for machines that were not measured: the rate of a GPU whose link copies at cuda::kUsualLink. With
-/// these rates and 4.5 bits per weight, multiplying by 517 tokens takes as long as copying the weights.
+/// Multiply-adds per second of a typical GPU, for machines that were not measured. At this rate, with 4.5
+/// bits per weight and cuda::kUsualLink bytes per second over PCIe, multiplying by 517 tokens takes as long
+/// as copying the weights.
 constexpr double kUsualMultiplyAdds = 2.3e13;
 
 double known_or(double rate, double usual) { return rate > 0 ? rate : usual; }

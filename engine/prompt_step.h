@@ -5,15 +5,15 @@
 //
 //   - A GPU is busy only with enough thread blocks. A product of 4,096 rows and n tokens has 32 * n / 64
 //     tiles (kernels/cuda/matmul/matmul_prompts.cu). Large GPUs need 256 tiles, so n = 512.
-//   - Every step copies to the GPU the weights that it does not hold. Multiplying takes at least as long as
-//     copying if the step has
+//   - Every step copies to the GPU the weights that the GPU does not hold. Multiplying takes at least as long
+//     as copying if the step has
 //       n = s * b * M / B   tokens
 //     where s is the share of the weights that is copied, b the bytes per weight, M the multiply-adds per
 //     second and B the bytes per second over PCIe.
 //
 // So the number of tokens in a step is the larger of these two values of n, but at most 1,024 and at most the
-// context. Scratch may take only a sixteenth of the GPU's budget, because scratch displaces neurons. If it
-// would take more, the number of tokens is halved until the scratch fits or 128 tokens are reached.
+// context. Scratch may take only a sixteenth of the GPU's budget, because scratch displaces neurons. If
+// scratch would take more, the number of tokens is halved until the scratch fits or 128 tokens are reached.
 //
 // In a mixture of experts, a token multiplies with the weights of few experts, but a step copies nearly all
 // experts that the GPU does not hold. For 128 experts of 2.6 MB, that is 340 MB a layer, or 14 ms on PCIe 4.
@@ -45,15 +45,15 @@ inline constexpr int kGpuPrefillChunk = 512, kMostPrefillChunk = 1024;
 inline constexpr int kMixturePrefillChunk = 2048;
 
 struct PromptStep {
-  int tokens = kCpuPrefillChunk;          // most prompt tokens in a step
+  int tokens = kCpuPrefillChunk;          // maximum number of prompt tokens in a step
   int beside_streams = kCpuPrefillChunk;  // maximum number of prompt tokens in a step with decoding sequences
 };
 
 /// A machine's rates of processing prompts. 0 means unknown; then a typical rate is used.
 struct PromptRates {
   double to_device_bytes_per_s = 0;
-  double multiply_adds_per_s = 0;      // of the GPU
-  double cpu_multiply_adds_per_s = 0;  // of the CPU, all threads
+  double multiply_adds_per_s = 0;      // rate of the GPU
+  double cpu_multiply_adds_per_s = 0;  // rate of the CPU with all threads
 };
 
 struct PromptStepFacts {
@@ -68,8 +68,9 @@ struct PromptStepFacts {
 
 PromptStep prompt_step(const PromptStepFacts& facts);
 
-/// The smallest step, in tokens, for which FFN weights in host memory are copied to the GPU instead of being
-/// multiplied by the CPU: cuda::crossover_tokens() for these weights. Results have the same bits either way.
+/// Returns the smallest step, in tokens, for which the GPU streams FFN weights from host memory. In smaller
+/// steps, the CPU multiplies them. Results have the same bits either way. Computed by
+/// cuda::crossover_tokens().
 int streamed_from(const Weights& weights, const PromptRates& rates);
 
 }  // namespace hearth

@@ -42,7 +42,7 @@ int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
 }
 
 /// GPU memory that a budget of "auto" leaves free: the larger of a fixed size and a share of the free memory.
-/// Recorded graphs and the kernels' own memory take it while the engine runs.
+/// Recorded graphs and the kernels' own memory use it while the engine runs.
 constexpr uint64_t kLeftFree = uint64_t{256} << 20;
 constexpr double kLeftShare = 0.03;
 
@@ -68,7 +68,8 @@ void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts
   set_contexts(r, n, facts.spec);
 }
 
-/// Returns the prompt tokens per step: the requested number, or else the best one for this model and machine.
+/// Returns the prompt tokens per step: the requested number, or the best one for this model and machine if
+/// none is requested.
 PromptStep decide_prompt_step(const LoadOptions& options, const LoadFacts& facts, int context_tokens,
                               const DeviceAnswer& device) {
   if (options.prefill_chunk > 0)

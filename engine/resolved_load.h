@@ -43,7 +43,7 @@ struct DeviceAnswer {
   uint64_t budget_bytes = 0;
   bool library = false;            // a library should multiply prompts (PassBounds::library)
   bool library_decodes = false;    // the library should also multiply quantized matrices
-  std::vector<std::string> notes;  // sentences for the log that say why less is used than requested
+  std::vector<std::string> notes;  // sentences for the log with the reasons why less is used than requested
 };
 
 /// Memory reserved for sequences and steps, besides the file.
@@ -82,9 +82,9 @@ constexpr int contexts_to_plan(int asked, int n_slots) {
   return asked > 0 ? std::min(asked, n_slots) : n_slots;
 }
 
-/// Returns the number of contexts in a pool that only the CPU reads, if loading decides it. This is half of
-/// the slots, rounded up, or as many as fit into left_bytes, but at least 1. left_bytes: the memory that the
-/// file and the work space leave; kv_bytes: returns the bytes of the keys and values of n contexts.
+/// Returns the number of contexts in a pool that only the CPU reads, if loading decides the number. It is
+/// half of the slots, rounded up, or as many as fit into left_bytes, but at least 1. left_bytes: the memory
+/// that the file and the work space leave; kv_bytes: returns the bytes of the keys and values of n contexts.
 int contexts_beside(double left_bytes, int n_slots, const std::function<double(int n)>& kv_bytes);
 
 /// Sets the number of contexts in the pool, and the bytes of their keys and values.

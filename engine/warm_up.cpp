@@ -89,8 +89,8 @@ void warm_up(ForwardModel& model, const WarmUp& how) {
   // A prompt ends with a short step, for which a GPU uses other kernels.
   sequence.run(0, std::min(kPromptTokens, n_prompt), true);
   const int n_keys = std::min(sequence.max_positions(), std::max(kMostKeys, n_prompt + 1));
-  // Decode at the last position of each class of lengths. The KV blocks between the prompt and that position
-  // are empty and contain zeros.
+  // Decode at the last position of each class of lengths (longest_class()). The KV blocks between the prompt
+  // and that position contain zeros.
   for (int longest = longest_class(n_prompt + 1); longest <= longest_class(n_keys); longest *= 2) {
     for (const bool counted : {false, true}) {
       if (counted && !how.count) continue;

@@ -14,7 +14,7 @@
 
 namespace hearth {
 
-/// How the Engine will run the model.
+/// Describes how the Engine will run the model.
 struct WarmUp {
   int n_slots = 1;         // EngineOptions::n_slots
   int context_tokens = 1;  // EngineOptions::context_tokens
@@ -23,9 +23,9 @@ struct WarmUp {
   std::function<void(bool)> count = {};
 };
 
-/// Runs a prompt and decodes some tokens after it. This reads all weights that every token needs. On a GPU,
-/// the prompt has StepLimits::long_step tokens, a short prompt follows, and the decode steps of one sequence
-/// of up to 1,024 tokens are recorded.
+/// Runs a prompt and decodes some tokens after it. These steps read all weights that every token needs. On a
+/// GPU, the prompt has StepLimits::long_step tokens, a short prompt follows, and the decode steps of one
+/// sequence of up to 1,024 tokens are recorded.
 void warm_up(ForwardModel& model, const WarmUp& how);
 
 }  // namespace hearth

@@ -19,11 +19,11 @@ namespace hearth {
 
 /// Which tokens are counted.
 struct CountOptions {
-  /// Which steps are counted. false: all steps. true: only steps without prompt tokens, in which each running
-  /// sequence has one token.
+  /// If true, counts only steps without prompt tokens, in which each running sequence has one token. If
+  /// false, counts all steps.
   bool decode_only = false;
-  /// One of this many countable steps is counted. If it is n > 1, these are two adjacent steps of every 2n,
-  /// so that counts include pairs of neighboring tokens.
+  /// Counts one in n countable steps, where n is this number. If n > 1, counts two adjacent steps of every
+  /// 2n, so that the counts include pairs of neighboring tokens.
   int one_of = 1;
 };
 
@@ -33,7 +33,7 @@ class ActivityCounter {
     int n_layers = 0, d_ff = 0;  // d_ff: neurons (or experts) per layer
     bool experts = false;
     int n_slots = 1;     // sequences in a batch
-    int max_tokens = 1;  // most tokens in a step
+    int max_tokens = 1;  // maximum number of tokens in a step
   };
   ActivityCounter(const Shape& shape, const CountOptions& options);
 
@@ -75,7 +75,7 @@ class ActivityCounter {
     // slot's last counted token. kNone: the predecessor was not counted.
     int before;
     bool last;                                               // last token of its slot in this step
-    bool ends_window[ActivityCounts::kWindowTokens.size()];  // the token is the last one of a window
+    bool ends_window[ActivityCounts::kWindowTokens.size()];  // [window size] the token ends a window
   };
   static constexpr int kNone = -1, kInSlot = -2;
 
@@ -96,7 +96,7 @@ class ActivityCounter {
   std::vector<uint64_t> bits_;
   std::vector<float> values_;
   ActiveNeurons found_;
-  std::vector<Token> tokens_;  // of the step
+  std::vector<Token> tokens_;  // tokens of the current step
   // [n_slots, n_layers, words] bit sets: the active neurons of the last counted token of each slot.
   std::vector<uint64_t> last_bits_;
   std::vector<int> last_position_;  // [n_slots] position of that token; -1: none

@@ -2,7 +2,7 @@
 // values, and how often it stayed active for the next token. All of these are sums, so counts can be added.
 //
 // An expert is active for a token that chose it, and its value is its weight for that token. In this file,
-// "neuron" and d_ff stand for experts too. Counts of experts also record how many experts several tokens read
+// "neuron" and d_ff also mean experts. Counts of experts also record how many experts several tokens read
 // together.
 //
 // Filled by ActivityCounter, stored in the activity file. Integers only, so that sums do not depend on the
@@ -16,7 +16,7 @@
 
 namespace hearth {
 
-/// Tells how many different experts are read if the tokens of a window are computed together. A window
+/// Counts the different experts that are read if the tokens of a window are computed together. A window
 /// consists of consecutive tokens of one sequence. Windows of one size do not overlap.
 struct ExpertWindows {
   uint32_t n = 0;  // windows
@@ -41,10 +41,10 @@ struct ActivityCounts {
   int n_layers = 0, d_ff = 0;
   uint32_t n_tokens = 0;  // counted tokens
   uint32_t n_pairs = 0;   // counted tokens whose predecessor in the sequence was also counted
-  // The next three are [n_layers, d_ff], indexed by a neuron's number in the model file.
+  // The next three members are [n_layers, d_ff], indexed by a neuron's number in the model file.
   std::vector<uint32_t> active;      // tokens for which the neuron's value was nonzero
   std::vector<uint32_t> again;       // pairs for which the neuron's value was nonzero for both tokens
-  std::vector<uint64_t> value_sums;  // of |value|, in kValueStep
+  std::vector<uint64_t> value_sums;  // sums of |value|, in units of kValueStep
   std::array<ExpertWindows, kWindowTokens.size()> windows;
 
   bool empty() const { return n_tokens == 0; }
@@ -60,8 +60,8 @@ struct ActivityCounts {
   /// stay active for a while, it is higher.
   double kept_share(int layer) const;
 
-  /// The mean number of different experts of a layer that a step of `size` tokens of one sequence reads.
-  /// size: 1 or one of kWindowTokens. 0 if no window of this size was counted.
+  /// The mean number of different experts that a step reads in a layer if it has `size` tokens of one
+  /// sequence. size: 1 or one of kWindowTokens. 0 if no window of this size was counted.
   double experts_read(int layer, int size) const;
   /// The expected number of different experts of a layer that `size` unrelated tokens read.
   double experts_read_by_others(int layer, int size) const;

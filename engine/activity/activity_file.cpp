@@ -111,7 +111,7 @@ ActivityCounts read_counts(MeasurementReader& reader, const ModelIdentity& model
       counts.again[i] = static_cast<uint32_t>(reader.number(most, "times active again"));
     }
     for (size_t i = begin; i < end; ++i) {
-      const uint64_t most = uint64_t{counts.active[i]} << 31;  // 2^15 each, in steps of 2^-16
+      const uint64_t most = uint64_t{counts.active[i]} << 31;  // each value: at most 2^15, in units of 2^-16
       counts.value_sums[i] = reader.number(most, "as a sum of values");
     }
   }

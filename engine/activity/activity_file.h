@@ -11,8 +11,9 @@
 //     window size the number of windows and how many experts they read in each layer [n_layers];
 //   SHA-256 of all bytes before it.
 // Little-endian. Lengths, counts and numbers without a stated width are LEB128: most neurons take four or
-// five bytes per source. Read by the engine at load, by the solver and the report; written by hearth-profiler
-// count and by hearthd while it serves. Bytes are not trusted. Plain data; any thread.
+// five bytes per source. The engine reads the file at load, and so do placement and hearth-profiler report.
+// hearth-profiler count writes it, and so does hearthd while it serves. Bytes are not trusted. Plain data;
+// any thread.
 #pragma once
 
 #include <array>
@@ -46,7 +47,7 @@ struct Activity {
   ModelIdentity model;
   std::set<Sha256> texts;  // hashes of the texts that prompts and generated tokens come from
   /// [n_layers, d_ff] norms of the down columns; empty if unknown. The size of a neuron's contribution is
-  /// |value| times its norm.
+  /// |value| times this norm.
   std::vector<float> down_sizes;
   std::array<ActivityCounts, kActivitySources> counts;  // each empty or of the model's shape
 
@@ -59,9 +60,9 @@ struct Activity {
   /// Mean contribution per token [n_layers, d_ff], |value| times the down column's norm; empty if sizes are
   /// unknown.
   std::vector<double> contributions() const;
-  /// How often each neuron (or expert of a mixture) was active, over all sources, to order them in memory. A
-  /// file without tokens may state wrong sizes of the model. So first check that n_tokens() is not 0 or that
-  /// the model is the right one.
+  /// Returns how often each neuron (or expert of a mixture) was active, summed over all sources. Used to
+  /// order neurons in memory. REQUIRES: n_tokens() is not 0, or the caller has checked the model, because a
+  /// file without tokens may state wrong sizes of the model.
   ActivityProfile profile() const;
 
   /// Adds another file's counts. A text counts only once: if the texts of one file are a subset of the

@@ -1,4 +1,4 @@
-// The search for activity, and its sentences for the log.
+// Searches for activity files, and describes the result for the log.
 #include "engine/activity/activity_profile.h"
 
 #include <algorithm>

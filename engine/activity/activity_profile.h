@@ -1,9 +1,9 @@
-// How often each neuron of each FFN is active, from files beside a model: Hearth's activity files and
+// The activity of each neuron of each FFN, from files beside a model: Hearth's activity files and
 // PowerInfer's GPU index.
 //
 // Read once while a model is loaded, so that neurons that are often active are stored together in memory.
-// This affects only where a neuron is stored, never whether it is computed. So a file that is damaged or
-// belongs to another model is ignored, and a sentence for the log reports this. Plain data; any thread.
+// The profile affects only where a neuron is stored, never whether it is computed. So a file that is damaged
+// or belongs to another model is ignored, and a sentence for the log reports this. Plain data; any thread.
 #pragma once
 
 #include <cstdint>

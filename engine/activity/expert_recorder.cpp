@@ -45,7 +45,8 @@ void ExpertRecorder::begin(const Batch& batch) {
                            batch.prompt_rows[next_prompt_row] == static_cast<int32_t>(t);
     if (in_prompt) ++next_prompt_row;
     const auto slot = static_cast<size_t>(batch.slots[t]);
-    // A generated token may take the position of a rejected draft, but a prompt's token follows the last one.
+    // A generated token may have the position of a rejected draft. A prompt token's position must be one
+    // above the sequence's last position.
     const bool follows =
         last_position_[slot] >= 0 && (!in_prompt || batch.positions[t] == last_position_[slot] + 1);
     if (!follows) sequence_[slot] = n_sequences_++;

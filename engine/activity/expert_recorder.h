@@ -2,8 +2,8 @@
 // (engine/activity/expert_trace.h).
 //
 // Owned by NeuronObservation; FfnObservers hands over each layer's choices on the engine thread. Several
-// sequences may be in one step; the recorder keeps each one's tokens together and in order. Its memory is
-// reserved when it is made, and nothing is allocated while the model runs.
+// sequences may be in one step; the recorder keeps each sequence's tokens together and in order. The
+// constructor reserves all memory, and nothing is allocated while the model runs.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class ExpertRecorder {
     std::vector<TracedLayer> layers;
     int n_used = 0;      // experts of a token
     int n_slots = 1;     // sequences in a batch
-    int max_tokens = 1;  // most tokens between two calls of take()
+    int max_tokens = 1;  // maximum number of tokens between two calls of take()
   };
   explicit ExpertRecorder(const Shape& shape);
 
@@ -41,13 +41,13 @@ class ExpertRecorder {
 
   /// Whether the current step is recorded. false: there is no step, or no room for its tokens.
   bool records_step() const { return records_step_; }
-  /// Records the experts that the layer's tokens chose, in host memory. Engine thread, within a StepScope
-  /// that records, once per layer with experts. A step is left out unless all layers are added.
+  /// Records the experts that the layer's tokens chose; `choice` is in host memory. Engine thread, within a
+  /// StepScope that records, once per layer with experts. A step is left out unless all layers are added.
   void add(int layer, const ExpertChoice& choice);
 
   /// Adds what was recorded since the last call to `trace`, sequence by sequence. A sequence that continues
-  /// after this call counts as another one. A token that belongs to no prompt counts as generated, even if it
-  /// was a rejected draft. Returns false if steps are missing: there was no room for them, or they ended
+  /// after this call counts as a new sequence. A token that belongs to no prompt counts as generated, even if
+  /// it was a rejected draft. Returns false if steps are missing: there was no room for them, or they ended
   /// early. Any thread; waits for the end of a step that is being recorded.
   bool take(ExpertTraceWriter& trace);
 
@@ -67,13 +67,13 @@ class ExpertRecorder {
 
   // Engine thread.
   bool records_step_ = false;
-  size_t first_token_ = 0, n_layers_added_ = 0;  // of the step
+  size_t first_token_ = 0, n_layers_added_ = 0;  // positions of the current step
 
   std::mutex mutex_;  // held by a StepScope that records
   std::vector<Token> tokens_;
   std::vector<uint16_t> experts_;       // [tokens, layers, n_used]
   std::vector<uint32_t> sequence_;      // [n_slots] number of each slot's sequence
-  std::vector<int32_t> last_position_;  // [n_slots] position of its last token; -1: none since take()
+  std::vector<int32_t> last_position_;  // [n_slots] position of the slot's last token; -1: none since take()
   uint32_t n_sequences_ = 0;
   bool left_out_ = false;
 };

@@ -82,7 +82,7 @@ class ChoiceReader {
 
   MeasurementReader& reader_;
   ExpertTrace& trace_;
-  uint64_t n_choices_ = 0;             // choices that were begun: tokens in layers
+  uint64_t n_choices_ = 0;             // number of choices begun so far
   std::vector<uint64_t> last_choice_;  // [n_experts] number of the last choice that contained the expert
 };
 

@@ -1,6 +1,6 @@
 // A trace of a mixture's experts: the experts that each token of some texts chose, layer by layer and in
 // order. Counts (engine/activity/activity_file.h) contain only how often an expert is chosen. A trace also
-// contains when, so that caches of experts can be compared by replaying it (hearth-profiler replay).
+// contains the order, so that caches of experts can be compared by replaying it (hearth-profiler replay).
 //
 // Its contents are, in this order:
 //   "HTRC", version (uint32), the model as in an activity file of a mixture;
@@ -32,7 +32,7 @@ namespace hearth {
 
 /// A layer with experts.
 struct TracedLayer {
-  int number = 0;             // in the model
+  int number = 0;             // index of the layer in the model
   uint64_t expert_bytes = 0;  // bytes of one expert: the mean over the layer's experts
   bool operator==(const TracedLayer&) const = default;
 };
@@ -47,10 +47,10 @@ struct TraceRun {
 };
 
 struct ExpertTrace {
-  ModelIdentity model;  // of a mixture
+  ModelIdentity model;  // model of the mixture
   int n_used = 0;       // experts of a token in a layer
   std::vector<TracedLayer> layers;
-  std::vector<TraceRun> runs;  // the first one begins a sequence
+  std::vector<TraceRun> runs;  // runs; the first run begins a sequence
   // [tokens of all runs, layers, n_used] the experts of each token, the best first, without duplicates.
   std::vector<uint16_t> experts;
 
@@ -79,7 +79,7 @@ ExpertTrace read_expert_trace(const std::filesystem::path& path);
 /// Throws ModelFileError if the trace belongs to another model. `file`: its file_error::file_label.
 void require_same_model(const ExpertTrace& trace, const ModelIdentity& model, const std::string& file);
 
-/// The bytes of a file. REQUIRES: trace.experts contains the tokens of all trace.runs.
+/// Returns the bytes of the trace's file. REQUIRES: trace.experts contains the tokens of all trace.runs.
 std::vector<std::byte> expert_trace_bytes(const ExpertTrace& trace);
 
 /// Appends runs to a trace up to a given number of tokens, so that its memory is bounded. One thread.

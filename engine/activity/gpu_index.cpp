@@ -21,10 +21,11 @@ using file_error::with_commas;
 
 constexpr std::string_view kMagic = "PWRI";
 constexpr uint32_t kVersion = 3;
-constexpr uint32_t kOldInt32 = 18;   // GGML_TYPE_I32 in PowerInfer's ggml; IQ3_XXS since
+constexpr uint32_t kOldInt32 = 18;   // GGML_TYPE_I32 in PowerInfer's ggml; today's ggml uses this number for
+                                     // IQ3_XXS
 constexpr uint32_t kInt32 = 26;      // GGML_TYPE_I32 in today's ggml and in today's gguf package
-constexpr uint64_t kAlignment = 32;  // GGUF's default; PowerInfer sets no other
-constexpr uint64_t kMaxKeys = 64;    // PowerInfer writes three
+constexpr uint64_t kAlignment = 32;  // GGUF's default; PowerInfer never changes it
+constexpr uint64_t kMaxKeys = 64;    // PowerInfer writes three keys
 constexpr const char* kAgain = "; remove the file or let PowerInfer make it again";
 constexpr const char* kArchitectureKey = "general.architecture";
 constexpr const char* kBlockCountKey = "generic.gpu_index.block_count";
@@ -82,7 +83,7 @@ int64_t read_keys(gguf::Cursor& cursor, uint64_t n_keys) {
 
 struct Entry {
   uint64_t size = 0;    // elements
-  uint64_t offset = 0;  // in the data section
+  uint64_t offset = 0;  // byte offset in the data section
 };
 
 // Reads the entry at the cursor; its name must be blk.<layer>.<suffix>.

@@ -4,8 +4,8 @@
 // A GGUF container with the magic PWRI. Layer i has two int32 tensors: blk.i.gpu_idx (0 or 1 for each neuron)
 // and blk.i.gpu_bucket (the ids of the neurons with 1, ascending; no elements if there are none). PowerInfer
 // reads the tensors by position, and also writes the layer into their names; this reader requires that
-// position and name agree. It does not use gguf::parse_part, which accepts only tensors of models, and these
-// are neither int32 nor empty. Called by find_activity; any thread.
+// position and name agree. It does not use gguf::parse_part, because that function accepts only a model's
+// tensors, which are neither int32 nor empty. Called by find_activity; any thread.
 #pragma once
 
 #include <cstddef>

@@ -29,7 +29,7 @@ namespace hearth {
 struct MemoryByPlace {
   uint64_t vram = 0;
   uint64_t ram = 0;   // reserved at load, without the file's pages
-  uint64_t file = 0;  // mapped
+  uint64_t file = 0;  // size of the mapped model file
   uint64_t kv = 0;    // keys and values; included in vram and ram
 };
 
@@ -58,12 +58,12 @@ struct LiveStep {
 class LiveActivity {
  public:
   static constexpr int kMaxBuckets = 256, kFullLevel = 15;
-  static constexpr std::chrono::milliseconds kInterval{200};  // least time between sampled steps
+  static constexpr std::chrono::milliseconds kInterval{200};  // minimum time between sampled steps
 
   struct Shape {
     int n_layers = 0, n_units = 0;  // units per layer: neurons or experts
     bool experts = false;
-    int max_tokens = 1;  // most tokens in a sampled step
+    int max_tokens = 1;  // maximum number of tokens in a sampled step
   };
   // called only while there are viewers
   using Clock = std::function<std::chrono::steady_clock::time_point()>;

@@ -38,7 +38,7 @@ uint32_t checked_version(std::span<const std::byte> bytes, const std::string& fi
       file, "it is of version " + with_commas(version) + ", expected " + expected + std::string(kind.remedy));
 }
 
-/// Checks the checksum; returns everything but it.
+/// Checks the checksum at the end of the file. Returns the bytes before it.
 std::span<const std::byte> checked_body(std::span<const std::byte> bytes, const std::string& file,
                                         std::string_view remedy) {
   const size_t n = bytes.size() - std::min(bytes.size(), sizeof(Sha256));

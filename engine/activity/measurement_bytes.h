@@ -76,7 +76,7 @@ class MeasurementReader {
   ModelIdentity model(bool of_experts);
 
   size_t remaining() const { return cursor_.remaining(); }
-  /// Fails if bytes follow.
+  /// Throws if unread bytes are left.
   void end();
 
  private:
