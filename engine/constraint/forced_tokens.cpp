@@ -12,7 +12,7 @@ std::vector<int32_t> forced_tokens(const ConstraintState& state) {
   std::vector<int32_t> tokens = state.trie().encode(text);
   ConstraintState after = state;
   for (const int32_t token : tokens)
-    if (!after.accept(token)) return {};  // never happens: a constraint allows what it forces
+    if (!after.accept(token)) return {};  // never happens: forced text is allowed
   if (!tokens.empty() && !after.must_end()) tokens.pop_back();
   return tokens;
 }

@@ -1,4 +1,4 @@
-// The tokens of text that a constraint forces. They need no sampling, so one step of the model computes
+// The tokens of text that a constraint forces. They are not sampled, so one step of the model can compute
 // several of them.
 //
 // Pure functions; engine thread.
@@ -12,8 +12,8 @@
 namespace hearth {
 
 /// Returns tokens that spell ConstraintState::forced(). If possible, they are the tokens that the tokenizer
-/// would choose, because a model has seldom seen others. Omits the last token, which may merge with the text
-/// after it, unless the text must end there. Empty if nothing is forced.
+/// would choose, because models are trained on texts that are split this way. Omits the last token, which may
+/// merge with the text after it, unless the text must end there. Empty if nothing is forced.
 std::vector<int32_t> forced_tokens(const ConstraintState& state);
 
 }  // namespace hearth

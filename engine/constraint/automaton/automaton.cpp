@@ -34,8 +34,8 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Returns prefix sums of the weights of the 256 bytes, which are odd random numbers. The weight of a byte
-/// range is the difference of two sums, so it is the same whether the range is one edge or several.
+/// Returns prefix sums of 256 weights, one odd random number for each byte. The weight of a byte range is the
+/// difference of two sums, so it does not depend on how many edges cover the range.
 std::array<uint64_t, 257> byte_weights() {
   std::array<uint64_t, 257> sums{};
   for (size_t b = 0; b < 256; ++b) sums[b + 1] = sums[b] + (mix(0x9E3779B97F4A7C15 * (b + 1)) | 1);

@@ -40,7 +40,7 @@ class Automaton {
   std::span<const Dfa::ByteEdge> bytes_of(int32_t state) const { return dfa_.bytes_of(state); }
   /// Returns a state's call edges. Their `rule` is the callee's start state.
   std::span<const Dfa::CallEdge> calls_of(int32_t state) const { return dfa_.calls_of(state); }
-  /// Whether the state's rule can end here and no edge leads on from the state.
+  /// Returns whether the state's rule can end in this state and the state has no edges.
   bool is_final(int32_t state) const {
     return is_accepting(state) && bytes_of(state).empty() && calls_of(state).empty();
   }
@@ -57,7 +57,8 @@ class Automaton {
 
   /// Returns the index of the state's view, below n_views(). Two states have equal views if the same strings
   /// of up to view_bytes bytes may follow them, and if their rules can end at the same positions in these
-  /// strings. The states of a counted repeat have equal views if the end of the repeat is far away.
+  /// strings. The states of a counted repeat have equal views if the repeat's end is more than view_bytes
+  /// bytes away.
   int32_t view(int32_t state) const { return view_[static_cast<size_t>(state)]; }
   int32_t n_views() const { return n_views_; }
 
@@ -65,7 +66,7 @@ class Automaton {
   void find_classes();
   void find_views(size_t view_bytes);
 
-  Dfa dfa_;  // of all rules, one after the other
+  Dfa dfa_;  // automata of all rules, one after the other
   int32_t start_ = 0;
   bool root_nullable_ = false;
   std::vector<int32_t> call_rank_;

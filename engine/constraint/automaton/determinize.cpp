@@ -132,8 +132,8 @@ class Subsets {
     }
   }
 
-  /// Cuts the 256 bytes into pieces wherever an edge begins or ends, and writes an edge for each piece that
-  /// has a target.
+  /// Cuts the byte range 0 to 255 wherever an edge begins or ends, and writes an edge for each part that has
+  /// a target.
   void write_byte_edges() {
     std::array<bool, 257> cuts{};
     cuts[0] = cuts[256] = true;

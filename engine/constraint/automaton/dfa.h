@@ -12,9 +12,8 @@
 
 namespace hearth {
 
-/// State 0 is the start. For each byte, a state has at most one byte edge; for each rule, at most one call
-/// edge. But it may have edges of both kinds, so the next state may be unknown until the called rule has
-/// matched.
+/// State 0 is the start. A state has at most one byte edge for each byte and at most one call edge for each
+/// rule. It may have edges of both kinds, so the next state may be unknown until the called rule has matched.
 struct Dfa {
   struct ByteEdge {
     uint8_t first, last;  // bytes, both inclusive
@@ -56,9 +55,9 @@ enum class DfaProduct { kBoth, kExcept };
 /// states.
 Dfa product(const Dfa& a, const Dfa& b, DfaProduct kind, CompileBudget& budget);
 
-/// Returns the smallest automaton of the same language. Calls count as letters, and states from which no end
-/// can be reached are omitted. An empty language gives one state without edges. Returns very large automata
-/// unchanged. Throws ConstraintError if minimizing takes too much work.
+/// Returns the smallest automaton of the same language. Calls are treated as letters, and states from which
+/// no end can be reached are omitted. An empty language gives one state without edges. Returns very large
+/// automata unchanged. Throws ConstraintError if minimizing takes too much work.
 Dfa minimize(const Dfa& dfa, CompileBudget& budget);
 
 }  // namespace hearth

@@ -1,9 +1,9 @@
 // The smallest automaton of a language: see minimize() in dfa.h.
 //
 // This is a form of Hopcroft's algorithm for partial automata with few edges: A. Valmari, "Fast brief
-// practical DFA minimization", 2012. Sets of edges determine how to split sets of states, and the parts
-// determine how to split sets of edges. Of a set that was split, only the smaller part is examined again, so
-// the time is n log n for n edges.
+// practical DFA minimization", 2012. Sets of edges determine how to split sets of states, and the new sets of
+// states determine how to split sets of edges. After a split, only the smaller part is examined again, so the
+// time is n log n for n edges.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -76,9 +76,9 @@ class Partition {
 struct Edge {
   int32_t from, label, to;
 };
-constexpr size_t kWorkOfEdge = 3;  // steps that an edge counts as; it takes about 100 ns and 40 bytes
-/// Larger automata stay unchanged. They come from long counted repeats and long lists of words, in which few
-/// states can be merged. An automaton that is not minimized takes longer to build but not to use.
+constexpr size_t kWorkOfEdge = 3;  // steps charged for an edge, which takes about 100 ns and 40 bytes
+/// Automata with more edges stay unchanged. They result from long counted repeats and long lists of words, in
+/// which few states can be merged. An automaton that is not minimized takes longer to build but not to use.
 constexpr size_t kMostEdges = 50'000;
 
 /// One list of numbers for each key. All lists are in one array.

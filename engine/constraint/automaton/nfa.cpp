@@ -16,7 +16,7 @@ using Kind = Grammar::Node::Kind;
 constexpr int kMostDepth = 500;
 /// An expression that is repeated at least this many times is minimized before it is copied.
 constexpr int kManyCopies = 8;
-constexpr int kMostRepeatsApart = 20;  // nested in each other
+constexpr int kMostRepeatsApart = 20;  // maximum nesting depth of repeats that are built separately
 
 }  // namespace
 

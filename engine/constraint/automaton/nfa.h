@@ -1,5 +1,5 @@
-// Nondeterministic automata: a rule's expression is first converted to one, and then to a deterministic
-// automaton (dfa.h).
+// Nondeterministic automata. A rule's expression is converted to a nondeterministic automaton, which is then
+// converted to a deterministic one (dfa.h).
 //
 // Used only while a grammar is compiled (automaton.h), by one thread.
 #pragma once
@@ -19,7 +19,7 @@ namespace hearth {
 
 struct Nfa {
   static constexpr int32_t kStart = 0, kEnd = 1;
-  static constexpr int32_t kBytes = -1, kEmpty = -2;  // instead of a rule's number
+  static constexpr int32_t kBytes = -1, kEmpty = -2;  // values of Edge::rule that are not rule numbers
   struct Edge {
     int32_t from, to;
     int32_t rule;         // for a call edge; kBytes: the edge reads a byte; kEmpty: it reads nothing
@@ -43,8 +43,8 @@ class NfaBuilder {
   struct Job;
   class Build;
 
-  /// Where an expression is: how many separately built expressions contain it, and whether one of these is an
-  /// intersection or a difference.
+  /// The context of an expression: how many separately built expressions contain it, and whether one of these
+  /// is an intersection or a difference.
   struct Place {
     int depth = 0;
     bool in_product = false;

@@ -30,8 +30,8 @@ void append(Joined& joined, const Dfa& dfa, int32_t rule) {
   }
 }
 
-/// Makes the start of a rule non-accepting. If an edge leads back to the start, the start itself stays as it
-/// is. Then a non-accepting copy of it becomes the new start.
+/// Makes the start of a rule non-accepting. If an edge leads back to the start, the start stays unchanged,
+/// and a non-accepting copy becomes the new start.
 void separate_start(Joined& joined, const Dfa& dfa, int32_t rule) {
   int32_t& start = joined.start[at(rule)];
   if (!joined.dfa.accepting[at(start)]) return;

@@ -13,7 +13,7 @@ namespace hearth {
 
 struct LinkedRules {
   Dfa dfa;            // `rule` of a call edge is the callee's start state
-  int32_t start = 0;  // of the root
+  int32_t start = 0;  // start state of the root
   /// [n_states] The start state of a called rule has a higher rank than every state with a call edge to it.
   /// Other states have rank 0. See Automaton::call_rank().
   std::vector<int32_t> call_rank;

@@ -1,5 +1,5 @@
-// Sets of Unicode code points as sorted ranges. A character class of a regular expression or grammar stands
-// for such a set.
+// Sets of Unicode code points as sorted ranges. Character classes of regular expressions and grammars are
+// such sets.
 //
 // Used by the parsers of regular expressions and grammars, and by the code that writes characters as JSON.
 // Pure functions, any thread.
@@ -12,7 +12,7 @@
 namespace hearth {
 
 /// Ranges in ascending order, with adjacent ranges merged. A range may contain surrogates, although no text
-/// does.
+/// contains them.
 using CharacterSet = std::vector<CharRange>;
 
 constexpr char32_t kLastCodePoint = 0x10FFFF;

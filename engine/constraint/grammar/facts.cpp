@@ -67,9 +67,9 @@ class Walk {
 };
 
 /// Finds the nodes for which a property holds, such as that they can match the empty text. The caller sets
-/// the property for leaves. It holds for a sequence if it holds for all parts, for a choice if it holds for
-/// one option, for a repeat if it holds for the part or if the part may occur zero times, and for a call if
-/// it holds for the callee's body. The result is the least solution of these rules.
+/// the property for leaves. The property holds for a sequence if it holds for all parts, for a choice if it
+/// holds for one option, for a repeat if it holds for the part or if the part may occur zero times, and for a
+/// call if it holds for the callee's body. The result is the least solution of these rules.
 class LeastSolution {
  public:
   /// truth: [n_nodes] the initial values, which the caller sets for leaves and for kBoth and kExcept nodes.
@@ -193,8 +193,8 @@ std::vector<Shape> find_shapes(const Grammar& grammar) {
 }
 
 /// Whether a rule is copied into its callers: it has no calls, and a copy costs less than a call. The size
-/// limit is lower for rules with loops, such as strings: if such a rule is not copied, all its callers share
-/// its masks.
+/// limit is lower for rules with loops, such as strings, because all callers of an uncopied rule share its
+/// masks.
 bool is_small(const Shape& shape) { return !shape.has_call && shape.weight <= (shape.has_loop ? 8U : 64U); }
 
 LeastSolution solve_endings(const Grammar& grammar, const std::vector<Expr>& nodes) {

@@ -70,13 +70,12 @@ class Parser {
   [[noreturn]] void fail_at(size_t at, const std::string& sentence) const {
     const std::string_view before = text_.substr(0, at);
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    const size_t line_start = before.rfind('\n') + 1;  // 0 if there is none
+    const size_t line_start = before.rfind('\n') + 1;  // 0 if there is no line break
     const std::string where =
         "line " + std::to_string(line) + ", column " + std::to_string(at - line_start + 1);
     throw ConstraintError("Grammar, " + where + ": " + sentence + ".", where);
   }
-  /// Describes the text at the current position, for messages that say what was found instead of what was
-  /// expected.
+  /// Describes the text at the current position, for the part of a message that follows "found".
   std::string found() const {
     if (at_end()) return "the end";
     const char c = text_[at_];
@@ -96,7 +95,8 @@ class Parser {
     if (!skip(c)) fail("expected '" + std::string(1, c) + "' " + where + ", found " + found());
   }
 
-  /// Skips blanks and comments. over_lines: also skip line breaks; set where line breaks have no meaning.
+  /// Skips blanks and comments. over_lines: whether to skip line breaks too; set where line breaks have no
+  /// meaning.
   void skip_space(bool over_lines) {
     for (; !at_end(); ++at_) {
       const char c = text_[at_];

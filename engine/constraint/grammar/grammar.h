@@ -1,6 +1,6 @@
 // A language of byte strings, defined by rules that consist of expressions, as in a context-free grammar.
 // Regular expressions (../regex/regex.h), GBNF (gbnf.h) and JSON schemas (../schema/json_schema.h) are
-// translated to this form. Constraint (constraint.h) compiles it for a vocabulary.
+// translated to this form. Constraint (constraint.h) compiles a grammar for a vocabulary.
 //
 // An expression is the number of a node that the grammar owns. Nodes never change, so one expression may be
 // used in several places. One thread.
@@ -41,8 +41,8 @@ class Grammar {
   Expr literal(std::string_view bytes);
   Expr byte(const ByteSet& set);                      // one byte
   Expr character(std::span<const CharRange> ranges);  // one code point, as UTF-8; surrogates are ignored
-  Expr sequence(std::span<const Expr> parts);         // nothing() if any part is
-  Expr choice(std::span<const Expr> options);         // nothing() if all options are
+  Expr sequence(std::span<const Expr> parts);         // nothing() if any part is nothing()
+  Expr choice(std::span<const Expr> options);         // nothing() if all options are nothing()
   Expr repeat(Expr what, int least, int most);        // most: kNoMaximum for any number
   Expr sequence(std::initializer_list<Expr> parts) { return sequence({parts.begin(), parts.size()}); }
   Expr choice(std::initializer_list<Expr> options) { return choice({options.begin(), options.size()}); }
@@ -86,14 +86,14 @@ class Grammar {
   // Read access, for the compiler.
   const Node& node(Expr expr) const { return nodes_[static_cast<size_t>(expr)]; }
   bool is_nothing(Expr expr) const { return node(expr).kind == Node::Kind::kNothing; }
-  std::string_view bytes(const Node& node) const;          // of kBytes
-  const ByteSet& set(const Node& node) const;              // of kSet
-  std::span<const Expr> children(const Node& node) const;  // of kSequence, kChoice, kRepeat, kBoth, kExcept
-  Rule callee(const Node& node) const { return static_cast<Rule>(node.first); }  // of kCall
+  std::string_view bytes(const Node& node) const;          // for kBytes
+  const ByteSet& set(const Node& node) const;              // for kSet
+  std::span<const Expr> children(const Node& node) const;  // for kSequence, kChoice, kRepeat, kBoth, kExcept
+  Rule callee(const Node& node) const { return static_cast<Rule>(node.first); }  // for kCall
   size_t n_nodes() const { return nodes_.size(); }
   size_t n_rules() const { return rules_.size(); }
   const std::string& name(Rule rule) const { return rules_[static_cast<size_t>(rule)].name; }
-  /// Throws ConstraintError if the rule is called but was never defined; the message names it.
+  /// Throws ConstraintError if the rule is called but was never defined; the message names the rule.
   Expr body(Rule rule) const;
   /// REQUIRES: set_root was called.
   Rule root() const { return root_; }

@@ -67,7 +67,7 @@ void MaskCache::add_short_tokens(Set set, TokenMask& mask) {
 }
 
 void MaskCache::add_separately(const std::vector<StackSets::Stack>& stacks, TokenMask& mask) {
-  std::vector<std::pair<const ViewMask*, Set>> done;  // continuations after equal ends are examined once
+  std::vector<std::pair<const ViewMask*, Set>> done;  // pairs that were already examined
   const ByteTrie& trie = trie_.short_tokens();
   for (const StackSets::Stack stack : stacks) {
     const ViewMask& own = view_mask(sets_.top(stack));

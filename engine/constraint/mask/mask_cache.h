@@ -4,8 +4,8 @@
 // For most tokens, the rule on top of a stack alone decides whether the token is allowed, because the token
 // ends before the rule does. These tokens are found once for each view of a state (automaton.h), with one
 // walk through the vocabulary, which takes about a millisecond inside a JSON string. At a few positions, the
-// rule can end within a token. Only at these, the rest of the token is checked against the stack below. The
-// idea is XGrammar's (Dong et al. 2024, arXiv:2411.15100). Views cover only short tokens
+// rule can end within a token. Only at these positions, the rest of the token is checked against the stack
+// below. The idea is XGrammar's (Dong et al. 2024, arXiv:2411.15100). Views cover only short tokens
 // (TokenTrie::kShortBytes), so longer tokens are checked against the whole set of stacks.
 //
 // Thread-safe: each call holds the cache's mutex. Automaton and trie must outlive it.
@@ -45,8 +45,8 @@ class MaskCache {
   Place after(Set set, std::string_view bytes);
   std::shared_ptr<const TokenMask> mask(Set set);
   std::string forced(Set set);
-  /// Computes masks in advance for about 10 to 20 ms. Takes the states in the order of their numbers, which
-  /// starts at the root's start.
+  /// Computes masks in advance for about 10 to 20 ms, in the order of the states' numbers, beginning with the
+  /// root's start state.
   void warm();
 
   bool is_full();
@@ -70,8 +70,8 @@ class MaskCache {
   void add_short_tokens(Set set, TokenMask& mask) HEARTH_REQUIRES(mutex_);
   void add_separately(const std::vector<StackSets::Stack>& stacks, TokenMask& mask) HEARTH_REQUIRES(mutex_);
   int only_byte(Set set) HEARTH_REQUIRES(mutex_);
-  /// Calls visit(node, set) for each trie node in [first, last) whose bytes are allowed; `set` is what they
-  /// lead to. from: the set at the parent of node `first`.
+  /// Calls visit(node, set) for each trie node in [first, last) whose bytes are allowed; `set` is the set of
+  /// stacks after these bytes. from: the set at the parent of node `first`.
   template <typename Visit>
   void walk(const ByteTrie& trie, uint32_t first, uint32_t last, Set from, Visit visit)
       HEARTH_REQUIRES(mutex_);
@@ -88,7 +88,7 @@ class MaskCache {
       HEARTH_GUARDED_BY(mutex_);  // [n_views], null: not found yet
   std::vector<std::shared_ptr<const TokenMask>> set_masks_
       HEARTH_GUARDED_BY(mutex_);                     // by set, null: not found yet
-  size_t mask_bytes_ HEARTH_GUARDED_BY(mutex_) = 0;  // of both
+  size_t mask_bytes_ HEARTH_GUARDED_BY(mutex_) = 0;  // bytes of views_ and set_masks_
   size_t n_visited_ HEARTH_GUARDED_BY(mutex_) = 0;   // trie nodes
   std::vector<Set> set_at_depth_ HEARTH_GUARDED_BY(mutex_);
 };

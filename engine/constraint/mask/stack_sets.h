@@ -1,10 +1,9 @@
 // Sets of stacks of a pushdown automaton (automaton.h). Each set is stored once and identified by a number.
 //
 // A text that can be read in several ways has several stacks. A stack is stored as its top state and the set
-// of stacks that can be below it, so stacks with equal top states are one entry, at every level: a
-// graph-structured stack (Tomita 1985). This keeps ambiguity from multiplying stacks. Equal sets have equal
-// numbers, so what follows from a set - the set after a byte, the tokens that may come next - is computed
-// only once.
+// of stacks that can be below it. At every level, stacks with equal top states share one entry. This
+// graph-structured stack (Tomita 1985) keeps ambiguity from multiplying stacks. Equal sets have equal
+// numbers, so the set after a byte and the tokens that may come next are computed only once for each set.
 //
 // One thread at a time (mask_cache.h holds a mutex). The automaton must outlive it.
 #pragma once
@@ -86,7 +85,7 @@ class StackSets {
     uint32_t turn = 0;  // value of turn_ when end_rules() last visited this stack
   };
   struct Entry {
-    size_t first, count;       // in members_
+    size_t first, count;       // range in members_
     int32_t row = -1;          // index of this set's row in next_; -1 until a byte is followed
     Set after_end = kUnknown;  // the set that follows when the rule above this set ends
   };
@@ -125,15 +124,15 @@ class StackSets {
   std::vector<StackEntry> stacks_;
   std::unordered_map<uint64_t, Stack> stack_numbers_;  // by top and below
   std::vector<Entry> sets_;
-  std::vector<Stack> members_;  // of all sets
+  std::vector<Stack> members_;  // members of all sets
   std::unordered_set<Set, HashMembers, EqualMembers> set_numbers_;
   std::vector<Set> next_;  // [rows, n_classes]
   size_t work_left_ = kMostWork;
-  // For the set that is being computed.
+  // Scratch memory for the set that is being computed.
   uint32_t turn_ = 0;
   std::vector<Item> items_;
-  size_t n_items_ = 0;                         // in use; the others keep their memory
-  std::unordered_map<int32_t, size_t> index_;  // of items, by state
+  size_t n_items_ = 0;                         // items in use; the other items keep their memory
+  std::unordered_map<int32_t, size_t> index_;  // index in items_, by state
   std::vector<Set> ended_;                     // sets below rules that have ended; finish() follows them
   std::vector<Stack> found_;
   size_t n_reached_ = 0;

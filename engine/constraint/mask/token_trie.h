@@ -51,10 +51,10 @@ class TokenTrie {
 
   /// Builds the tries of text tokens. Control tokens, end tokens and tokens without bytes are omitted,
   /// because a constraint never allows them.
-  /// Some tokenizers drop a space at the beginning of a text (strips_leading_space()). Here that space is a
-  /// byte like any other, because generated text continues a prompt and is shown with the space. The
-  /// tokenizer must outlive the trie.
-  /// controls: control tokens that are included with their text, such as <tool_call>.
+  /// Some tokenizers drop a space at the beginning of a text (strips_leading_space()). In the tries, that
+  /// space is a byte like any other, because generated text continues a prompt and is shown with the space.
+  /// The tokenizer must outlive the trie. controls: control tokens that are included with their text, such as
+  /// <tool_call>.
   static std::shared_ptr<const TokenTrie> from_tokenizer(const Tokenizer& tokenizer,
                                                          std::span<const int32_t> controls = {});
 

@@ -11,9 +11,9 @@ using Expr = Grammar::Expr;
 using Kind = RegexNode::Kind;
 
 /// Translates a regex tree to grammar expressions. If the match may be anywhere in the text, the expression
-/// at the pattern's left edge also matches any text before the match. In the same way, the one at the right
-/// edge matches any text after it. An anchor at an edge forbids such text, so it is translated by leaving the
-/// text out.
+/// at the pattern's left edge also matches any text before the match, and the expression at the right edge
+/// also matches any text after it. An anchor at an edge forbids such text, so the translation omits the text
+/// there.
 class Translator {
  public:
   Translator(Grammar& grammar, const CharacterWriter& writer, RegexMatch match)
@@ -96,7 +96,7 @@ class Translator {
 };
 
 /// Follows all possible matches of a node at once. Given the set of positions in the text where a match may
-/// begin, computes the set of positions where one may end.
+/// begin, computes the set of positions where a match may end.
 class Matcher {
  public:
   Matcher(std::u32string_view text, const std::function<void(size_t)>& take_work)

@@ -4,7 +4,7 @@
 // regex_parser.h defines the syntax. Anchors are allowed only at the edges of the pattern and of its
 // alternatives. Lazy quantifiers match the same texts as greedy ones. \d and \w match only ASCII characters.
 // For \s, \S and the dot, ECMA-262 and Python match different characters; here each matches only the
-// characters that both agree on. One thread.
+// characters on which both languages agree. One thread.
 #pragma once
 
 #include <functional>

@@ -121,8 +121,8 @@ class Parser {
 
   bool is_counted_quantifier() const { return peek() == U'{' && (is_digit(peek(1)) || peek(1) == U','); }
 
-  /// If there is a quantifier at this position, consumes it and returns its counts. Lazy quantifiers have the
-  /// same counts.
+  /// If there is a quantifier at this position, consumes it and returns its counts. Lazy and greedy
+  /// quantifiers have the same counts.
   std::optional<std::pair<int, int>> quantifier() {
     std::optional<std::pair<int, int>> counts;
     if (take(U'*'))

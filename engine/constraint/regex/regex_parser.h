@@ -24,7 +24,7 @@ struct RegexNode {
     kEnd,        // $: nothing follows
   };
   Kind kind = Kind::kSequence;
-  size_t position = 1;  // where it starts in the pattern; the first character is 1
+  size_t position = 1;  // where the node starts in the pattern; the first character has position 1
   CharacterSet characters{};
   std::vector<RegexNode> children{};
   int least = 1, most = 1;  // for kRepeat; most may be Grammar::kNoMaximum

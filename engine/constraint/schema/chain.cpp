@@ -8,7 +8,7 @@ namespace {
 using Expr = Grammar::Expr;
 constexpr size_t kMaxStates = 40'000;
 
-/// Builds an expression for each state, from the last link to the first; the expression matches the rest of
+/// Builds one expression for each state, from the last link to the first. Each expression matches the rest of
 /// the list. A state consists of the index of the next link and the number of links written so far. Counting
 /// stops at count_limit_, because a higher number changes nothing.
 class ChainBuilder {

@@ -17,7 +17,7 @@ struct ChainLink {
 };
 
 struct Chain {
-  std::string name{};  // for rules, in messages
+  std::string name{};  // name for rules, used in messages
   std::vector<ChainLink> links{};
   /// One extra part, which may follow the links any number of times. All extras together count as only one
   /// part toward `least`, because one extra may itself be a repeat.

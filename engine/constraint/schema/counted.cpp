@@ -5,8 +5,8 @@ namespace {
 
 using Expr = Grammar::Expr;
 
-/// Maximum number of repeats that are written out. For so few, the rules for blocks would take about as many
-/// states.
+/// Maximum number of repeats that are written out. Rules for blocks would need about as many states for so
+/// few repeats.
 constexpr int kMostWrittenOut = 3 * kCountedBlock;
 
 class Blocks {
@@ -17,7 +17,7 @@ class Blocks {
         whole_(rule("block", kCountedBlock)),
         part_(rule("part of a block", 0)) {}
 
-  /// Zero to `most` repeats.
+  /// Returns zero to `most` repeats.
   Expr up_to(int most) {
     const int n_blocks = most / kCountedBlock;
     return grammar_.choice({grammar_.sequence({grammar_.repeat(whole_, 0, n_blocks - 1), part_}),

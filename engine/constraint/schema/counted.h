@@ -2,9 +2,9 @@
 // items.
 //
 // If n repeats are written out, they take n copies of an automaton. Here a rule matches a block of
-// kCountedBlock repeats, and the text consists of whole blocks followed by a part of a block. That takes
-// about n / kCountedBlock + 2 * kCountedBlock copies. A text can be read in two ways at each position: inside
-// a whole block, or inside the last part. One thread.
+// kCountedBlock repeats, and the text consists of whole blocks followed by a part of a block. This method
+// takes about n / kCountedBlock + 2 * kCountedBlock copies. A text can be read in two ways at each position:
+// inside a whole block, or inside the last part. One thread.
 #pragma once
 
 #include "engine/constraint/grammar/grammar.h"

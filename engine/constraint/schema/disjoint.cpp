@@ -57,8 +57,8 @@ bool SchemaTranslator::are_disjoint(const FlatSchemas& a, const FlatSchemas& b, 
 
 bool SchemaTranslator::are_disjoint(const Keywords& a, const Keywords& b, int depth) {
   // Values are generated only with the types chosen for their schema, but a schema may accept further types.
-  // So a generated value that is valid under both schemas has a type that one of them chose and the other
-  // accepts.
+  // So a generated value that is valid under both schemas has a type that one of the schemas chose and the
+  // other schema accepts.
   const unsigned types = (a.chosen_types() & b.types) | (a.types & b.chosen_types());
   if (!a.values.empty() || !b.values.empty()) return !has_common_value(a, b);
   if (types & (kNull | kBoolean)) return false;

@@ -17,7 +17,7 @@ namespace hearth {
 struct SchemaNode {
   enum class Kind { kNull, kBoolean, kNumber, kString, kArray, kObject };
   Kind kind = Kind::kNull;
-  bool truth = false;                         // of kBoolean
+  bool truth = false;                         // value of kBoolean
   std::string text{};                         // a string's characters; a number as written
   std::vector<const SchemaNode*> children{};  // for kArray and kObject, in order
   std::string key{};                          // name or index of this node in the parent

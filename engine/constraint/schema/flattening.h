@@ -40,7 +40,7 @@ class FlatSchemas {
  public:
   /// The schemas, without `true`, which requires nothing.
   Schemas schemas() const;
-  /// One of the schemas is false.
+  /// Whether one of the schemas is `false`.
   bool impossible = false;
   /// Whether there is an anyOf or oneOf for which no alternative has been chosen.
   bool has_choice() const { return !choices_.empty(); }

@@ -9,9 +9,10 @@
 // - Properties come in the schema's order. An object that declares properties has no other properties unless
 //   additionalProperties allows them. An array with prefixItems has no further items unless `items` allows
 //   them or minItems requires them.
-// - A schema without a type gets the types of its keywords: with "properties", an object.
+// - A schema without a type gets the types to which its keywords apply. For example, a schema with
+//   "properties" gets the type object.
 // - Texts are spelled as described in json_text.h, numbers as in numbers/numbers.h. Maxima above the
-//   supported counts are lowered to them (keywords.h).
+//   supported counts are lowered to these counts (keywords.h).
 //
 // One thread; takes bounded time and memory for any text.
 #pragma once
@@ -44,7 +45,7 @@ class JsonProperties {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Any JSON object.
+/// Returns the grammar of any JSON object.
 Grammar json_object_grammar();
 Grammar::Expr json_object_expression(Grammar& grammar);
 

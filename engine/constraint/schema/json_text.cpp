@@ -37,7 +37,7 @@ char short_escape(char32_t c) {
 
 char hex_character(char32_t digit) { return "0123456789abcdef"[digit]; }
 
-/// The characters that may stand unescaped in a string.
+/// The characters that may be unescaped in a string.
 const CharacterSet& unescaped() {
   static const CharacterSet set{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, kLastCodePoint}};
   return set;

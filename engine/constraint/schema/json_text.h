@@ -16,8 +16,7 @@
 
 namespace hearth {
 
-/// How strings are written. kPlain strings have no quotes or escapes; they stand alone instead of being a
-/// part of JSON.
+/// The notation of strings. kPlain strings have no quotes or escapes, and are not a part of JSON.
 enum class StringForm { kJson, kPlain };
 
 /// A CharacterWriter. Returns the expression for one character of a set, written as in a JSON string.

@@ -212,7 +212,7 @@ class Gatherer {
   void maximum(const SchemaNode& value) { most(value, true); }
   void exclusive_minimum(const SchemaNode& value) { least(exclusive(value), false); }
   void exclusive_maximum(const SchemaNode& value) { most(exclusive(value), false); }
-  /// Draft 4 writes a boolean here.
+  /// Refuses the boolean that draft 4 uses for this keyword.
   static const SchemaNode& exclusive(const SchemaNode& value) {
     return must_be(value, Kind::kNumber, "a number: the bound itself, which stays out");
   }

@@ -16,7 +16,7 @@
 namespace hearth {
 
 /// Schemas that all hold for one value. Where their order matters, as for the order of properties, the first
-/// one takes precedence.
+/// schema takes precedence.
 using Schemas = std::vector<const SchemaNode*>;
 
 /// A set of JSON types as bits. Numbers are two types: integers, and numbers with a fraction.
@@ -29,11 +29,11 @@ constexpr unsigned kNumber = kInteger | kFraction, kAll = 127;
 /// The type of a value.
 unsigned type_of(const SchemaNode& value);
 
-/// Minimum and maximum of a count. If a maximum is above the supported one, the supported one is used, which
-/// only excludes some values.
+/// Minimum and maximum of a count. A maximum above the supported one is lowered to it, which only excludes
+/// some values.
 struct CountLimits {
-  static constexpr int kMaxMembers = 10'000;   // of objects
-  static constexpr int kMaxCount = 1'000'000;  // of characters and items
+  static constexpr int kMaxMembers = 10'000;   // for members of objects
+  static constexpr int kMaxCount = 1'000'000;  // for characters and items
   int least = 0;
   std::optional<int> most{};
   bool impossible() const { return most && *most < least; }
@@ -56,7 +56,7 @@ struct ArrayPart {
 struct Keywords {
   unsigned types = json_type::kAll;
   bool is_typed = false;          // at least one schema names types
-  unsigned implied_types = 0;     // the types of the keywords
+  unsigned implied_types = 0;     // types to which the keywords apply
   std::vector<Schemas> values{};  // one list for each enum and const
   NumberLimits numbers{};
   const SchemaNode* multiple = nullptr;  // one multipleOf, for messages

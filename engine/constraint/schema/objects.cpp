@@ -71,8 +71,8 @@ SchemaTranslator::DeclaredNames SchemaTranslator::declared_names(const Keywords&
   return names;
 }
 
-/// Returns whether the object may have members that no schema declares. It may if a schema has
-/// additionalProperties, which then applies to them, or if the schemas name no property at all.
+/// Returns whether the object may have members that no schema declares. This is so if a schema has
+/// additionalProperties, which then applies to these members, or if the schemas name no property at all.
 bool SchemaTranslator::is_open(const Keywords& keywords) const {
   const auto names_any = [](const ObjectPart& part) {
     return part.properties != nullptr || part.patterns != nullptr;

@@ -1,10 +1,9 @@
 // Translates schemas to expressions. This is the implementation of json_schema.h, which defines the result.
 // One thread, one document.
 //
-// The unit of translation is a conjunction: a list of schemas that all hold for one value. From it follows
-// one conjunction for each of the value's members, for example everything that the schemas require of one
-// property. The translation of each conjunction is stored, so that a recursive schema becomes rules that call
-// each other.
+// The unit of translation is a conjunction: a list of schemas that all hold for one value. Each member of the
+// value gets its own conjunction: for example, all schemas that apply to one property. The translation of
+// each conjunction is stored, so that a recursive schema becomes rules that call each other.
 #pragma once
 
 #include <map>
@@ -112,7 +111,7 @@ class SchemaTranslator {
   bool has_common_value(const Keywords& a, const Keywords& b);
   bool objects_disjoint(const Keywords& a, const Keywords& b, int depth);
 
-  /// Adds a location to errors without one.
+  /// Adds a location to errors that have none.
   template <typename Work>
   static auto at(const SchemaNode& where, const Work& work) {
     try {

@@ -98,7 +98,7 @@ Keywords SchemaTranslator::with_members_of(Keywords keywords, const SchemaNode& 
     name.text = member->key;
     keywords.required.push_back(&name);
   }
-  const SchemaNode& nothing_else = document_.add(Kind::kBoolean, object.parent, object.key);  // false
+  const SchemaNode& nothing_else = document_.add(Kind::kBoolean, object.parent, object.key);  // `false`
   keywords.objects.push_back({.properties = &properties, .additional = &nothing_else});
   return keywords;
 }
@@ -111,7 +111,7 @@ Keywords SchemaTranslator::with_items_of(Keywords keywords, const SchemaNode& ar
   for (const SchemaNode* item : array.children) part.prefix.push_back(&constant_schema(*item));
   keywords.arrays.push_back(std::move(part));
   keywords.items.least = std::max(keywords.items.least, n);
-  // no array satisfies it
+  // No array satisfies uniqueItems then.
   if (keywords.unique != nullptr && has_equal_items(array)) keywords.items.most = -1;
   keywords.unique = nullptr;
   return keywords;

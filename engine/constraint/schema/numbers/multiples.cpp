@@ -61,7 +61,7 @@ std::optional<Divisor> last_digits_divisor(const Decimal& divisor) {
 }
 
 /// Writes all multiples of a divisor, however large and of either sign. A multiple may be written with fewer
-/// fraction digits than the divisor has. So this lists, for each number of fraction digits that may be
+/// fraction digits than the divisor has. So this class lists, for each number of fraction digits that may be
 /// written, the final digits that a multiple can have.
 class LastDigits {
  public:
@@ -107,7 +107,7 @@ class LastDigits {
   }
 
   Expr free_whole() { return grammar_.choice({grammar_.literal("0"), from_one()}); }
-  /// Any integer from 1 up.
+  /// Returns any integer from 1 up.
   Expr from_one() {
     return grammar_.sequence(
         {grammar_.byte(byte_range('1', '9')), free_digits(grammar_, 0, Grammar::kNoMaximum)});

@@ -85,7 +85,7 @@ class Magnitudes {
     return grammar_.choice(options);
   }
 
-  /// At least one more fraction digit.
+  /// Returns at least one more fraction digit.
   Expr more_places(size_t place, Tight tight) const {
     if (!tight.least && !tight.most) return digits(1, places_ - place);
     const auto digit_of = [&](const Decimal& d) {
