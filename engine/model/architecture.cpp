@@ -6,8 +6,8 @@
 namespace hearth {
 namespace {
 
-// Which dimensions RoPE rotates together depends on their order in GGUF files. Converters permute q and k of
-// some architectures so that the two dimensions of a pair are adjacent.
+// The order of dimensions in a GGUF file determines which pairs of dimensions RoPE rotates. Converters
+// permute q and k of some architectures so that the two dimensions of a pair are adjacent.
 constexpr RopeKind kPairs = RopeKind::kInterleaved, kHalves = RopeKind::kHalves;
 constexpr FfnActivation kRelu{Activation::kRelu};
 constexpr FfnActivation kDRelu{Activation::kDRelu};

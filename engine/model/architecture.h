@@ -1,4 +1,4 @@
-// An architecture as a row of facts.
+// Describes architectures as rows of facts in one table.
 //
 // To add an architecture, add a row in architecture.cpp, and add its tensors' names in weights.cpp if they
 // differ from the usual ones. The forward pass uses the facts, never the architecture's name.
@@ -19,7 +19,7 @@ enum class NormKind : uint8_t {
   kLayer,  // (x - mean) / std * w + b
 };
 
-/// The input of a layer's norms.
+/// The values to which a layer's norms are applied.
 enum class NormPlace : uint8_t {
   kBefore,  // the input of attention and the FFN
   kAfter,   // the output of attention and the FFN, before it is added to the residual stream
@@ -28,7 +28,7 @@ enum class NormPlace : uint8_t {
          // stream
 };
 
-/// Norms of q and k. They are of the architecture's kind (NormKind), without biases.
+/// Norms of q and k. Their kind is Architecture::norm; they have no biases.
 enum class QkNorm : uint8_t {
   kNone,
   kHeads,     // each head's q and k, with one set of weights for all heads
@@ -55,15 +55,15 @@ enum class PredictorInput : uint8_t {
   kLayerInput,  // the residual stream before the layer
 };
 
-/// Which layers let a token see only a window of positions, if the file has the key attention.sliding_window.
-/// In every group of `period` layers, the layer with index `full` in the group has no window: its tokens see
-/// all positions.
+/// Defines which layers have an attention window, if the file has the key attention.sliding_window. In every
+/// group of `period` layers, the layer with index `full` in the group has no window: its tokens see all
+/// positions.
 struct WindowPattern {
   int period = 0;  // 0: all layers have the window
   int full = 0;
   bool full_turns =
       true;  // if false, layers without a window have no rotary embedding (in models with windows)
-  bool unscaled = false;  // only layers without a window extend the context (RopeScaling)
+  bool unscaled = false;  // RopeScaling applies only to layers without a window
   double rope_base = 0;   // default RoPE base of layers with a window; 0: the base of the other layers
 };
 
@@ -91,20 +91,20 @@ struct Architecture {
   QkNorm qk_norm = QkNorm::kNone;  // before RoPE
   bool qk_norm_optional = false;   // the norms of q and k are used if the file has them
   bool qk_norm_after_rope = false;
-  int layers_per_unturned = 0;      // n: every n-th layer has no rotary embedding; 0: all layers have one
+  int layers_per_unturned = 0;      // n > 0: every n-th layer has no rotary embedding; 0: all layers have one
   bool parallel_attention = false;  // attention and the FFN both read the layer's input, and their outputs
                                     // are added
   ParallelFrom parallel_from = ParallelFrom::kArchitecture;
   bool latent = false;        // the keys and values of all heads come from one latent, see LatentSpec
   bool sinks = false;         // the softmax of each head has an additional logit, from the tensor attn_sinks
-  bool queries_grow = false;  // queries are scaled up with their position, if the file has the key
-                              // attention.temperature_scale
+  bool queries_grow = false;  // queries are scaled by a factor that grows with their position, if the file
+                              // has the key attention.temperature_scale
   bool looks_ahead = false;   // an encoder: in attention, a token also sees the tokens after it
   WindowPattern window = {};
   float attention_cap = 0;  // default of AttentionScores::soft_cap for files without the key; 0: no cap
   float logit_cap = 0;      // default of ModelSpec::logit_cap for files without the key; 0: no cap
   /// In some families, one model divides scores by the root of d_model / n_heads instead of the root of
-  /// head_dim. This is that model's number of layers; 0: the family has no such model.
+  /// head_dim. This member is the number of layers of that model; 0: the family has no such model.
   int layers_scored_by_width = 0;
   EmbeddingScale embedding_scale = EmbeddingScale::kNone;
   LogitScale logit_scale = LogitScale::kNone;
@@ -113,8 +113,8 @@ struct Architecture {
   /// For models that add learned positions to the embeddings: position p uses row p + position_offset of the
   /// position table. nullopt: the model has no such table.
   std::optional<int> position_offset = {};
-  bool token_types = false;       // row 0 of the token_types table, which stands for a single text, is added
-                                  // to the embeddings
+  bool token_types = false;       // row 0 of the token_types table, the type of a single text, is added to
+                                  // the embeddings
   bool embedding_norm = false;    // the sum of a token's embeddings is normed before the first layer
   bool has_output = true;         // a norm and a matrix compute logits; false: the result is hidden states
   float latent_norm_eps = 1e-6f;  // epsilon of the latents' norms; the file's epsilon is for all other norms
@@ -124,7 +124,7 @@ struct Architecture {
   PredictorInput predictor_input = PredictorInput::kResidual;
 };
 
-/// All architectures that load.
+/// Returns all architectures that Hearth can load.
 std::span<const Architecture> architectures();
 
 }  // namespace hearth

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kCalibrationArchitecture = "hearth.calibration";
 
-/// Identifies the model that a calibration belongs to. A calibration depends on the FFN weights. Instead of
-/// comparing those, this compares their shape and the file's size.
+/// Identifies the model that a calibration belongs to. A calibration depends on the FFN weights. Their shape
+/// and the file's size are compared instead of the weights themselves.
 struct Identity {
   Identity(const ModelFile& model, const ModelSpec& spec)
       : model_bytes(static_cast<int64_t>(model.total_bytes())), n_layers(spec.n_layers), d_ff(spec.d_ff) {}

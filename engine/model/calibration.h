@@ -20,7 +20,7 @@ struct Calibration {
   std::vector<float> thresholds;
   std::string text_sha256;      // hash of the text from which the thresholds were determined
   double fidelity_budget = 0;   // allowed rise of perplexity, as a share
-  double dense_perplexity = 0;  // on the held-out part of the text
+  double dense_perplexity = 0;  // perplexity of dense mode on the held-out part of the text
   double perplexity = 0;        // perplexity with neurons skipped, on the held-out part of the text
   double skipped = 0;           // share of neurons whose down column is skipped, on the held-out part
 };
@@ -32,7 +32,7 @@ std::filesystem::path calibration_path(const std::filesystem::path& model);
 /// model.
 Calibration read_calibration(const ModelFile& model, const ModelSpec& spec);
 
-/// Writes the file. An older one is replaced as a whole. Throws std::runtime_error with a one-sentence
+/// Writes the file, or replaces an older file as a whole. Throws std::runtime_error with a one-sentence
 /// message if that fails.
 void write_calibration(const ModelFile& model, const ModelSpec& spec, const Calibration& calibration);
 

@@ -1,4 +1,4 @@
-// Which processor computes which layer of a model: the CPU alone, or the CPU and a device.
+// Maps each layer of a model to the processor that computes it: the CPU or a device.
 //
 // Users keep their own copy of a Devices object. The backends must outlive all copies. Each layer's
 // attention, keys, values and norms belong to one processor. The neurons of a device's layer may be shared
@@ -17,7 +17,7 @@ namespace hearth {
 class Devices {
  public:
   /// The CPU computes everything.
-  Devices(Backend& cpu) : cpu_(&cpu) {}  // NOLINT: the usual case
+  Devices(Backend& cpu) : cpu_(&cpu) {}  // NOLINT: implicit because it is the usual case
   /// The device computes the output, and every layer i for which on_device[i] is true.
   Devices(Backend& cpu, ComputeDevice& device, std::vector<bool> on_device)
       : cpu_(&cpu), device_(&device), on_device_(std::move(on_device)) {}

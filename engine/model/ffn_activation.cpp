@@ -22,7 +22,7 @@ struct Named {
   Activation kind;
 };
 
-// Some activations have several names; the first one is used to show them.
+// Some activations have several names; messages use the first one.
 constexpr std::array<Named, 7> kNamed = {{{"silu", Activation::kSilu},
                                           {"gelu", Activation::kGelu},
                                           {"gelu", Activation::kGeluErf},

@@ -1,4 +1,4 @@
-// The names of FFN activations, and which activation a model has.
+// Names FFN activations, and decides which activation a model has.
 //
 // GGUF does not store the activation, because the architecture determines it. Some models (ReluLLaMA,
 // ProSparse) were trained with an activation that differs from their architecture's. The users of these

@@ -21,10 +21,10 @@ using gguf::ValueType;
 
 struct ModelFile::Contents {
   std::filesystem::path path;
-  std::string label;  // of path, for messages
+  std::string label;  // label of `path`, for messages
   std::vector<MappedFile> mappings;
-  gguf::Part first;                 // keys are the first part's
-  std::vector<TensorInfo> tensors;  // of all parts
+  gguf::Part first;                 // the first part, which has the keys
+  std::vector<TensorInfo> tensors;  // tensors of all parts
   gguf::NameOrder tensor_order;
 
   const Value* find(std::string_view key) const {

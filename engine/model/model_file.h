@@ -52,7 +52,7 @@ class ModelFile {
   ~ModelFile();
 
   const std::filesystem::path& path() const;
-  size_t total_bytes() const;  // of all parts
+  size_t total_bytes() const;  // bytes of all parts
   bool is_powerinfer() const;  // the magic is "PWRI": FFNs are laid out for PowerInfer, with predictors
 
   /// Reads the whole file into memory with several threads, so that later accesses do not wait for the disk.

@@ -8,7 +8,7 @@
 namespace hearth {
 namespace {
 
-constexpr size_t kMaxName = 96;  // bytes; names are for people
+constexpr size_t kMaxName = 96;  // bytes; the name is only shown to people
 
 void append_number(std::string& to, uint64_t number) {
   for (int shift = 0; shift < 64; shift += 8) to += static_cast<char>(number >> shift & 255);

@@ -13,7 +13,7 @@
 namespace hearth {
 
 struct ModelIdentity {
-  std::string name;        // for people; not part of the comparison
+  std::string name;        // shown to people; not compared
   std::string activation;  // name of the FFN's activation, which decides what neurons are active
   int n_layers = 0, d_model = 0, d_ff = 0;
   int n_experts = 0;  // per layer; 0: no mixture

@@ -15,8 +15,8 @@ namespace hearth {
 namespace {
 
 // No model comes near these limits; a file beyond them is damaged, and sizes computed from it would be
-// absurd. Together they keep every product of a spec's numbers within an int; products with n_vocab stay
-// within an int64_t.
+// absurd. Together, the limits keep every product of a spec's numbers within an int; products with n_vocab
+// stay within an int64_t.
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxWidth = 1 << 20;
 constexpr int64_t kMaxHeads = 4096;
@@ -28,7 +28,7 @@ constexpr int kMaxUsedExperts = 256;
 // 1e-12.
 constexpr double kMinEps = 1e-20;
 
-/// Reads those keys of a file that begin with its architecture's name, and makes the checks that every key
+/// Reads the keys of a file that begin with its architecture's name, and makes the checks that every key
 /// needs.
 class Keys {
  public:
@@ -138,15 +138,15 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
   rope.original_context =
       keys.integer_or("rope.scaling.original_context_length", context_train, 1, kMaxContext);
   rope.attn_factor = keys.number_or("rope.scaling.attn_factor", 1.0, 1e-3, 1e3);
-  // YaRN multiplies cos and sin by a temperature. Models with this key divide it by an equal temperature, so
-  // cos and sin stay as they are.
+  // YaRN multiplies cos and sin by a temperature. Models with this key divide by an equal temperature, so cos
+  // and sin are not scaled.
   rope.yarn_tempers = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 1e3) == 0.0;
   rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32.0, 1e-3, 1e6);
   rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1.0, 1e-3, 1e6);
   return rope;
 }
 
-/// Reads the rotary embedding of layers with a window. They have their own base, and no scaling.
+/// Reads the rotary embedding of layers with a window. It has a separate base, and no scaling.
 RopeSpec read_local_rope(const Keys& keys, const Architecture& arch, const RopeSpec& rope) {
   RopeSpec local;
   local.n_rot = rope.n_rot;
@@ -155,7 +155,7 @@ RopeSpec read_local_rope(const Keys& keys, const Architecture& arch, const RopeS
   return local;
 }
 
-/// Returns for each layer whether it has a window, as the file's key says. If the file lacks the key, the
+/// Returns for each layer whether it has a window, as the file's key states. If the file lacks the key, the
 /// architecture decides.
 std::vector<bool> windowed_layers(const Keys& keys, const Architecture& arch, int n_layers) {
   constexpr const char* kKey = "attention.sliding_window_pattern";
@@ -185,8 +185,8 @@ std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, c
     const bool has_window = window > 0 && windowed[static_cast<size_t>(i)];
     if (has_window) layer.window = window;
     layer.local_rope = has_window && arch.window.unscaled;
-    // full_turns has an effect only in files with a window, because only there the pattern tells which layers
-    // have none.
+    // full_turns has an effect only in files with a window, because only such files define which layers have
+    // no window.
     const int unturned = arch.layers_per_unturned;
     layer.turns = arch.rope != RopeKind::kNone && (arch.window.full_turns || window == 0 || has_window) &&
                   (unturned == 0 || i % unturned != unturned - 1);
@@ -275,7 +275,7 @@ void read_scales(const Keys& keys, ModelSpec& spec) {
   constexpr double kLeast = 1e-6, kMost = 1e6;
   const Architecture& arch = spec.arch;
   const auto scale = [&](const char* key, double fallback) {
-    const double found = keys.number_or(key, 0.0, 0.0, kMost);  // 0 is written if there is none
+    const double found = keys.number_or(key, 0.0, 0.0, kMost);  // converters write 0 for "no scale"
     if (found == 0.0) return static_cast<float>(fallback);
     return static_cast<float>(keys.number(key, kLeast, kMost));
   };
@@ -345,8 +345,8 @@ void refuse_unknown_sparse(const ModelFile& file, const Architecture& arch) {
                        "; use the model's plain GGUF version");
 }
 
-/// Reads PowerInfer's threshold. The key is missing if the model's predictors came without a threshold; then
-/// it is 0.
+/// Reads PowerInfer's threshold. If the model's predictors have no threshold, the key is missing and the
+/// threshold is 0.
 float read_sparse_threshold(const ModelFile& file) {
   constexpr const char* kKey = "powerinfer.sparse_threshold";
   const double threshold = file.find_float(kKey).value_or(0.0);

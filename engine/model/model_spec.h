@@ -25,7 +25,7 @@ struct RopeSpec {
   int n_rot = 0;  // rotated dimensions of a head
   double base = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
-  double factor = 1.0;                       // context extension
+  double factor = 1.0;                       // factor by which the context is extended
   int original_context = 0;                  // context before extension (yarn)
   double attn_factor = 1.0;                  // extra magnitude
   double beta_fast = 32.0, beta_slow = 1.0;  // ends of YaRN's ramp, in rotations over the original context
@@ -41,8 +41,8 @@ struct LayerSpec {
   bool experts = false;     // the FFN is a mixture of experts
 };
 
-/// The shape of a norm's weights. The norm applies to rows of n_cols numbers: the first row uses the first of
-/// n_rows rows of weights, the next row the next, and so on in turn.
+/// The shape of a norm's weights. The norm applies to rows of n_cols numbers. Row i is multiplied by row i %
+/// n_rows of the weights.
 struct NormShape {
   int n_rows = 1, n_cols = 0;
 };
@@ -82,7 +82,7 @@ struct ModelSpec {
   int n_kv_heads = 0;
   int head_dim = 0;  // size of a head's queries and keys in attention; with a latent: kv_rank + d_rope
   int n_vocab = 0;
-  int context_train = 0;  // tokens the model was trained on
+  int context_train = 0;  // longest context in training, in tokens
   float norm_eps = 0;
   RopeSpec rope;
   RopeSpec local_rope;  // for layers with LayerSpec::local_rope
@@ -102,7 +102,8 @@ struct ModelSpec {
   bool gated = true;
   bool powerinfer = false;     // the file is PowerInfer's
   bool predictors = false;     // layers may have predictors, in this file or in one beside the model
-  float sparse_threshold = 0;  // default: a neuron is proposed if its predictor's logit is at least this
+  float sparse_threshold = 0;  // default: a neuron is proposed if its predictor's logit reaches this
+                               // threshold
 
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }

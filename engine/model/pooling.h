@@ -1,4 +1,4 @@
-// How a model turns the hidden states of a text's tokens into one vector, its embedding.
+// Methods that turn the hidden states of a text's tokens into one vector, the text's embedding.
 //
 // The model file specifies the default (ModelSpec), and a request may choose another
 // (engine/serving/request.h).

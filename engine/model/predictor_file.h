@@ -1,4 +1,5 @@
-// Predictors in a separate file beside the model, for models whose own file has no predictors or worse ones.
+// Predictors in a separate file beside the model, for models whose own file has no predictors or worse
+// predictors.
 //
 // hearth-profiler train-predictors writes the file; ModelRuntime reads it at load if the mode uses
 // predictors. The file is a GGUF container. Its tensors have the names of PowerInfer's files:

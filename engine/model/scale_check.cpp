@@ -17,7 +17,7 @@ constexpr uint16_t kHalfExponent = 0x7c00;   // all bits set: infinity or NaN
 constexpr uint16_t kFloatExponent = 0x7f80;  // the exponent bits in a float's upper half, and in a bfloat16
 constexpr uint16_t kPowerOfTwo = 0xff;       // all bits set: NaN, in a scale that is one exponent byte
 
-/// Where a type's weight block stores its scale and its min: the byte offsets of one or two 16-bit numbers.
+/// Byte offsets of the scale and the min in a type's weight block. Each is a 16-bit number.
 struct Places {
   uint16_t exponent = kHalfExponent;
   size_t first = 0;
@@ -93,7 +93,8 @@ bool has_bad_scale(DType type, const std::byte* block, const Places& places) {
          !is_finite(block + places.second, places.exponent);
 }
 
-/// Returns the index of the first weight block in a row that has a number that is not finite, or -1.
+/// Returns the index of the first weight block in a row whose scale or min is not finite; -1 if there is
+/// none.
 int64_t bad_block(DType type, const std::byte* row, int64_t n_blocks) {
   const Places places = places_of(type);
   const auto block_bytes = static_cast<size_t>(dtype_info(type).block_bytes);

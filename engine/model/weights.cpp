@@ -42,7 +42,7 @@ class Binder {
     lines_.resize(n_floats / kLineFloats);
   }
 
-  /// A matrix [n_rows, n_cols]. Throws if missing.
+  /// Returns a matrix [n_rows, n_cols]. Throws if it is missing.
   Matrix matrix(const std::string& name, int64_t n_rows, int64_t n_cols) {
     const TensorInfo& tensor = require(name, {n_cols, n_rows, 1, 1});
     return Matrix{tensor.data, tensor.dtype, n_rows, n_cols};
@@ -157,8 +157,8 @@ class Binder {
 };
 
 /// Binds the norms of a layer. In parallel layers, attention and the FFN may share the norm attn_norm, or
-/// each may have its own. If each has its own, Falcon's files call that of attention attn_norm_2 and that of
-/// the FFN attn_norm; GPT-NeoX's files call them attn_norm and ffn_norm.
+/// each may have its own. If each has its own, the names are attn_norm_2 (attention) and attn_norm (FFN) in
+/// Falcon's files, and attn_norm (attention) and ffn_norm (FFN) in GPT-NeoX's files.
 void bind_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   const Architecture& arch = spec.arch;
   const auto norm = [&](std::string_view stem) {
@@ -272,8 +272,8 @@ void bind_gate_and_up(Binder& bind, const ModelSpec& spec, const std::string& pr
   w.up = rows_of(both, d_ff, d_ff);
 }
 
-/// Returns one matrix of each expert. They are stacked in one tensor, or, in files from before 2024-04,
-/// separate tensors.
+/// Returns one matrix of each expert. The matrices are stacked in one tensor. In files from before 2024-04,
+/// they are separate tensors.
 std::vector<Linear> bind_expert_linears(Binder& bind, const ModelSpec& spec, const std::string& stem,
                                         int64_t n_rows, int64_t n_cols) {
   const int64_t n = spec.mixture.n_experts;

@@ -43,13 +43,15 @@ struct LatentWeights {
   int64_t first_value = 0, rows_apart = 0;
 };
 
-/// A layer's mixture of experts; empty if the layer has none. Except for the router, it stays in host memory.
+/// A layer's mixture of experts; empty if the layer has none. Everything except the router stays in host
+/// memory.
 struct MixtureWeights {
   Linear router;                       // [n_experts, d_model], in the memory of the layer's device
   const float* choice_bias = nullptr;  // [n_experts], see Router; null: no bias
   std::vector<Expert> experts;         // [n_experts]
   Linear shared_gate;  // [1, d_model] computes the weight of the shared expert; null: no such gate
-  /// The shared expert, if it has a gate. Otherwise that expert is the layer's gate, up and down.
+  /// The shared expert, if it has a gate. A shared expert without a gate is in LayerWeights::gate, up and
+  /// down.
   std::vector<Expert> shared;
 };
 
@@ -97,8 +99,8 @@ struct Weights {
   std::vector<float> rope_divisors;  // [n_rot / 2] rope_freqs or rope_factors_short; empty: no such tensor
   std::vector<float> long_rope_divisors;  // rope_factors_long, for longer contexts; empty: no such tensor
   std::vector<std::vector<float>> turned_keys;  // [n_layers] LatentWeights::keys of older files
-  /// [i] the factor of queries in stretch i; each stretch has rope.original_context positions. Empty: queries
-  /// do not grow.
+  /// [i] factor for queries in the i-th stretch of rope.original_context positions. Empty: queries do not
+  /// grow.
   std::vector<float> query_growth;
 
   struct alignas(64) Line {
@@ -144,8 +146,8 @@ struct Weights {
 /// Whether a tensor of this name holds weights of experts that a router chooses.
 bool is_of_experts(std::string_view tensor_name);
 
-/// Returns the matrices of a layer's attention; null for those that the layer lacks. Use them only to compute
-/// sizes, because the rows of a matrix may lie apart.
+/// Returns the matrices of a layer's attention; null for matrices that the layer lacks. Use them only to
+/// compute sizes, because the rows of a matrix may not be adjacent.
 std::array<Matrix, 8> attention_matrices(const LayerWeights& layer);
 
 /// Returns the size in bytes of attention_matrices(), all of which are read for each token.

@@ -1,10 +1,10 @@
 // The experts of a mixture with transposed down projections: one row per neuron, so that exact mode can skip
 // neurons with value zero.
 //
-// The model file already stores gate and up rows per neuron, so these are read there. The file's down
-// projections run across the neurons, so they are copied, without changing a weight (CodedColumns in
-// kernels/neurons.h). After the copy, the file's down projections are not read. NeuronSetup builds it at
-// load; const afterward.
+// The model file already stores gate and up rows per neuron, so these are read from the file. The file's down
+// projections have one row per output, so they are transposed into copies, without changing a weight
+// (CodedColumns in kernels/neurons.h). After the copy, the file's down projections are not read. NeuronSetup
+// builds an ExpertLayout at load; const afterward.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@
 namespace hearth {
 namespace {
 
-/// The shape and type that the matrix of one expert has in a slot; its address is null.
+/// Returns the shape and type that an expert's matrix has in a slot; the address is null.
 Matrix slot_form(const Matrix& one) { return cuda::slot_rows(nullptr, one.dtype, one.n_rows, one.n_cols); }
 
 /// Bytes that the matrix of one expert takes in a slot.

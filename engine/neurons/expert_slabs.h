@@ -4,8 +4,8 @@
 //
 // The constructor allocates and fill() copies. A plan runs the constructor with a MemoryMeter, to count the
 // bytes that loading will take. Experts are copied one by one, so host memory never holds a copy of all of
-// them. The experts in the model file stay mapped. NeuronSetup builds it at load, on the loading thread;
-// const afterward.
+// them. The experts in the model file stay mapped. NeuronSetup builds an ExpertSlabs for each layer
+// at load, on the loading thread; const afterward.
 #pragma once
 
 #include <cstddef>
@@ -35,17 +35,17 @@ class ExpertSlabs {
  public:
   /// An object without slots: all experts are in host memory.
   ExpertSlabs() = default;
-  /// Allocates n_slots slots and the further data of the layer that a device with experts needs: the biases
+  /// Allocates n_slots slots, and the other data that a device with experts needs for the layer: the biases
   /// of the experts, the table of their slots, the router's choice bias, and the shared expert if it has a
   /// gate. Copies the choice bias and the shared expert now; fill() copies the rest of the data. `experts`:
   /// expert numbers, ascending; slot s is for experts[s], and the slots after the last expert stay empty. If
-  /// n_slots is 0, allocates nothing. Throws std::bad_alloc.
-  /// REQUIRES: why_not_resident(mixture) is empty; experts.size() <= n_slots.
+  /// n_slots is 0, allocates nothing. Throws std::bad_alloc. REQUIRES: why_not_resident(mixture) is empty;
+  /// experts.size() <= n_slots.
   ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t> experts, int n_slots, Memory& memory);
 
-  /// Copies the experts, their biases and the table of their slots. REQUIRES: the constructor got the same
-  /// `mixture`, and the memory that it got is that of `device`. This thread calls `copied` after each expert,
-  /// with its bytes; its exceptions propagate.
+  /// Copies the experts, their biases and the table of their slots. Calls `copied` on this thread after each
+  /// expert, with the expert's size in bytes; exceptions of `copied` propagate. REQUIRES: `mixture` is the
+  /// constructor's, and the constructor's memory belongs to `device`.
   void fill(const MixtureWeights& mixture, ComputeDevice& device,
             const std::function<void(size_t bytes)>& copied) const;
 

@@ -65,7 +65,7 @@ struct BundleShape {
   size_t table_bytes = 0;  // scales and mins of a coded down projection
 };
 
-/// Bytes of one layer: of its bundles, and of the matrices and tables that are read whole, copied in the
+/// Bytes that one layer takes: its bundles, and the matrices and tables that are read whole, copied in the
 /// layout's neuron order.
 struct LayerBytes {
   size_t bundles = 0, tables = 0, gates = 0, predictor = 0, floats = 0;

@@ -40,19 +40,19 @@ struct NeuronLayer {
   const float* down_sizes = nullptr;  // ffn.down_sizes in host memory; calibrated mode only
 };
 
-/// Which rows of a neuron its bundle contains, and which other data a mode needs in memory.
+/// Selects the rows that a neuron's bundle contains, and the other data that a mode needs in memory.
 struct BundleParts {
   bool gates = false;       // gate rows are in the bundles; false: packed in a separate matrix
   bool ups = true;          // up rows are in the bundles; false: packed in a separate matrix
   bool predictors = false;  // output rows of the predictors are copied in the order of the neurons
   bool sizes = false;       // norms of the down columns are computed
 };
-/// The rows of a neuron that a mode reads together. gates_apart: the matrices that a mode reads whole (gate
+/// Returns the parts of a bundle in a mode. gates_apart: whether the matrices that the mode reads whole (gate
 /// in exact mode, gate and up in calibrated mode) are packed separately; if false, their rows are in the
 /// bundles.
 BundleParts bundle_parts(Sparsity mode, bool gates_apart = true);
 
-/// FNV-1a hash of the neuron order; 0 if `order` is empty, so that the layers keep the file's order.
+/// FNV-1a hash of the neuron order; 0 if `order` is empty (the layers keep the file's order).
 uint64_t order_hash(const std::vector<std::vector<int32_t>>& order);
 
 class NeuronLayout {
@@ -90,8 +90,8 @@ class NeuronLayout {
   }
   /// Appends a layer for a device that holds all neurons of the layer `host`.
   void add_whole(const NeuronLayer& host, Memory& memory);
-  /// Appends a layer for a device that gets the share of the layer `host` that `placement` gives it. If the
-  /// device does not get all neurons, the new layer is hybrid and refers to the memory of `host`.
+  /// Appends a layer for a device that computes the share of the layer `host` that `placement` specifies. If
+  /// the device does not get all neurons, the new layer is hybrid and refers to the memory of `host`.
   void add_shared(const NeuronLayer& host, const LayerPlacement& placement, Memory& memory);
 
   /// Frees the bundles of a layer's first n neurons. Only whole pages are freed; returns their bytes.

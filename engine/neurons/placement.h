@@ -9,11 +9,11 @@
 
 namespace hearth {
 
-/// How to split a model between the CPU and a device that is too small for all of it.
+/// Ways to split a model between the CPU and a device that is too small for all of it.
 enum class DeviceSplit : uint8_t {
   kAuto,     // the split that decodes faster: by neurons if many are skipped, else by layers
   kNeurons,  // the device gets the most frequently active neurons of every layer
-  kLayers,   // whole layers, the last ones
+  kLayers,   // the device gets whole layers, beginning with the last one
 };
 
 struct LayerPlacement {
@@ -32,7 +32,7 @@ struct LayerPlacement {
 
 /// The parts of a model that a device gets.
 struct Placement {
-  Placement(std::vector<LayerPlacement> layers_, size_t stream_bytes_ = 0)  // NOLINT: layers are one
+  Placement(std::vector<LayerPlacement> layers_, size_t stream_bytes_ = 0)  // NOLINT: implicit on purpose
       : layers(std::move(layers_)), stream_bytes(stream_bytes_) {}
   std::vector<LayerPlacement> layers;  // [n_layers]
   // Bytes of each of the two buffers for streaming (StepBounds).

@@ -1,4 +1,4 @@
-// Which neurons of the FFN are computed, and how many bytes that saves.
+// Defines which neurons of the FFN are computed, and reports how many bytes that saves.
 //
 // choose_sparsity() (sparsity_choice.h) chooses the mode once at load and FfnPass carries it out; the log,
 // bench and /v1/models show it. Plain data, const after load.
@@ -28,26 +28,26 @@ std::string_view sparsity_name(Sparsity mode);
 /// The sparsity that the user requests.
 struct SparsityRequest {
   std::string mode = "exact";  // a sparsity_name(), or "auto" (choose_sparsity)
-  // Least predictor logit for which a neuron is proposed; nullopt: the threshold in the model file.
+  // Minimum predictor logit for which a neuron is proposed; nullopt: the threshold in the model file.
   std::optional<double> predictor_threshold;
   bool verify_predictor = false;  // also compute every gate, to count the predictor's errors
   // Calibrated mode: thresholds begin at zero, and the calibration file beside the model is not read.
   bool calibrating = false;
 };
 
-/// Shares of all neurons, averaged over the observed tokens. In a mixture of experts, only neurons of the
-/// experts chosen for a token count. A negative value is unknown.
+/// Shares of all neurons, averaged over the observed tokens. In a mixture of experts, the shares refer only
+/// to the neurons of the experts that a token chose. A negative value means unknown.
 struct NeuronActivity {
   int64_t n_tokens = 0;
   /// Share of the neurons that the predictor proposes (predicted mode), that pass the gate (exact mode), or
-  /// whose contribution counts (calibrated mode).
+  /// whose contribution reaches the threshold (calibrated mode).
   double proposed = -1;
   // Share of the proposed neurons for which act(gate) is nonzero, so that up is read. In calibrated mode: 0.
   double passed = -1;
   double active = -1;  // value is nonzero, so down is read
-  // The share of the neurons with read down rows that the CPU computed while a GPU computed other neurons.
+  // Among the neurons whose down rows were read: share that the CPU computed while a GPU computed the others.
   double cold = -1;
-  double true_active = -1;      // gate passes, proposed or not (predictor verified)
+  double true_active = -1;      // share that passes the gate, proposed or not (verify_predictor only)
   double recall = -1;           // share of the active neurons that were proposed (verify_predictor only)
   double false_positives = -1;  // share of the proposed neurons that were not active (verify_predictor only)
   /// Mixtures of experts: experts read per token and layer. An expert that several tokens of a step share

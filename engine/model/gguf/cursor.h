@@ -29,7 +29,8 @@ class Cursor {
   /// Returns the current item: "key "general.name"", or "key number 4" until its name is set.
   std::string place() const;
 
-  /// Reads a little-endian number. Like all reads below, throws ModelFileError if it would pass the end.
+  /// Reads a little-endian number. Like all reads below, throws ModelFileError if the read would pass the
+  /// end.
   template <typename T>
   T read() {
     static_assert(std::is_arithmetic_v<T>);

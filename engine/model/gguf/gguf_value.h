@@ -1,7 +1,7 @@
 // The values of a GGUF file's keys: their types, and views of their bytes, which are checked once.
 //
-// Created by the parser when a file is opened, converted to C++ values by ModelFile's accessors. Values own
-// nothing: they point into the mapped file.
+// The parser creates them when a file is opened, and ModelFile's accessors convert them to C++ values. Values
+// own nothing: they point into the mapped file.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace hearth::gguf {
 
-/// Numbers are those stored in files.
+/// The numbers are those that GGUF files store.
 enum class ValueType : uint32_t {
   kUint8 = 0,
   kInt8 = 1,
@@ -34,7 +34,7 @@ enum class ValueType : uint32_t {
 
 struct Value {
   ValueType type = ValueType::kUint8;
-  ValueType element = ValueType::kUint8;  // of an array
+  ValueType element = ValueType::kUint8;  // element type of an array
   uint64_t count = 1;                     // elements of an array
   std::span<const std::byte> bytes;       // the payload: an array's elements, a string's text, or the number
 };

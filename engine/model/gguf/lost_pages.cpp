@@ -22,8 +22,8 @@ constexpr uintptr_t kPage = 4096;
 // Models of hundreds of gigabytes have about a hundred parts. Mappings beyond the limit are not watched.
 constexpr int kMostMappings = 1024;
 
-// Read by the signal handler, which must not lock. `end` is written last and cleared first, so a range is
-// complete if its end is set.
+// The signal handler reads the ranges and must not lock. `end` is written last and cleared first, so a range
+// is complete if its end is set.
 struct AddressRange {
   std::atomic<uintptr_t> begin{0}, end{0};
 };
@@ -69,7 +69,7 @@ void on_lost_page(int signal, siginfo_t* info, void* /*context*/) {
     if (zeros != MAP_FAILED) return;
   }
   ::sigaction(signal, &action_before, nullptr);   // the access is repeated; action_before handles its signal
-  if (info->si_code <= 0) (void)::raise(signal);  // there was no access
+  if (info->si_code <= 0) (void)::raise(signal);  // no access will be repeated
   errno = error;
 }
 

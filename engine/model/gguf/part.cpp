@@ -86,9 +86,8 @@ std::string sentence(std::string_view what, std::string_view remedy) {
   return "it is " + std::string(what) + ", expected a GGUF model; " + std::string(remedy);
 }
 
-/// Returns a sentence about a file that is not GGUF: what kind of file it seems to be, that GGUF was
-/// expected, and what to do. The file's name at the start of the sentence is omitted. bytes: the whole file.
-/// Never fails.
+/// Returns a message about a file that is not GGUF, without the file's name at the start. It states what kind
+/// of file this seems to be, that GGUF was expected, and what to do. bytes: the whole file. Never fails.
 std::string explain_foreign(std::span<const std::byte> bytes) {
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kSample));
   for (const Beginning& beginning : kBeginnings) {
@@ -113,7 +112,7 @@ namespace {
 
 constexpr std::string_view kMagic = "GGUF";
 constexpr std::string_view kPowerInferMagic = "PWRI";
-constexpr uint64_t kMaxKeys = uint64_t{1} << 16;  // models have about fifty
+constexpr uint64_t kMaxKeys = uint64_t{1} << 16;  // models have about fifty keys
 constexpr uint64_t kDefaultAlignment = 32;        // as the format specifies
 // Limits of the alignment. The format requires multiples of 8, which also suit loads of floats. No use of a
 // file needs a larger alignment than the size of a huge page.

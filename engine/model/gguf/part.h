@@ -21,8 +21,8 @@
 namespace hearth::gguf {
 
 /// The positions of a list's entries, sorted by the entries' names. A binary search finds an entry, and equal
-/// names are adjacent. Unlike a hash table, it is never slow, whatever the names, and it takes four bytes per
-/// entry.
+/// names are adjacent. Unlike in a hash table, no choice of names makes the search slow. The list takes four
+/// bytes per entry.
 using NameOrder = std::vector<uint32_t>;
 
 struct Part {
@@ -31,7 +31,7 @@ struct Part {
   NameOrder key_order;
   std::vector<TensorInfo> tensors;  // file order
 
-  /// Null if absent.
+  /// Returns null if the key is absent.
   const KeyValue* find_key(std::string_view key) const;
 };
 
@@ -42,13 +42,13 @@ Part parse_part(std::span<const std::byte> bytes, const std::string& file);
 /// Returns the positions of `tensors`, sorted by name. Throws ModelFileError if a name occurs twice.
 NameOrder order_tensors(std::span<const TensorInfo> tensors, const std::string& file);
 
-/// Null if absent. `order` is order_tensors(tensors).
+/// Returns null if the tensor is absent. `order` is order_tensors(tensors).
 const TensorInfo* find_tensor(std::span<const TensorInfo> tensors, const NameOrder& order,
                               std::string_view name);
 
 /// Maximum number of tensors in a file. The largest mixture of experts has a fifth as many if each expert's
-/// matrices are separate tensors (61 layers, 256 experts, 3 matrices each). This limits the tables to about
-/// 40 MB, whatever a file claims.
+/// matrices are separate tensors (61 layers, 256 experts, 3 matrices each). The limit keeps the tables below
+/// about 40 MB, whatever a file claims.
 inline constexpr uint64_t kMaxTensors = uint64_t{1} << 18;
 
 struct SplitName {

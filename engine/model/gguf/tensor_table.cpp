@@ -105,8 +105,8 @@ size_t data_bytes(const Cursor& cursor, const TensorInfo& tensor) {
 }
 
 struct Extent {
-  uint64_t begin;  // in the file
-  size_t index;    // of the tensor
+  uint64_t begin;  // byte offset in the file
+  size_t index;    // index of the tensor
 };
 
 // Sets tensor.data if all of the tensor's bytes, from start + offset on, are inside the file. Otherwise

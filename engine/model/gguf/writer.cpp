@@ -49,7 +49,7 @@ Writer::Writer(std::filesystem::path path, const WriterOptions& options)
     fail("it is a folder, expected the name of a file to write; give a name in it");
   }
   const bool exists = std::filesystem::exists(path_, error);
-  if (exists && !std::filesystem::is_regular_file(path_, error)) {  // /dev/null would become a file
+  if (exists && !std::filesystem::is_regular_file(path_, error)) {  // do not replace /dev/null by a file
     fail("it is not a plain file, and is not replaced by one; give another name");
   }
   if (!options.replace && exists) {

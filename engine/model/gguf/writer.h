@@ -131,7 +131,7 @@ class Writer {
     std::string name;
     DType dtype;
     std::vector<int64_t> shape;
-    uint64_t offset;  // from the start of the data section
+    uint64_t offset;  // offset from the start of the data section
     uint64_t bytes;
   };
 
