@@ -9,7 +9,7 @@
 
 namespace hearth {
 
-/// work.gate [n_tokens, rows of ffn.gate] = act(gate) * up, the values of all neurons of `ffn`.
+/// Computes the values of all neurons of `ffn`, act(gate) * up, into work.gate [n_tokens, rows of ffn.gate].
 void compute_values(const LayerCall& call, const FfnNeurons& ffn);
 /// compute_values() for the layer's own FFN.
 inline void compute_values(const LayerCall& call) { compute_values(call, call.neurons.ffn); }
@@ -18,8 +18,8 @@ inline void compute_values(const LayerCall& call) { compute_values(call, call.ne
 /// set values to zero.
 void compute_observed_values(const LayerCall& call, FfnObservers& observers);
 
-/// out += the result of the FFN, computed as three matrix products with the file's own down projection.
-/// REQUIRES: call.neurons.dense_down.weight is not null.
+/// Adds the FFN's result to call.out. Computes it with three matrix products, the last with the down
+/// projection as stored in the file. REQUIRES: call.neurons.dense_down.weight is not null.
 void run_dense_ffn(const LayerCall& call, FfnObservers& observers);
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// The observers of a forward pass's neurons, and how they are notified: the activity counter, the recorder of
-// experts, the live view, a ValueObserver and a NeuronObserver.
+// Holds the observers of a forward pass's neurons and notifies them. The observers are the activity counter,
+// the recorder of experts, the live view, a ValueObserver and a NeuronObserver.
 //
 // FfnPass owns it, and the parts of FfnPass report to it layer by layer. NeuronObservation attaches the
 // observers. Engine thread. Nothing is allocated in a step.
@@ -35,9 +35,9 @@ class NeuronObserver {
   virtual void values(int layer, float* values, int n_tokens) = 0;
 };
 
-/// Called in calibrated mode for each layer, before any neuron is skipped: values [n_tokens, d_ff] and
-/// down_sizes [d_ff] (Euclidean norms of the down columns) of all neurons, in host memory and in the layout's
-/// order.
+/// Called in calibrated mode for each layer, before any neuron is skipped. The arrays contain all neurons, in
+/// the layout's order, and are in host memory: values [n_tokens, d_ff] and down_sizes [d_ff], the Euclidean
+/// norms of the down columns.
 using ValueObserver =
     std::function<void(int layer, const float* values, const float* down_sizes, int n_tokens)>;
 
@@ -48,10 +48,11 @@ class FfnObservers {
 
   // -- setting the observers; call these between steps --
 
-  /// Counts single neurons from now on, or in mixtures the experts that tokens choose; null stops counting.
-  /// In dense modes, neurons are counted only if there is one down row per neuron. The counter must outlive
-  /// this object, or count_activity(null) must be called before. REQUIRES: the device, if any, has reserved
-  /// memory for the active neurons of steps of up to the counter's max_tokens (ComputeDevice::reserve_found).
+  /// From now on, counts single neurons or, in a mixture, the experts that tokens choose; null stops
+  /// counting. In dense modes, neurons are counted only if there is one down row per neuron. The counter must
+  /// outlive this object, or count_activity(null) must be called before. REQUIRES: the device, if any, has
+  /// reserved memory for the active neurons of steps of up to the counter's max_tokens
+  /// (ComputeDevice::reserve_found).
   void count_activity(ActivityCounter* counter) { counter_ = counter; }
   /// Records the experts that tokens choose from now on; null stops recording. The recorder must outlive this
   /// object, or record_experts(null) must be called before.
@@ -73,7 +74,7 @@ class FfnObservers {
 
   void begin_step() { found_later_.clear(); }
   /// Reports the neurons that `device` found; call it once the device has finished the step. device: the
-  /// device that computed the layers reported as on_device; may be null if there are none.
+  /// device that computed the layers reported as on_device; may be null if no layer was.
   void end_step(ComputeDevice* device);
 
   /// The lists to which the current step's layers write their active neurons (NeuronCounts::found). Null if
@@ -81,9 +82,9 @@ class FfnObservers {
   const ActiveNeurons* found() const;
   /// Whether the current step reports single neurons.
   bool counts_step() const { return found() != nullptr; }
-  /// Reports the neurons that the layer has written to found(). on_device: a device finds them and delivers
-  /// them only at the end of the step. The calls for the device's layers must be in the order in which the
-  /// device computes the layers. REQUIRES: counts_step().
+  /// Reports the neurons that the layer has written to found(). on_device: whether a device finds them, and
+  /// delivers them only at the end of the step. The calls for the device's layers must be in the order in
+  /// which the device computes the layers. REQUIRES: counts_step().
   void report_found(int layer, bool on_device);
   /// Whether an observer uses the experts that the current step's tokens choose, so that the pass must call
   /// report_choice().
@@ -93,8 +94,8 @@ class FfnObservers {
 
   // -- whole layers, for NeuronObserver and ValueObserver; without an observer these do nothing --
 
-  /// Report a layer's x [n_tokens, d_model] before its attention, and before its FFN. NeuronObserver gets
-  /// only one of the two: the one that the architecture's predictors read.
+  /// Report the residual stream x [n_tokens, d_model] before a layer's attention, and before its FFN.
+  /// NeuronObserver receives only the x that the architecture's predictors read.
   void before_attention(int layer, const float* x, int n_tokens);
   void before_ffn(int layer, const float* x, int n_tokens);
   /// Reports the values of all neurons of a layer, [n_tokens, d_ff] in host memory. NeuronObserver may set

@@ -92,7 +92,7 @@ void FfnPass::set_thresholds(std::span<const float> thresholds) {
 void FfnPass::observe_values(ValueObserver observer) {
   observers_.observe_values(std::move(observer));
   if (devices_.device() == nullptr) return;
-  devices_.device()->forget_recorded();  // observed steps do other work
+  devices_.device()->forget_recorded();  // observed steps run operations that recorded steps do not have
   if (observers_.observes_values()) take_split_work();
 }
 
@@ -152,7 +152,7 @@ void FfnPass::run_sparse(const LayerCall& call) {
   }
 }
 
-/// work.wanted = every neuron.
+/// Puts every neuron into work.wanted.
 void FfnPass::want_all(const LayerCall& call) {
   call.backend.select_neurons(call.work.gate.floats(), nullptr, call.n_tokens, spec_.d_ff,
                               -std::numeric_limits<float>::infinity(), call.work.wanted);
@@ -167,9 +167,9 @@ void FfnPass::run_all_neurons(const LayerCall& call) {
                             call.out, counts_.neurons);
 }
 
-/// out += the result of the FFN with only the neurons in work.wanted, computed by the layer's backend or by
-/// CPU and GPU together. gates: the gate values of all neurons, or null. least_contribution: see HybridCall;
-/// for shared layers only.
+/// Adds to `out` the result of the FFN with only the neurons in work.wanted, computed by the layer's backend
+/// or by CPU and GPU together. gates: the gate values of all neurons, or null. least_contribution: see
+/// HybridCall; for shared layers only.
 void FfnPass::add_wanted(const LayerCall& call, const float* gates, std::optional<float> least_contribution) {
   const NeuronLayer& neurons = call.neurons;
   if (neurons.hybrid == nullptr) {
@@ -188,7 +188,7 @@ void FfnPass::add_wanted(const LayerCall& call, const float* gates, std::optiona
   devices_.device()->hybrid_ffn().run(*neurons.hybrid, shared, counts_.neurons);
 }
 
-/// Marks every neuron as wanted, on the GPU and on the CPU. Each of them computes the gates of its neurons,
+/// Marks every neuron as wanted, on the GPU and on the CPU. Each processor computes the gates of its neurons,
 /// then up and down of the neurons that pass the gate.
 void FfnPass::run_hybrid(const LayerCall& call) {
   want_all(call);

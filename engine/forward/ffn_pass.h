@@ -25,12 +25,12 @@
 
 namespace hearth {
 
-/// How FfnPass is to run.
+/// The mode in which FfnPass runs.
 struct FfnMode {
   Sparsity sparsity = Sparsity::kDense;
   float predictor_threshold = 0;  // predicted
   bool verify_predictor = false;  // predicted: also compute all gates, to count the predictor's errors
-  std::vector<float> thresholds;  // calibrated: [n_layers], least contribution that counts
+  std::vector<float> thresholds;  // calibrated: [n_layers], smaller contributions are skipped
 };
 
 /// Sums over layers and tokens.
@@ -41,7 +41,7 @@ struct FfnCounts {
   ExpertCounts experts;
   int64_t n_verified = 0;             // tokens times layers with a verified predictor
   int64_t truly_active = 0;           // neurons that pass the gate, proposed or not (verify_predictor only)
-  int64_t truly_active_proposed = 0;  // proposed ones among truly_active
+  int64_t truly_active_proposed = 0;  // neurons of truly_active that were proposed
 };
 
 class FfnPass {
@@ -72,15 +72,17 @@ class FfnPass {
   void begin_step(bool streams = false);
   void end_step();
 
-  /// out += FFN(normed), both [n_tokens, d_model]. x: the residual stream before the FFN, which predictors
-  /// read. `out` may be x. In a mixture, the CPU computes the experts that the device does not hold.
+  /// Adds FFN(normed) to `out`; both are [n_tokens, d_model]. x: the residual stream before the FFN, which
+  /// predictors read. `out` may be x. In a mixture, the CPU computes the experts that the device does not
+  /// hold.
   void run(int layer, const float* normed, const float* x, int n_tokens, float* out);
 
   /// The counts of all calls of run() since the last reset. They include neurons only in sparse modes.
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
-  /// Predicted mode: whether neurons are also proposed for a later layer, so that they can be prefetched. The
-  /// input of each hybrid layer is then also passed to the predictor of the second hybrid layer after it.
+  /// Predicted mode: sets whether neurons are also proposed for a later layer, so that they can be
+  /// prefetched. The input of each hybrid layer is then also passed to the predictor of the second hybrid
+  /// layer after it.
   void look_ahead(bool on) { looks_ahead_ = on; }
   /// Calibrated mode: replaces the thresholds [n_layers]. They may be infinite.
   void set_thresholds(std::span<const float> thresholds);
@@ -89,7 +91,7 @@ class FfnPass {
   FfnObservers& observers() { return observers_; }
   const FfnObservers& observers() const { return observers_; }
   /// Calibrated mode: sets the ValueObserver, or none if it is empty. With a device, observed steps take
-  /// longer: values are copied to host memory, and those of shared layers are computed twice.
+  /// longer: values are copied to host memory, and the values of shared layers are computed twice.
   void observe_values(ValueObserver observer);
 
  private:
@@ -117,7 +119,7 @@ class FfnPass {
   FfnMode mode_;
   FfnCounts counts_;
   FfnObservers observers_;
-  bool streams_ = false;  // see begin_step()
+  bool streams_ = false;  // the device computes all layers (begin_step())
   bool looks_ahead_ = false;
 
   const int max_tokens_;

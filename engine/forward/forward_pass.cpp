@@ -63,7 +63,7 @@ const Devices& reserved(const Devices& devices, const ModelSpec& spec, const Pas
   return devices;
 }
 
-/// An upper bound of the number of rows of the largest matrix.
+/// Returns an upper bound of the number of rows of any matrix.
 int64_t most_rows(const ModelSpec& spec) {
   return std::max({int64_t{spec.n_vocab}, int64_t{spec.d_model}, int64_t{spec.widest_ffn()},
                    int64_t{spec.q_dim()}, int64_t{spec.kv_dim()}, int64_t{spec.projected_q_dim()},
@@ -170,7 +170,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
   if (devices_.device() != nullptr) {
     StepShape shape = shape_of(batch);
     shape.notes = ffn_.observers().counts_step() || ffn_.observers().wants_choices();
-    // A library's work is not recorded.
+    // A step in which a matrix library multiplies is not recorded.
     if (has_library_ && !batch.prompt_rows.empty()) shape.decoding = false;
     devices_.device()->begin_step(shape);
     devices_.device()->set_prompt_rows(batch.prompt_rows);
@@ -198,7 +198,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
     std::optional<TraceBlock> stage(std::in_place, trace, "CPU", "attention", i);
     ffn_.before_attention(i, x, n_tokens);
     // In parallel architectures, the FFN reads the layer's input; in all others, it reads the residual stream
-    // after attention. If attention or FFN has no norm before it, it reads its input unnormed.
+    // after attention. Attention or an FFN without a norm reads its input directly.
     const bool parallel = spec_.arch.parallel_attention;
     const bool ffn_norm_first = parallel && layer.ffn_norm.scale != nullptr;
     if (ffn_norm_first) norm(backend, x, layer.ffn_norm, n_tokens, work.ffn_input.floats());
@@ -275,7 +275,7 @@ std::span<const float> ForwardPass::hidden_states(const Side& side, const Batch&
   hidden_.clear();
   const int n_rows = static_cast<int>(batch.hidden_rows.size());
   if (n_rows == 0) return {};
-  float* rows = side.work->normed.floats();  // the last layer no longer needs it
+  float* rows = side.work->normed.floats();  // the last layer no longer needs this buffer
   side.backend->gather_rows(side.work->residual.floats(), spec_.d_model, batch.hidden_rows, rows);
   if (spec_.arch.has_output) norm(*side.backend, rows, weights_.output_norm, n_rows, rows);
   const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(spec_.d_model);
@@ -363,8 +363,8 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
 
 /// Computes q and k of a layer with latent attention (LatentWeights). k is the normed latent followed by the
 /// rotated key, and all heads share it. The query of a head is projected to the latent's space, which gives
-/// q. So the product of q with the latent equals the product of the unprojected query with the key that the
-/// latent would unfold to.
+/// q. So the product of q with the latent equals the product of the unprojected query with the key that would
+/// be computed from the latent.
 void ForwardPass::project_latent(const Side& side, int index, const Batch& batch) {
   Backend& backend = *side.backend;
   const Workspace& work = *side.work;
@@ -414,7 +414,7 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
                     q + rank, cached);
 }
 
-/// The attention result of each head is a latent. Computes the head's values from it.
+/// The attention result of each head is a latent. Computes each head's values from this latent.
 void ForwardPass::unfold_values(const Side& side, int index, int n_tokens) {
   const LatentWeights& weights = weights_.layers[static_cast<size_t>(index)].latent;
   const LatentSpec& latent = spec_.latent;

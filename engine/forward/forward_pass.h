@@ -1,4 +1,4 @@
-// The forward pass of every architecture: the stages of a layer, written once over Backend.
+// The forward pass of every architecture. The stages of a layer are written once, as operations of Backend.
 //
 // ModelRuntime owns it and the engine thread runs it. The constructor allocates all memory.
 #pragma once
@@ -26,7 +26,7 @@ struct Workspace {
 
   Buffer residual;   // x [max_tokens, d_model]
   Buffer normed;     // [max_tokens, d_model]
-  Buffer ffn_input;  // [max_tokens, d_model], parallel architectures
+  Buffer ffn_input;  // [max_tokens, d_model], for parallel architectures
   // [max_tokens, d_model] Output of attention or FFN, if it is normed or scaled before it is added to x.
   Buffer branch;
   Buffer q, k, v;   // [max_tokens, q_dim | kv_dim]
@@ -49,7 +49,7 @@ struct OutputWorkspace {
 struct PassBounds {
   int max_tokens = 1;
   int max_logit_rows = 1;
-  int max_context = 1;                           // most positions of a sequence
+  int max_context = 1;                           // maximum number of positions of a sequence
   bool shares = false;                           // a device and the CPU share neurons of a layer
   bool holds_experts = false;                    // a device holds experts of a mixture
   size_t stream_bytes = 0, stream_kv_bytes = 0;  // see StepBounds

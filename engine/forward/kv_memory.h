@@ -17,9 +17,9 @@ namespace hearth {
 /// large enough that one head's part of a KV block (16 x 64 halves = 2 KiB) is read fast.
 inline constexpr int kKvBlockTokens = 16;
 
-/// How many KV blocks the layers of a model have.
+/// Numbers of KV blocks in the layers of a model.
 struct KvBlockCounts {
-  int64_t n_blocks = 0;        // KV blocks in each layer that has no separate ones
+  int64_t n_blocks = 0;        // KV blocks in each layer without separate KV blocks
   KvWindow window = {};        // the separate KV blocks of layers with a window, if any
   KvType type = KvType::kF16;  // type of the keys and values in all layers
 
@@ -34,7 +34,7 @@ struct KvBlockCounts {
 /// prefill_chunk. Also used in plans for models that are not loaded. Layers with a window get separate KV
 /// blocks if that takes less memory. For each context, their number is the sum of two parts: the KV blocks
 /// that a sequence holds at once, and the KV blocks that one window takes. With the second part, the prefix
-/// cache can keep the window before the place where an earlier sequence ended.
+/// cache can keep the window before the position where an earlier sequence ended.
 KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk,
                               KvType type = KvType::kF16);
 

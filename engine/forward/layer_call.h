@@ -22,8 +22,8 @@ struct FfnWorkspace {
   /// Number of neuron sets below. The device's backend must reserve as many (StepBounds::n_sets).
   static constexpr int kSets = 3;
   void make_sets(Backend& backend);
-  NeuronSetId wanted;        // wanted by the layer's tokens
-  NeuronSetId proposed;      // likely needed by the tokens in a later hybrid layer
+  NeuronSetId wanted;        // neurons that the layer's tokens need
+  NeuronSetId proposed;      // neurons that the tokens will probably need in a later hybrid layer
   NeuronSetId truly_active;  // neurons that pass the gate, proposed or not
 
   Buffer gate, up;  // [max_tokens, d_ff | d_shared]

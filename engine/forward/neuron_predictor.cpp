@@ -5,7 +5,7 @@
 
 namespace hearth {
 
-/// set = the neurons of `layer` with a predictor logit, fc2 relu(fc1 input), that reaches the threshold.
+/// Puts into `set` the neurons of `layer` whose predictor logit, fc2 relu(fc1 input), reaches the threshold.
 void NeuronPredictor::predict(const LayerCall& call, int layer, const float* input, NeuronSetId set) const {
   const Matrix &in = weights_.layers[static_cast<size_t>(layer)].predictor_in,
                &out = layout_->layer(layer).predictor_out;

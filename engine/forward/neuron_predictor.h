@@ -16,15 +16,15 @@ class NeuronPredictor {
   /// Both must outlive it.
   NeuronPredictor(const ModelSpec& spec, const Weights& weights) : spec_(spec), weights_(weights) {}
 
-  /// Sets the layout, which must outlive this object, and the least logit for which a neuron is proposed.
+  /// Sets the layout, which must outlive this object, and the minimum logit for which a neuron is proposed.
   /// Call it before the other functions.
   void use(const NeuronLayout& layout, float threshold) {
     layout_ = &layout;
     threshold_ = threshold;
   }
 
-  /// work.wanted = the neurons that the layer's predictor proposes for `input` [n_tokens, d_model], which is
-  /// in the backend's memory. Overwrites work.hidden and work.logits.
+  /// Sets work.wanted to the neurons that the layer's predictor proposes for `input` [n_tokens, d_model],
+  /// which is in the backend's memory. Overwrites work.hidden and work.logits.
   void propose(const LayerCall& call, const float* input) const;
 
   /// Predicts the neurons of the second hybrid layer after this one, from call.x. Returns nullopt if there is

@@ -20,9 +20,10 @@ class SplitProduct {
   /// Allocates memory for steps of up to max_tokens; call it before the first step that calls run().
   void reserve(int max_tokens);
 
-  /// out [n_tokens, d_ff] = the products of call.normed with the rows of `weight`, plus `bias` if it is not
-  /// null. `out` is in host memory. The device multiplies the rows that only it has, and the CPU multiplies
-  /// the others. Overwrites work.gate. Waits for the device. REQUIRES: call.neurons.hybrid is not null.
+  /// Sets out [n_tokens, d_ff] to the products of call.normed with the rows of `weight`, plus `bias` if it is
+  /// not null. `out` is in host memory. The device multiplies the rows that only it has, and the CPU
+  /// multiplies the others. Overwrites work.gate. Waits for the device. REQUIRES: call.neurons.hybrid is not
+  /// null.
   void run(const LayerCall& call, const Matrix FfnNeurons::*weight, const float* FfnNeurons::*bias,
            float* out);
 

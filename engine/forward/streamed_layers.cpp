@@ -35,7 +35,7 @@ std::vector<Pages> joined(std::vector<Pages> parts) {
   return out;
 }
 
-/// Whether all was granted.
+/// Page-locks the ranges. Returns whether all of them could be locked.
 bool pin(ComputeDevice& device, std::vector<Pages> parts) {
   bool all = true;
   for (const Pages& pages : joined(std::move(parts))) {

@@ -1,5 +1,6 @@
-// Page-locks host memory that a device copies from in long steps: layers that it does not hold, and missing
-// experts. Page-locked memory is copied at the full speed of the bus. Called once, while a model is loaded.
+// Page-locks the host memory from which a device copies in long steps: the layers that the device does not
+// hold, and missing experts. Page-locked memory is copied at the full speed of the bus. Called once, while a
+// model is loaded.
 #pragma once
 
 #include <span>

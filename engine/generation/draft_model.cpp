@@ -52,7 +52,8 @@ DraftModel::DraftModel(ForwardModel& model, int n_slots, int n_vocab, int contex
   for (std::vector<int32_t>& text : texts_) text.reserve(static_cast<size_t>(context_tokens));
 }
 
-/// How many of the sequence's first tokens are in the slot's cache, so that the text can continue after them.
+/// Returns how many of the sequence's first tokens are in the slot's cache; 0 if the text cannot continue
+/// after these tokens.
 int DraftModel::n_shared(const Sequence& sequence, int slot) const {
   const std::vector<int32_t>& text = texts_[static_cast<size_t>(slot)];
   const auto n = static_cast<int>(std::ranges::mismatch(text, sequence.tokens).in1 - text.begin());
@@ -134,8 +135,8 @@ std::span<const DraftModel::PassTime> DraftModel::draft(std::span<const Job> job
   }
 }
 
-/// Returns the row with as many logits as the vocabulary of the engine's model has tokens. Tokens that only
-/// one of the two models has are never drafted.
+/// Returns the row, shortened or extended to the vocabulary size of the engine's model. Tokens that only one
+/// of the two models has are never drafted.
 std::span<const float> DraftModel::as_wide(std::span<const float> row) {
   const auto n_vocab = static_cast<size_t>(n_vocab_);
   if (row.size() >= n_vocab) return row.first(n_vocab);

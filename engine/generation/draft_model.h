@@ -74,7 +74,7 @@ class DraftModel {
 
   ForwardModel& model_;
   const StepLimits limits_;
-  const int n_vocab_;  // of the engine
+  const int n_vocab_;  // vocabulary size of the engine's model
   const int context_tokens_;
   const int most_missing_;
   RequestSampler sampler_;
@@ -84,7 +84,7 @@ class DraftModel {
   // [n_slots] The greatest length that the slot's text has had since it was last empty.
   std::vector<int> n_reached_;
   std::vector<float> wide_;       // [n_vocab] scratch of as_wide()
-  std::vector<PassTime> passes_;  // of the last draft()
+  std::vector<PassTime> passes_;  // results of the last draft()
 };
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// Turns the step output of a sequence into the results that its client asked for: log-probabilities of its
+// Turns the step output of a sequence into the results that its client requested: log-probabilities of its
 // prompt, an embedding, or the next tokens.
 //
 // Owned by the Engine, which calls it for each piece of a step; engine thread only. It changes only the
@@ -29,11 +29,11 @@ class PieceResults {
  public:
   explicit PieceResults(int n_vocab);
 
-  /// Pushes the piece's results to the sequence's stream and appends its next tokens. Sets prefilled_at where
-  /// the prompt ends. rows: [piece.n_rows, n_vocab] logits, or [piece.n_rows, d_model] hidden states of an
-  /// embedded sequence. Does not change n_computed: the caller must keep the keys and values of the piece's
-  /// known tokens and of the first chosen.n_accepted draft tokens, and discard those of the other draft
-  /// tokens.
+  /// Pushes the piece's results to the sequence's stream and appends its next tokens. Sets prefilled_at if
+  /// the prompt ends in this piece. rows: [piece.n_rows, n_vocab] logits, or [piece.n_rows, d_model] hidden
+  /// states of an embedded sequence. Does not change n_computed: the caller must keep the keys and values of
+  /// the piece's known tokens and of the first chosen.n_accepted draft tokens, and discard the keys and
+  /// values of the other draft tokens.
   PieceResult publish(Sequence& sequence, const StepPiece& piece, std::span<const float> rows);
 
  private:

@@ -12,10 +12,10 @@ namespace hearth {
 namespace {
 
 // The acceptance that is assumed for each kind of draft until some drafts of that kind were observed; longer
-// matches are more likely to continue correctly. For the first kind, it is so low that drafts are not
+// matches are more likely to continue correctly. For the first kind, the value is so low that drafts are not
 // computed at first, but their acceptance is still learned.
 constexpr std::array<double, Draft::kKinds> kPrior = {0.2, 0.5, 0.7, 0.8, 0.9, 0.7};
-// How many tokens the acceptance estimates remember, over all sequences (kMemory) and for one sequence
+// Number of tokens that the acceptance estimates remember, over all sequences (kMemory) and for one sequence
 // (kSequenceMemory). The estimate for one sequence includes the overall estimate as if this had been observed
 // on kPriorWeight tokens.
 constexpr double kMemory = 256, kSequenceMemory = 32;
@@ -23,7 +23,8 @@ constexpr double kPriorWeight = 4;
 // After this many steps with drafts, one step runs without drafts, so that the cost of plain steps stays
 // known.
 constexpr int kPlainEvery = 64;
-// Limits outliers: drafts are not to blame for a step that the system interrupted.
+// A step's time counts as at most this multiple of the expected time, because the system may have interrupted
+// the step.
 constexpr double kInterrupted = 2;
 // The text of a sequence may become easier to guess. So the draft model is tried again after this many
 // generated tokens, then each time the answer has doubled in length.
@@ -71,7 +72,7 @@ void Speculation::draft(std::span<const std::unique_ptr<Sequence>> slots, int n_
   run_model();
 }
 
-/// Lists the sequences that can take drafts, and looks up the drafts that cost nothing.
+/// Lists the sequences for which tokens can be drafted, and looks up the drafts that cost nothing.
 void Speculation::collect(std::span<const std::unique_ptr<Sequence>> slots) {
   candidates_.clear();
   n_decoding_ = 0;
@@ -175,7 +176,7 @@ void Speculation::read_ahead(int n_more) {
 
 /// Decides the source and length of every sequence's draft.
 void Speculation::choose(int n_more) {
-  // 1. Drafts from the texts.
+  // 1. Offer the drafts from the sequences' own texts.
   choices_.clear();
   for (const Candidate& candidate : candidates_) {
     const Draft& draft = candidate.sequence->drafts.looked_up;

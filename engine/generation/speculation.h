@@ -40,17 +40,17 @@ class Drafter {
 
 struct SpeculationOptions {
   bool on = false;
-  int max_draft = 32;                   // most tokens in one draft
+  int max_draft = 32;                   // maximum number of tokens in one draft
   std::shared_ptr<Drafter> drafter;     // null: drafts come from the text and the draft model
   ForwardModel* draft_model = nullptr;  // may be null; must outlive the Engine; nothing else may run it
   int draft_context = 0;                // maximum length of a sequence in the draft model, in tokens
-  bool whatever_it_costs = false;       // for tests: compute every draft token
+  bool whatever_it_costs = false;       // compute every draft token; for tests
 };
 
 /// The result of a step.
 struct StepRecord {
   int n_tokens = 0;
-  int n_drafted = 0, n_accepted = 0;  // of n_tokens
+  int n_drafted = 0, n_accepted = 0;  // parts of n_tokens
   bool only_decodes = true;           // no token belongs to a prompt
   double seconds = 0;                 // duration of the model's forward pass
 };
@@ -62,11 +62,11 @@ class Speculation {
 
   /// Call on the engine thread, before anything else.
   void bind_thread();
-  /// Before a step: sets the drafts of all sequences. n_more: the number of draft tokens that the step has
-  /// room for.
+  /// Call before a step. Sets the drafts of all sequences. n_more: the number of draft tokens for which the
+  /// step has room.
   void draft(std::span<const std::unique_ptr<Sequence>> slots, int n_more);
-  /// After a step: records how many of the sequence's draft tokens were right, including draft tokens that
-  /// were not computed.
+  /// Call after a step. Records how many of the sequence's draft tokens were right, including draft tokens
+  /// that were not computed.
   void learn(Sequence& sequence);
   /// Call after a step, when learn() has been called for all its sequences.
   void step_took(const StepRecord& step);

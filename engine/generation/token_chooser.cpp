@@ -56,8 +56,8 @@ ChosenTokens TokenChooser::choose(Sequence& sequence, int n_drafted, std::span<c
   return chosen;
 }
 
-// Appends the token that the row chooses, then the tokens that the constraint forces after it. Returns how
-// the sequence has ended, if it has.
+// Appends the token that is chosen from the row, then the tokens that the constraint forces after it. Returns
+// how the sequence has ended, if it has.
 std::optional<SequenceEnd> TokenChooser::extend(Sequence& sequence, std::span<const float> row) try {
   const SequenceRequest& request = sequence.request;
   const SampleResult result = sampler_.choose(request,
@@ -95,10 +95,10 @@ bool TokenChooser::append(Sequence& sequence, int32_t token, std::span<const flo
 }
 
 // Appends the tokens of the text that the constraint forces; the next step computes them together. Forces
-// nothing if the request has log-probabilities (each token needs a row of logits) or a logit_bias (which
-// decides how a text is split into tokens). Then tokens are chosen one by one, from masks that allow only
-// that text. A token that ends the answer is also chosen that way. Returns false if the constraint refuses
-// one of the tokens.
+// nothing if the request has log-probabilities (each token needs a row of logits) or a logit_bias (which may
+// change how a text is split into tokens). In these cases, tokens are chosen one by one, from masks that
+// allow only that text. A token that ends the answer is also chosen from a mask. Returns false if the
+// constraint refuses one of the tokens.
 bool TokenChooser::append_forced(Sequence& sequence) {
   const SequenceRequest& request = sequence.request;
   if (!sequence.constraint || request.n_top_logprobs >= 0 || !request.sampling.logit_bias.empty())

@@ -18,10 +18,11 @@
 
 namespace hearth {
 
-/// How a step's logits have extended a sequence.
+/// The tokens that a step's logits have added to a sequence.
 struct ChosenTokens {
   int n_tokens = 0;  // tokens appended to the sequence, including forced ones
-  // The leading draft tokens that were chosen; the step's keys and values for them are valid.
+  // Number of leading draft tokens that equal the chosen tokens. The step's keys and values for them are
+  // valid.
   int n_accepted = 0;
   std::optional<SequenceEnd> end = {};  // absent: the sequence goes on
 };
@@ -30,12 +31,12 @@ class TokenChooser {
  public:
   explicit TokenChooser(int n_vocab);
 
-  /// Chooses the token after the sequence's last one, then the token after each draft token that proves
-  /// right. Appends them to sequence.tokens, pushes a TokenEvent for each, and adds to sequence.draft_counts.
-  /// Stops at the end of the sequence, at the first token that was not drafted, and when the client has
-  /// cancelled. logits: [n_drafted + 1, n_vocab], the rows of the sequence's last token and of the first
-  /// n_drafted tokens of sequence.drafts. REQUIRES: all tokens of the sequence are computed; fewer than
-  /// max_tokens are generated.
+  /// Chooses the token after the sequence's last one, then the token after each draft token that turns out to
+  /// be right. Appends them to sequence.tokens, pushes a TokenEvent for each, and adds to
+  /// sequence.draft_counts. Stops at the end of the sequence, at the first token that was not drafted, and
+  /// when the client has cancelled. logits: [n_drafted + 1, n_vocab], the rows of the sequence's last token
+  /// and of the first n_drafted tokens of sequence.drafts. REQUIRES: all tokens of the sequence are computed;
+  /// fewer than max_tokens are generated.
   ChosenTokens choose(Sequence& sequence, int n_drafted, std::span<const float> logits);
 
  private:

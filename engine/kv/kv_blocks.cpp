@@ -86,7 +86,7 @@ int KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t* row) {
   const size_t width = static_cast<size_t>(block_tokens_);
   const int n_whole = static_cast<int>((prompt.size() - 1) / width);
   int n_walked = 0, n_usable = 0;
-  int n_windows = 0;  // length of the run of blocks with a window block at the end of the path so far
+  int n_windows = 0;  // number of consecutive blocks with a window block, up to the end of the path so far
   for (int32_t parent = kNone; n_walked < n_whole; parent = row[n_walked - 1]) {
     const std::span<const int32_t> tokens = prompt.subspan(static_cast<size_t>(n_walked) * width, width);
     const int32_t id = find(parent, prefix_hash(parent, tokens), tokens);
@@ -155,7 +155,7 @@ void KvBlocks::commit(int slot, std::span<const int32_t> tokens) {
 }
 
 /// If a registered block of the slot owns no window block, makes it own the slot's window block. Otherwise
-/// makes the slot use the window block that it already owns.
+/// makes the slot use the window block that the registered block owns.
 void KvBlocks::register_window_block(int slot, int index) {
   int32_t& own = window_table(slot)[index];
   const int32_t id = table(slot)[index];

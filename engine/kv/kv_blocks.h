@@ -46,7 +46,7 @@ class KvBlocks {
   KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks)
       : KvBlocks(n_blocks, block_tokens, n_slots, max_blocks, {}, 0) {}
   /// For a model with window blocks. step_tokens: the maximum number of positions that extend() adds beyond
-  /// those that are computed. REQUIRES: window.n_blocks >= blocks_at_once() for these arguments.
+  /// the computed positions. REQUIRES: window.n_blocks >= blocks_at_once() for these arguments.
   KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks, KvWindow window, int step_tokens);
 
   /// Promises an empty slot enough blocks for n_positions positions. If `reuse` is true, the slot's table
@@ -95,7 +95,7 @@ class KvBlocks {
 
   int n_free() const { return static_cast<int>(free_.size()); }  // blocks that hold nothing
   int n_unused_cached() const { return n_unused_; }              // registered blocks that no slot uses
-  /// How many of the free blocks and of the unused cached blocks are promised.
+  /// Number of free blocks and unused cached blocks that are promised.
   int n_promised() const { return n_promised_; }
   int n_refs(int block) const { return blocks_[static_cast<size_t>(block)].refs; }
   bool is_registered(int block) const { return blocks_[static_cast<size_t>(block)].registered; }
@@ -121,7 +121,7 @@ class KvBlocks {
   };
   struct Slot {
     int n_blocks = 0;           // entries of its table in use
-    int n_committed = 0;        // registered ones among n_blocks
+    int n_committed = 0;        // registered blocks among n_blocks
     int n_promised = 0;         // blocks that it may still take
     int n_prompt = 0;           // blocks of its prompt that a later, equal prompt could reuse
     int n_given_up = 0;         // window table entries before this index are empty

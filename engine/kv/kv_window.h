@@ -31,7 +31,7 @@ constexpr int blocks_at_once(int window, int step_tokens, int block_tokens) {
 }
 
 /// The maximum number of tokens of one sequence in a step. They are either a chunk of its prompt, or its last
-/// token plus forced and draft tokens. Forced and draft tokens together are at most as many as a chunk has
+/// token plus forced and draft tokens. Forced and draft tokens together are at most prefill_chunk tokens
 /// (engine/serving/scheduler.h).
 constexpr int longest_step(int prefill_chunk) { return prefill_chunk + 1; }
 

@@ -34,10 +34,10 @@ class WindowPool {
   };
   /// REQUIRES: slots use fewer blocks than exist.
   Taken take();
-  /// Counts one more slot for a block that a node owns.
+  /// Records that one more slot uses the block, which a node owns.
   void use(int32_t id);
-  /// Counts one slot fewer. When no slot is left, the block is kept if a node owns it; otherwise it becomes
-  /// free.
+  /// Records that a slot no longer uses the block. When no slot is left, the block is kept if a node owns it;
+  /// otherwise it becomes free.
   void give_up(int32_t id);
   /// Makes the node own the block. REQUIRES: no node owns it.
   void set_owner(int32_t id, int32_t node);

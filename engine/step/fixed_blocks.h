@@ -1,7 +1,7 @@
 // Block tables for callers that run sequences without KvBlocks: each slot permanently owns part of the KV
 // blocks, and its sequence begins at position 0. No prefix cache.
 //
-// A slot's window blocks form a ring: the block that fell behind the window is overwritten next. So a
+// A slot's window blocks form a ring: the oldest block, which has left the window, is overwritten next. So a
 // sequence can be truncated only to a length whose window is still in the ring.
 //
 // Used by the draft model, by measurements and by tests. This class does bookkeeping only; any thread may use

@@ -26,7 +26,7 @@ struct ExpertTotals {
 
 /// Memory used for one purpose. The strings have static storage.
 struct MemoryShare {
-  const char* place = "";  // "vram", "ram", "file" (mapped: the system keeps what is read)
+  const char* place = "";  // "vram", "ram", or "file" (pages of mapped files)
   const char* purpose = "";
   uint64_t bytes = 0;
 };
