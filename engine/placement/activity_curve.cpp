@@ -8,7 +8,7 @@ namespace hearth {
 namespace {
 
 constexpr double kMostActive = 0.98;
-// Flattens the beginning of the curve: the 0.1 in ActivityLaw. Synthetic models use it too
+// The 0.1 in ActivityLaw, which flattens the beginning of the curve. Synthetic models use this value too
 // (synth_activity.cpp).
 constexpr double kHead = 0.1;
 constexpr int kSteps = 60;  // steps of a bisection, enough to determine the last bit
@@ -60,7 +60,7 @@ ActivityCurve::ActivityCurve(std::span<const double> shares) : active_(1, 0.0) {
 }
 
 ActivityCurve curve_of(const ActivityLaw& law, int64_t n) {
-  constexpr int64_t kEnough = 512;  // enough neurons for a concentration that is right to three digits
+  constexpr int64_t kEnough = 512;  // enough neurons for three correct digits of the concentration
   constexpr double kSteepest = 8;
   double low = 0, high = kSteepest;
   for (int i = 0; i < 30; ++i) {
@@ -74,8 +74,8 @@ ActivityCurve curve_of(const ActivityLaw& law, int64_t n) {
 
 std::optional<ActivityLaw> known_law(const ModelSpec& spec) {
   // The densities, and the share of neurons that has 80 % of a layer's activations, are from PowerInfer
-  // (SOSP'24, arXiv 2312.12456). It states that concentration only for OPT-30B and ReGLU-70B. Other models
-  // are assumed to be like the more similar of these two.
+  // (SOSP'24, arXiv 2312.12456). The paper states the concentration only for OPT-30B and ReGLU-70B. Other
+  // models are assumed to be like the more similar of these two.
   const std::string paper = " (PowerInfer's paper)";
   switch (spec.activation.kind) {
     case Activation::kRelu:

@@ -26,7 +26,7 @@ class ActivityCurve {
   explicit ActivityCurve(std::span<const double> shares);
 
   int64_t n_neurons() const { return static_cast<int64_t>(active_.size()) - 1; }
-  /// How many of the n most active neurons are active for a token, on average. REQUIRES: 0 <= n <=
+  /// Returns how many of the n most active neurons are active for a token, on average. REQUIRES: 0 <= n <=
   /// n_neurons().
   double active(int64_t n) const { return active_[static_cast<size_t>(n)]; }
   double active() const { return active_.back(); }
@@ -62,7 +62,7 @@ struct ModelActivity {
   std::vector<int> curve_of_layer;  // [n_layers] index in curves
   /// [n_layers][d_ff, or number of experts] ids, the most active first; empty if unknown.
   std::vector<std::vector<int32_t>> hottest;
-  std::string source;  // a phrase, for people
+  std::string source;  // a phrase, shown to people
 
   const ActivityCurve& of(int layer) const {
     return curves[static_cast<size_t>(curve_of_layer[static_cast<size_t>(layer)])];
@@ -82,13 +82,14 @@ ModelActivity counted_activity(const ActivityProfile& profile, double n_tokens, 
 /// equally. REQUIRES: counts.n_tokens > 0.
 ModelActivity counted_activity(const ActivityCounts& counts, const std::string& source);
 
-/// For dense models: every neuron is always active.
+/// Returns the activity of a dense model, in which every neuron is always active.
 ModelActivity dense_activity(const ModelSpec& spec);
 
-/// For mixtures without counts of experts: all experts of a layer are chosen equally often.
+/// Returns the activity of a mixture without counts of experts: all experts of a layer are chosen equally
+/// often.
 ModelActivity even_expert_activity(const ModelSpec& spec);
 
-/// How many experts of a layer n_tokens unrelated tokens read together, averaged over the layers that choose
+/// Returns how many experts of a layer n_tokens unrelated tokens read together, averaged over the layers with
 /// experts.
 double experts_read_by(const ModelActivity& activity, int n_tokens);
 

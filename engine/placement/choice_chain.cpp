@@ -1,4 +1,4 @@
-// The four steps of the solution: bound, solution, labels and filling, numbered as in the header.
+// Implements the steps that choice_chain.h describes: bound, solution, labels and filling.
 #include "engine/placement/choice_chain.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Costs with a smaller relative difference count as equal. The rounding error of a sum of some hundred
 /// doubles is smaller than this.
 constexpr double kEqualCosts = 1e-11;
-/// Stands for any number of layers on the device.
+/// Means any number of layers on the device.
 constexpr int kAnyNumber = -1;
 
 /// The price of one byte of each resource, in seconds.
@@ -83,7 +83,7 @@ class ChoicePaths {
   /// The best path offered since forget_best_of_number().
   const ChoicePath& best_of_number() const { return best_of_number_; }
   void forget_best_of_number() { best_of_number_ = {}; }
-  /// Offers a path. It is kept if it keeps the budgets and is faster than the best path so far.
+  /// Offers a path. The path is kept if it stays within the budgets and is faster than the best path so far.
   void offer(const ChoicePath& path);
 
  private:
@@ -204,7 +204,7 @@ void ChoicePaths::set_prices(const Prices& prices) {
   }
 }
 
-/// The number of layers on the device for which the cheapest path has the least cost.
+/// Returns the number of layers on the device with which the cheapest path has the least cost.
 size_t ChoicePaths::cheapest_number() const {
   const std::vector<double>& costs = behind_n_.front()[chain_.begins_on_device];
   return static_cast<size_t>(std::ranges::min_element(costs) - costs.begin());
@@ -250,7 +250,8 @@ double ChoicePaths::value(const ChoicePath& path, const Prices& prices) const {
 
 /// The largest bound over all prices of VRAM, at this price of RAM. As a function of the price, the cost of
 /// each path is a line. The bound is largest at the point where the line of a path over the budget meets the
-/// line of a path within the budget, and which no path's line is below. Infinite if no path keeps the budget.
+/// line of a path within the budget, and no path's line is below this point. Infinite if no path keeps the
+/// budget.
 ChoicePaths::Dual ChoicePaths::best_vram_price(double ram_price, int number) {
   Prices prices{0, ram_price};
   const auto over_ram = [&](const ChoicePath& path) { return static_cast<double>(path.ram - chain_.ram); };
@@ -347,8 +348,8 @@ class Solver {
     // 3. If the bound and the solution still differ by more than the tolerance, extend labels.
     paths_.set_prices(prices_);
     const bool all_seen = apart() && label();
-    // 4. If layers are alike, every price moves all of them at once. So fill the budget layer by layer
-    //    instead.
+    // 4. If layers are alike, a change of prices changes the options of all layers at once. So fill the
+    //    budget layer by layer instead.
     if (apart() && !first.empty()) {
       const ChoicePath filled = improved(improved(first, /*per_byte=*/true));
       if (filled.seconds < best_.seconds) best_ = filled;
@@ -398,8 +399,8 @@ class Solver {
     return chain_.layers[layer][static_cast<size_t>(pick)].on_device;
   }
 
-  /// Offers the path with the least RAM. This is needed if no prices lead to a solution because very few
-  /// paths keep both budgets.
+  /// Offers the path with the least RAM. This path is needed if very few paths keep both budgets, so that no
+  /// prices lead to a solution.
   void offer_least_ram() {
     ChoiceChain ram_only = chain_;
     for (std::vector<Choice>& options : ram_only.layers) {
@@ -461,7 +462,8 @@ class Solver {
     bool side = false;
   };
 
-  /// Returns whether it has considered every solution that might be better than the best one.
+  /// Extends labels layer by layer. Returns true if it has considered every solution that might be better
+  /// than the best one.
   bool label() {
     std::vector<std::vector<Label>> of_layer(n_layers() + 1);
     Label root{.side = chain_.begins_on_device};

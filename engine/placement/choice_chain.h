@@ -14,15 +14,15 @@
 //    relaxation of the options. Moving a layer to the device is a large step, but the relaxation can take a
 //    fraction of it. So if the bound is not close, it is computed separately for each number of layers on the
 //    device, and the lowest of these bounds is used.
-// 2. Solution. Take the best path that step 1 met within the budgets, and improve it by exchanging single
+// 2. Solution. Take the best path within the budgets that step 1 found, and improve it by exchanging single
 //    options.
 // 3. Labels. If bound and solution are further apart than the tolerance, extend labels (bytes, seconds, side)
 //    layer by layer. Drop a label if another label dominates it or if its bound is not better than the
 //    solution. The result is exact if there is room for all labels. Otherwise only the most promising labels
 //    are kept, and the bound of step 1 remains.
 // 4. Filling. If bound and solution are still further apart, fill the VRAM budget of the first solution by
-//    exchanging the options that save the most time per byte. This helps if layers are alike: they all change
-//    at the same price.
+//    exchanging the options that save the most time per byte. This helps if layers are alike, because then
+//    all of them change their options at the same price.
 //
 // Deterministic; any thread.
 #pragma once
@@ -43,7 +43,7 @@ struct ChoiceChain {
   std::vector<std::vector<Choice>> layers;
   int64_t vram = 0, ram = 0;    // budgets
   double crossing_seconds = 0;  // charge for each change of side
-  /// Which side comes before the first layer and after the last one.
+  /// Sides before the first layer and after the last layer.
   bool begins_on_device = false, ends_on_device = true;
 };
 

@@ -1,9 +1,9 @@
 // The seconds that each kind of work takes on a machine. Placements are compared by these times.
 //
 // Decoding one token takes the bytes that it reads divided by the bandwidth, plus the time to start kernels
-// and to hand over between GPU and CPU. This is the byte bound (profiler/bench/byte_bound.h) plus the time to
-// synchronize. Cold neurons are read at these rates, where eta is the share of the sequential rate that
-// scattered rows reach:
+// and to hand over between GPU and CPU. This sum is the byte bound (profiler/bench/byte_bound.h) plus the
+// time to synchronize. Cold neurons are read at these rates, where eta is the share of the sequential rate
+// that scattered rows reach:
 //
 //   rows of cold neurons, the CPU alone       B_cold = eta B_ram
 //   with neurons brought over PCIe as well    the CPU reads 1 - s of the bytes, PCIe brings s / u of them
@@ -27,7 +27,7 @@ namespace hearth {
 /// Cost of reading rows of cold neurons.
 struct ColdRead {
   double seconds_per_byte = 0;
-  double brought_share = 0;  // s as above: the share of the wanted bytes that PCIe brings
+  double brought_share = 0;  // share s of the wanted bytes that PCIe brings
 };
 
 /// Number of kernels of each class.
@@ -61,9 +61,10 @@ class CostModel {
   double cpu_read(double bytes) const { return bytes * cpu_s_; }
   double cpu_rows(double bytes) const { return bytes * rows_s_; }
   ColdRead cold_rows() const { return {rows_s_, 0}; }
-  /// Cost of reading cold rows if PCIe may bring neurons. useful: the share u as above, in (0, 1].
-  /// bytes: how much the CPU would read in the layer for a token if PCIe brought nothing. besides: seconds
-  /// that the layer takes without the CPU's work. If bringing neurons does not help, the result brings none.
+  /// Cost of reading cold rows if PCIe may bring neurons. useful: the share u explained at the top
+  /// of this file, in (0, 1]. bytes: how much the CPU would read in the layer for a token if PCIe brought
+  /// nothing. besides: seconds that the layer takes without the CPU's work. If bringing neurons does not
+  /// help, the result brings none.
   ColdRead cold_rows_brought(double useful, double bytes, double besides) const;
   /// The share of a layer's time in which PCIe copies. It is below 1 because proposals arrive some time after
   /// the layer began, each piece takes a while to start, and the last piece must not arrive too late. The

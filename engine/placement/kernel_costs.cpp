@@ -11,12 +11,12 @@ using cuda::KernelClass;
 
 // Lanes of one multiprocessor. The number is equal for all GPUs that the kernels run on.
 constexpr double kLanes = 128;
-/// For profiles that state no rate of instructions: a rate so high that it is no limit.
+/// Instructions per second for profiles that state no rate. It is so high that it is no limit.
 constexpr double kNoBound = 1e18;
 
 // "Measured" means: on an NVIDIA H200 (132 multiprocessors, 4177 GB/s; tests/data/measured/h200), in a
 // recorded graph that repeats one kernel, with operands that are not in a cache. If two sizes were measured
-// (7B Q4_0 and 70B Q4_K), start_s and the rate are those of the line through both measurements.
+// (7B Q4_0 and 70B Q4_K), start_s and the rate come from the line through both measurements.
 constexpr std::array<KernelCost, cuda::kKernelClasses> kCosts = {{
     // Simple. Measured: 0.9 to 1.4 us.
     {.start_s = 1.2e-6, .vram_share = 1, .multiprocessor_bytes = 0},
@@ -48,7 +48,7 @@ constexpr std::array<KernelCost, cuda::kKernelClasses> kCosts = {{
     // Hand-over. Measured: 3.3 us, including 0.3 us for the bytes over PCIe.
     {.start_s = 3e-6, .vram_share = 1, .multiprocessor_bytes = 0},
     // Attention. Measured with 2048 keys: 19.3 us with 32 key-value heads, and 26.5 us with 8 key-value heads
-    // for 64 heads. The latter reaches a tenth of the rate of instructions.
+    // for 64 heads. The second case reaches a tenth of the rate of instructions.
     {.start_s = 5e-6, .vram_share = 0.7, .multiprocessor_bytes = 9, .instructions_share = 0.12},
     // Attention tiles. Measured with 2048 keys: 17 and 24 % of the rate of instructions.
     {.start_s = 5e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .instructions_share = 0.2},

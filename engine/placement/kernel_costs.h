@@ -1,11 +1,11 @@
 // The costs of a GPU's work beyond the rates in a machine's profile, in one table that the simulation and the
 // plan use.
 //
-// The rates in a machine's profile are those of copies and of long runs of one trivial kernel. A model's
-// kernels are slower: small kernels wait for chains of dependent loads, and large kernels take a while until
-// all multiprocessors read. For each class of kernels (kernels/cuda/ops/kernel_work.h), the table has the
-// time to start one kernel and the share of the profile's rates that the kernel reaches. The comment of each
-// entry lists the measurements.
+// The rates in a machine's profile were measured with copies and with long runs of one trivial kernel. A
+// model's kernels are slower: small kernels wait for chains of dependent loads, and large kernels take a
+// while until all multiprocessors read. For each class of kernels (kernels/cuda/ops/kernel_work.h), the table
+// has the time to start one kernel and the share of the profile's rates that the kernel reaches. The comment
+// of each entry lists the measurements.
 //
 // `hearth-profiler bench --kernels --json` times each kernel, and
 // tests/profiler/simulation/measured_kernels_test.cpp compares the classes with this table for each
@@ -26,7 +26,7 @@ struct KernelCost {
   double start_s;
   // The rate at which the kernel reads, as a share of the rate of copies within the device's memory.
   double vram_share;
-  double multiprocessor_bytes;  // most bytes that a multiprocessor reads per clock; 0: no limit
+  double multiprocessor_bytes;  // maximum bytes that a multiprocessor reads per clock; 0: no limit
   // Share of the profile's multiply_adds_per_s that the kernel reaches. (The profile's rate is that of Q4_0.)
   double multiply_adds_share = 1;
   // Share of the GPU's instructions_per_s that the kernel reaches. The rest of that rate is lost to waiting
@@ -40,15 +40,15 @@ const KernelCost& kernel_cost(cuda::KernelClass kind);
 cuda::KernelSpeeds kernel_speeds(const GpuProfile& gpu);
 
 /// The share of the link's rate that a kernel reaches when it reads rows of two to four kilobytes one by one
-/// from host memory. The rates in profiles are those of copies of contiguous memory.
+/// from host memory. Profiles contain the rates of copies of contiguous memory.
 double gather_share(const GpuProfile& gpu);
 
 /// Seconds that calls of the CUDA runtime take on the host, and latencies between host and device.
 struct CallCosts {
-  // How long one core is busy. A plain launch takes two to three microseconds. A graph of two kernels takes
-  // 3.5 us, and a graph of the 15 to 28 kernels between two hand-overs takes five to six. (NVIDIA, "Constant
-  // Time Launch for Straight-Line CUDA Graphs", 2024, measured 2.5 us and little more for each node; slower
-  // processors take longer.)
+  // Seconds for which one core is busy. A plain launch takes two to three microseconds. A graph of two
+  // kernels takes 3.5 us, and a graph of the 15 to 28 kernels between two hand-overs takes five to six.
+  // (NVIDIA, "Constant Time Launch for Straight-Line CUDA Graphs", 2024, measured 2.5 us and little more for
+  // each node; slower processors take longer.)
   double launch = 2e-6, graph = 5.5e-6, graph_of_two = 3.5e-6;
   double wait = 5e-6;  // time from the end of the awaited work to the return of the waiting call
   // The latency until the host sees a word that the device stored: a system-wide fence, two atomic operations
@@ -60,13 +60,13 @@ struct CallCosts {
 };
 inline constexpr CallCosts kCallCosts;
 
-/// Seconds from the return of a call that launches into an idle stream until the time start_s of the first
-/// kernel begins. The profile's round trip consists of this delay, a graph of two kernels, and the time until
-/// the host sees their result; the last two are subtracted.
+/// Seconds from the return of a call that launches into an idle stream to the beginning of the first kernel's
+/// start_s. The profile's round trip consists of this delay, a graph of two kernels, and the time until the
+/// host sees their result; the last two are subtracted.
 double first_kernel_s(const GpuProfile& gpu);
 
-/// Seconds from the end of a kernel that hands over to the host until the time start_s of the next kernel
-/// begins, if the host only launches that kernel. The time to copy bytes is not included.
+/// Seconds from the end of a kernel that hands over to the host to the beginning of the next kernel's
+/// start_s, if the host only launches that kernel. The time to copy bytes is not included.
 double hand_over_s(const GpuProfile& gpu);
 
 /// Seconds of a decode step outside the layers: the wait for the logits, and kCallCosts.step. The time to

@@ -282,7 +282,7 @@ LayerOptions::LayerOptions(const ModelFacts& facts, int layer, const CostModel& 
       cost_(cost),
       cache_(cache && facts.mode == Sparsity::kPredicted && cost.has_gpu()),
       // A hybrid layer makes proposals for the second hybrid layer after it, so the first two layers get
-      // none.
+      // no proposals.
       useful_(facts.mode == Sparsity::kPredicted && layer > 1 ? facts.assumptions.useful_predicted
                                                               : facts.assumptions.useful_repeated),
       alone_(cost.cold_rows()) {}
@@ -467,8 +467,8 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
       own_down = static_cast<double>(r) * layer_.down;
       rows = static_cast<double>(d_ff - r) * (layer_.gate + up_down);
   }
-  // The scales of a group of neurons are read by every device that has active neurons of the group. In sparse
-  // modes, both devices read all scales.
+  // The scales of a group of neurons are read by every processor that computes active neurons of the group.
+  // In sparse modes, both processors read all scales.
   const bool dense = facts_.mode == Sparsity::kDense;
   const double own_scales = dense ? static_cast<double>(r) / static_cast<double>(d_ff) : r > 0 ? 1 : 0;
   const double host_scales = dense ? 1 - own_scales : r < d_ff ? 1 : 0;
@@ -529,7 +529,7 @@ int64_t LayerOptions::ram(const LayerOption& option) const {
 double LayerOptions::caught(const LayerOption& option) const {
   if (!option.on_device) return 0;
   if (facts_.n_experts == 0) return curve_.caught(option.n_there());
-  // A layer that nobody counted chooses evenly.
+  // Without counts of the layer's experts, assume that all are chosen equally often.
   return curve_.active() > 0 ? curve_.caught(option.n_experts)
                              : static_cast<double>(option.n_experts) / facts_.n_experts;
 }
@@ -558,7 +558,7 @@ void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& 
   for (const bool gates : {false, true}) {
     if (gates && facts_.mode != Sparsity::kExact) break;
     for (int64_t n = 0;; n = std::min(d_ff, n + kGroup)) {
-      if (gates && n == d_ff) break;  // the device already has all gates then
+      if (gates && n == d_ff) break;  // with all neurons, the device has all gates anyway
       add({.on_device = true, .all_gates = gates, .n_hot = n}, options, choices);
       if (n == d_ff) break;
       if (!cache_) continue;

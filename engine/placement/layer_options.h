@@ -9,8 +9,8 @@
 // If a layer's attention is on the device, the layer's n_hot most active neurons stay there, followed by a
 // cache with n_cache entries. Three quarters of the entries hold the neurons that are wanted most often after
 // the hot ones. One quarter holds neurons that are brought for one token and then leave (the Prefetcher
-// empties at most a quarter ahead of a step). So one number describes hot neurons and cache together: how
-// many of the most active neurons are on the device most of the time.
+// empties at most a quarter ahead of a step). So one number describes hot neurons and cache together: the
+// number of most active neurons that are on the device most of the time.
 //
 // A layer's time is not linear in the device's part: GPU and CPU work at the same time, and the slower one
 // counts. This maximum is computed exactly for each option, without linearization, because layers run one
@@ -40,12 +40,12 @@ namespace hearth {
 /// mode), so sharing neurons costs more than it saves.
 bool by_layers(DeviceSplit split, Sparsity mode);
 
-/// The bytes of one layer: those that are read for a token, and those that take memory.
+/// The bytes of one layer: bytes that are read for a token, and bytes that take memory.
 struct LayerFacts {
   // Bytes read for every token, by the device that has the layer:
-  double attention_read = 0;          // its matrices
+  double attention_read = 0;          // attention's matrices
   double kv_read = 0;                 // keys and values of the part of the context that is filled
-  double attention_instructions = 0;  // of a GPU, over all query heads
+  double attention_instructions = 0;  // instructions of a GPU, over all query heads
   double predictor_read = 0;
   double scales_read = 0;  // scales of a coded down projection
   // In a mixture of experts only: the bytes of a dense FFN or the shared expert (shared_read), of all experts
@@ -61,11 +61,11 @@ struct LayerFacts {
   int64_t vram_expert = 0, vram_expert_tables = 0;  // one expert; tables of a layer with experts
   // Number of experts in the layer; 0 if the device may hold none of them.
   int64_t n_placeable = 0;
-  // Least size of a buffer through which the device can get missing experts.
+  // Minimum size of a buffer through which the device can get missing experts.
   int64_t stream_least = 0;
-  // Bytes of host memory.
-  int64_t ram_whole = 0;  // the layer if the CPU runs it, including its keys and values
-  // The layer if the device has it, without its neurons; in a mixture, with all its experts.
+  // Bytes of host memory:
+  int64_t ram_whole = 0;  // for the layer if the CPU runs it, including its keys and values
+  // For the layer if the device has it, without its neurons; in a mixture, with all its experts.
   int64_t ram_shared = 0;
   int64_t ram_neuron = 0;   // one neuron's bundle; in a mixture, one expert
   bool gives_back = false;  // the memory of hot neurons' bundles is freed
@@ -87,7 +87,7 @@ struct ModelFacts {
   // experts.
   int n_experts = 0, n_used = 0;
   std::vector<LayerFacts> layers;
-  const ModelActivity* activity = nullptr;  // outlives the facts
+  const ModelActivity* activity = nullptr;  // must outlive the facts
   PlacementAssumptions assumptions;
   double output_read = 0;
   DType output_type = DType::kQ4_0;
@@ -95,7 +95,7 @@ struct ModelFacts {
   int prefill_tokens = 1;       // prompt tokens of a step
   double experts_per_step = 0;  // experts of a layer that a step of prompt tokens reads
   int64_t vram_fixed = 0;       // scratch memory and output matrix, needed if the GPU has a part of the model
-  int64_t vram_experts = 0;     // scratch if it has experts
+  int64_t vram_experts = 0;     // scratch memory, needed if the GPU has experts
   int64_t vram_whole = 0;       // the whole model on the device
   int64_t ram_fixed = 0;        // embeddings and the host's work space
   int64_t vram_least = 0;       // the smallest device memory for which a plan exists
@@ -110,8 +110,8 @@ struct LayerOption {
   bool on_device = false;
   bool all_gates = false;
   int64_t n_hot = 0, n_cache = 0;
-  int64_t n_experts = 0;  // in a mixture: how many experts the device holds; these are the most chosen ones
-  /// How many of the layer's most active neurons are on the device for nearly every token.
+  int64_t n_experts = 0;  // in a mixture: number of experts on the device, which are the most chosen experts
+  /// Number of the layer's most active neurons that are on the device for nearly every token.
   int64_t n_there() const { return n_hot + n_cache * 3 / 4; }
   bool operator==(const LayerOption&) const = default;
 };
@@ -169,7 +169,7 @@ constexpr KernelCounts layer_kernels(Sparsity mode, bool shared) {
   } else if (mode == Sparsity::kExact) {  // the gate products, and the neurons whose gates pass
     add(kProduct, 1);
     add(kList, 1);
-  } else {  // all are wanted
+  } else {  // in calibrated mode, all neurons are wanted
     add(kSimple, 1);
     add(kListedProduct, 1);
     add(kList, 1);
@@ -205,7 +205,7 @@ constexpr KernelCounts ffn_kernels() {
   return n;
 }
 
-/// How many of a layer's experts the device holds.
+/// Whether the device holds none, some or all of a layer's experts.
 enum class Held : uint8_t { kNone, kSome, kAll };
 
 /// Kernels of resident experts: one each for the gate and up products, the activations, and the down
@@ -244,12 +244,12 @@ constexpr KernelCounts mixture_kernels(const LayerFacts& layer, Held held = Held
 /// Seconds that the parts of a decoded token take in a layer of a mixture, if the device has the layer.
 struct MixtureSeconds {
   double whole = 0;    // attention and router; in a layer without experts, also the FFN
-  double kernels = 0;  // the start of kernels that no work of the CPU hides
+  double kernels = 0;  // time to start kernels that is not hidden by the CPU's work
   double device = 0;   // the shared expert, and the token's experts on the device
-  // 0 if the device holds all experts, because nothing is handed over then:
+  // The members below are 0 if the device holds all experts, because then nothing is handed over.
   double host = 0;       // the missing experts, on the CPU
   double begin = 0;      // the CPU's preparation, during which the device already computes
-  double hand_over = 0;  // to the CPU and back, and `begin`
+  double hand_over = 0;  // hand-over to the CPU and back, plus `begin`
 };
 
 /// The options of one layer.
@@ -263,7 +263,7 @@ class LayerOptions {
   /// The work for one prompt token. streams: there are buffers through which the device can get missing
   /// experts. REQUIRES: the model is a mixture.
   TokenWork prompt_work(const LayerOption& option, bool streams) const;
-  /// Seconds of one decoded token if the device holds as many experts as `held` says. own: the share of the
+  /// Seconds of one decoded token if the device holds as many experts as `held` states. own: the share of the
   /// token's chosen experts that the device holds. REQUIRES: the model is a mixture, and the machine has a
   /// GPU.
   MixtureSeconds mixture_seconds(Held held, double own) const;
@@ -279,7 +279,8 @@ class LayerOptions {
   /// The share of the layer's activations that belongs to neurons on the device; in a mixture, the share of
   /// choices that belongs to experts on the device.
   double caught(const LayerOption& option) const;
-  /// How many of the layer's experts the device holds with this option. REQUIRES: the model is a mixture.
+  /// Returns whether the device holds none, some or all of the layer's experts with this option. REQUIRES:
+  /// the model is a mixture.
   Held held(const LayerOption& option) const;
 
  private:
@@ -291,7 +292,7 @@ class LayerOptions {
   ColdRead brought(bool all_gates, int64_t n_there) const;
   TokenWork device_work(const LayerOption& option) const;
   void add(const LayerOption& option, std::vector<LayerOption>& options, std::vector<Choice>& choices) const;
-  /// How many of the n most active neurons are proposed for a token, on average.
+  /// Returns how many of the n most active neurons are proposed for a token, on average.
   double proposed(int64_t n) const;
 
   const ModelFacts& facts_;

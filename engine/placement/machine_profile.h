@@ -1,7 +1,7 @@
 // The figures of a machine, from which placements are computed.
 //
-// The profiler measures them, reads them from a TOML file, or has them built in for machines that are not at
-// hand. A plain value; any thread. SI units: bytes, seconds; rates are per second.
+// The profiler measures them or reads them from a TOML file. For some machines, they are built in. A plain
+// value; any thread. SI units: bytes, seconds; rates are per second.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct ReadRate {
 
 struct HostProfile {
   std::string cpu;  // the processor's name
-  int n_cores = 0;  // physical ones that a process may use
+  int n_cores = 0;  // physical cores that a process may use
   int n_numa_nodes = 1;
   int64_t ram_bytes = 0;
   std::vector<ReadRate> ram_read;  // ascending in threads, at least one
@@ -30,9 +30,9 @@ struct HostProfile {
   /// eta, in (0, 1]: the rate at which all threads read the rows of scattered neurons, as a share of the
   /// sequential rate.
   double sparse_row_share = 0;
-  /// How many multiply-adds (a weight times an activation, added to a sum) all threads together compute per
-  /// second with Hearth's kernels in a long step (a prompt). A product of a matrix [n, k] with m tokens
-  /// counts as n k m.
+  /// Multiply-adds per second that all threads together compute with Hearth's kernels in a long step (a
+  /// prompt). A multiply-add multiplies a weight by an activation and adds the product to a sum. A product of
+  /// a matrix [n, k] with m tokens counts as n k m.
   double multiply_adds_per_s = 0;
   friend bool operator==(const HostProfile&, const HostProfile&) = default;
 };
@@ -57,7 +57,7 @@ struct GpuProfile {
   /// multiply-add takes two int8 multiply-adds of the tensor cores.
   double multiply_adds_per_s = 0;
   /// Instructions per second that all threads together can execute if neither memory nor tensor cores are the
-  /// limit; 0 if unknown. This is not measured but computed: multiprocessors times lanes times clock.
+  /// limit; 0 if unknown. The figure is not measured but computed: multiprocessors times lanes times clock.
   double instructions_per_s = 0;
   /// A factor on the shortest times of kernels, calls and hand-overs (kernel_costs.h). A plan uses it to find
   /// out how much shorter times would help. Profile files do not contain it.

@@ -54,7 +54,7 @@ class Placer {
         cost_(with_gpu(known.machine)),
         cost_of_bytes_(bytes_only(with_gpu(known.machine))) {}
 
-  /// Returns nullopt if no part of any layer fits, or with by_layers, if no whole layer fits.
+  /// Returns nullopt if no part of any layer fits or, with by_layers, if no whole layer fits.
   std::optional<Placement> place(bool by_layers, bool streams) {
     const bool order_known = order_of(inputs_, 0) != nullptr;
     solved_.split = by_layers ? DeviceSplit::kLayers : DeviceSplit::kNeurons;
@@ -74,8 +74,8 @@ class Placer {
         budgets.ram_bytes = std::numeric_limits<int64_t>::max();
         solution = solve_placement(facts, cost_, budgets);
       }
-      // If the CPU alone is faster, the model is small, and it uses the GPU for other reasons than speed.
-      // Then the GPU gets the parts that save the most reading.
+      // If the CPU alone is faster, the model is small, and speed is not the reason for using the GPU. Then
+      // the GPU gets the parts that save the most reading.
       const bool is_timed = solution && solution->on_gpu;
       if (!is_timed) solution = solve_placement(facts, cost_of_bytes_, budgets);
       if (!solution || !solution->on_gpu) return std::nullopt;
@@ -113,7 +113,7 @@ class Placer {
 
   const PlacementFacts& known_;
   const PlanInputs& inputs_;
-  PlanInputs solved_;  // what the solver is asked
+  PlanInputs solved_;  // the inputs that the solver gets
   const size_t budget_;
   const ModelActivity activity_;
   const CostModel cost_, cost_of_bytes_;

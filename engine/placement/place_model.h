@@ -1,6 +1,5 @@
-// Decides which parts of a model a GPU gets. This is the only place in Hearth that decides it. If the machine
-// was not measured or activity was not counted, the solver (engine/placement/solver.h) works with typical
-// values.
+// Decides which parts of a model a GPU gets. No other code decides this. If the machine was not measured or
+// activity was not counted, the solver (engine/placement/solver.h) works with typical values.
 //
 // The engine counts exactly the bytes that a placement takes (engine/residency/plan.h, device_bytes). The
 // solver rounds; if the exact count exceeds the budget, the placement is solved again for a smaller budget.

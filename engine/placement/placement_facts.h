@@ -21,30 +21,30 @@ struct PlacementAssumptions {
   /// Predicted mode: number of neurons that a predictor proposes for each active neuron. The predictors of
   /// tests/data/relu propose 23 to 31 % of the neurons, and 18 % are active.
   double proposed_per_active = 1.3;
-  /// The share of prefetched neurons that is wanted. useful_predicted holds if a predictor chose the neurons;
-  /// 93 to 97 % of the neurons that Deja Vu's lookahead predictors choose are right. useful_repeated holds if
-  /// the neurons are those that the previous token wanted in the layer; in a ReGLU model, 25 to 30 % of the
-  /// active neurons are active again for the next token (DynamicInfer), and fewer of those that are not hot.
+  /// The share of prefetched neurons that is wanted. useful_predicted applies if a predictor chose the
+  /// neurons; 93 to 97 % of the neurons that Deja Vu's lookahead predictors choose are right. useful_repeated
+  /// applies if the neurons are those that the previous token wanted in the layer; in a ReGLU model, 25 to 30
+  /// % of the active neurons are active again for the next token (DynamicInfer), and a smaller share of the
+  /// neurons that are not hot.
   double useful_predicted = 0.9, useful_repeated = 0.2;
   /// The share of the context that is filled while a token is decoded.
   double context_filled = 0.5;
-  /// How many prompt tokens are read for each generated token. Chats and agents read several times as many
-  /// tokens as they write. 0: only decode time counts.
+  /// Number of prompt tokens for each generated token. Chats and agents read several times as many tokens as
+  /// they write. 0: only decode time counts.
   double prompt_tokens = 4;
-  /// A placement with a neuron cache is chosen only if it is predicted to be faster than one without a cache
-  /// by this factor. On an H200, both were predicted to be equally fast, but the one with the cache was 5 %
-  /// slower.
+  /// A placement with a neuron cache is chosen only if it is predicted to be this many times as fast as a
+  /// placement without a cache. On an H200, both were predicted to be equally fast, but the placement with
+  /// the cache was 5 % slower.
   double cache_margin = 1.05;
 };
 
 struct PlacementFacts {
   /// If the profile has no GPU, the GPU of the typical machine is added.
   MachineProfile machine = typical_machine();
-  /// The activity of the model, with neurons numbered as in its file. If it was not counted, it is nullopt;
-  /// then the published formula for models of this kind (known_law()) is used, with neurons in the layout's
-  /// order.
+  /// The activity of the model, with neurons numbered as in its file; nullopt if it was not counted. Then the
+  /// published formula for models of this kind (known_law()) is used, with neurons in the layout's order.
   std::optional<ModelActivity> activity = {};
-  // Budget of host memory; ignored if no placement keeps it. 0: no limit.
+  // Budget of host memory; ignored if no placement fits into it. 0: no limit.
   int64_t ram_bytes = 0;
   PlacementAssumptions assumptions = {};
   /// Called with the solution, on the loading thread. Not called if the CPU alone would be faster or if RAM

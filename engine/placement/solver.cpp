@@ -12,8 +12,8 @@ namespace {
 /// Bytes of each stream buffer. They are large enough to copy at the link's full speed, and small compared
 /// with a GPU's memory.
 constexpr int64_t kStreamBytes = int64_t{64} << 20;
-/// Each stream buffer may take 1 kStreamShare of the memory for neurons. This is the memory that is left
-/// after all gate rows, if these fit. If whole layers are streamed, a buffer may take 1 kLayerStreamShare
+/// Each stream buffer may take 1 / kStreamShare of the memory for neurons. This is the memory that is left
+/// after all gate rows, if these fit. If whole layers are streamed, a buffer may take 1 / kLayerStreamShare
 /// of the memory that is left for layers.
 constexpr int64_t kStreamShare = 16, kLayerStreamShare = 32;
 
@@ -53,7 +53,7 @@ class Problem {
   struct Listed {
     std::vector<std::vector<LayerOption>> options;
     ChoiceChain chain;
-    bool decoding_only = true;  // the choices' seconds are those of decoding
+    bool decoding_only = true;  // the choices' seconds count only decoding
 
     /// Removes the first option of each layer, which leaves the layer to the CPU.
     void leave_out_cpu() {
@@ -100,8 +100,8 @@ class Problem {
     return listed;
   }
 
-  /// The best solution that shares the model between GPU and CPU, or nullopt if no solution keeps the
-  /// budgets.
+  /// Returns the best solution that shares the model between GPU and CPU, or nullopt if no solution fits
+  /// the budgets.
   std::optional<PlacementSolution> shared(const PlacementBudgets& budgets, const ChainLimits& limits,
                                           Listed& listed) const {
     ChoiceChain& chain = listed.chain;
@@ -162,7 +162,7 @@ class Problem {
       left -= layer.vram_shared;
       gates += facts_.mode == Sparsity::kExact ? layer.vram_gates : 0;
     }
-    if (left > gates) left -= gates;  // they save more than long buffers do
+    if (left > gates) left -= gates;  // gate rows save more time than longer buffers
     return std::min(kStreamBytes, std::max<int64_t>(left, 0) / kStreamShare) / piece * piece;
   }
 
@@ -223,8 +223,7 @@ class Problem {
 
   /// Adds the time of a step of prompt tokens. All neurons are computed, because nearly every neuron is
   /// wanted by some token of the step. If there are stream buffers, cold neurons are streamed to the GPU
-  /// while it computes;
-  /// otherwise the CPU computes them.
+  /// while it computes; otherwise the CPU computes them.
   void add_prefill(PlacementSolution& solution) const {
     const double n_tokens = facts_.prefill_tokens;
     double gpu = 0, link = 0, host = 0;

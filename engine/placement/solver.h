@@ -9,8 +9,8 @@
 //     the GPU and the CPU working at the same time, and with the hand-overs. So synchronization is charged
 //     where it happens, which replaces the constraint "none or enough".
 //   - Prompts count too. A layer that is left to the CPU makes prompts slower, because the CPU computes them
-//     in such a layer. So the chain is solved for decoding twice, with and without such layers. The solution
-//     is used that takes less time for a decoded token plus its share of a prompt
+//     in this layer. So the chain is solved for decoding twice, with and without such layers. Hearth uses the
+//     solution with the lower time for a decoded token plus its share of a prompt
 //     (PlacementAssumptions::prompt_tokens).
 //   - Not only neurons are placed, but also attention with its keys and values, gate rows (separately from
 //     the other rows), and device rows for neurons that come and go. RAM is a budget too. The profiler's plan
@@ -57,7 +57,7 @@ struct PlacementSolution {
   double caught = 0;
   TokenWork prompt = {};         // the work for one prompt token, for mixtures of experts only
   double prefill_seconds = 0;    // time of one prompt token
-  bool prefill_streams = false;  // PCIe is what prompts wait for most
+  bool prefill_streams = false;  // prompts wait for PCIe more than for a processor
 
   double seconds() const { return work.seconds(); }
   int n_device_layers() const;

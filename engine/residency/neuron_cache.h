@@ -1,5 +1,5 @@
-// A layer's cache on the device: the device rows after those of the hot neurons, and the choice of the cold
-// neurons that these rows hold.
+// A layer's cache on the device: the device rows after the rows of the hot neurons, and the choice of the
+// cold neurons that these rows hold.
 //
 // This class does bookkeeping only: it uses no device, clock or thread (the Prefetcher's thread calls it).
 // Equal calls give equal answers. A device row passes through these states
@@ -7,10 +7,10 @@
 // by bring(), arrived(), let_go() and freed(). In the state emptied, the row's neuron has left or is about to
 // leave, but the device may still be reading the row.
 //
-// A neuron's demand is a sum over the layer's visits, in which older visits count less: by half for every
-// kHalfLife visits. Instead of shrinking all sums at each visit, the weight of each new visit grows, so a
-// visit changes only the sums of the neurons that it wanted (as Chaff and MiniSat do for the activity of
-// variables).
+// A neuron's demand is a sum over the layer's visits, in which older visits count less: each half as much
+// after kHalfLife further visits. Instead of shrinking all sums at each visit, the weight of each new visit
+// grows, so a visit changes only the sums of the neurons that it wanted (as Chaff and MiniSat do for the
+// activity of variables).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace hearth {
 
 class NeuronCache {
  public:
-  /// After this many visits (tokens of a decoding sequence), an older visit counts half. The number is a
+  /// A visit (a token of a decoding sequence) counts half after this many further visits. The number is a
   /// guess: long enough to keep the neurons of a sentence, short enough to bring the neurons of a new topic.
   static constexpr double kHalfLife = 64;
 
@@ -39,7 +39,7 @@ class NeuronCache {
   /// Records that a step of the layer wanted these neurons.
   void visit(std::span<const uint64_t> wanted);
 
-  /// How many of these neurons are not hot and have no device row in any state.
+  /// Returns how many of these neurons are not hot and have no device row in any state.
   int64_t missing(std::span<const uint64_t> predicted) const;
 
   /// Picks neurons of `predicted` that have no device row, to be copied to free device rows. Picks at most n,
@@ -69,7 +69,7 @@ class NeuronCache {
   bool wanted_more(int32_t a, int32_t b) const;
   void fade();
 
-  const double growth_;  // factor by which each visit's weight exceeds the previous visit's
+  const double growth_;  // ratio of a visit's weight to the previous visit's weight
   const int32_t first_row_;
   std::vector<Row> rows_;
   int64_t n_free_, n_emptied_ = 0;

@@ -91,7 +91,7 @@ class NeuronSetup {
   NeuronLayout::Order order_, no_order_;
   SparsityReport report_;
   std::vector<std::string> notes_;
-  bool experts_pinned_ = false;  // the missing ones are page-locked
+  bool experts_pinned_ = false;  // the missing experts are page-locked
   size_t unpinned_bytes_ = 0;
 };
 

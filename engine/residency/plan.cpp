@@ -17,7 +17,7 @@ namespace {
 
 /// Memory reserved for streaming.
 struct Streams {
-  size_t bytes = 0;     // of each of two buffers
+  size_t bytes = 0;     // size of each of two buffers
   size_t kv_bytes = 0;  // see Plan::stream_kv_bytes
 };
 

@@ -71,7 +71,7 @@ struct Plan {
   /// The part of cold_bytes that the device cannot hold even if its memory were large enough: experts that
   /// why_not_experts() keeps in host memory.
   size_t unplaceable_bytes = 0;
-  /// Why unplaceable_bytes is not 0, as a phrase. Empty if it is 0 or if PlanInputs::experts is false.
+  /// Reason why unplaceable_bytes is not 0, as a phrase. Empty if it is 0 or if PlanInputs::experts is false.
   std::string why_unplaceable;
 
   int n_device_layers() const;
@@ -103,8 +103,8 @@ Plan placed_plan(const PlanInputs& inputs, Placement placement, size_t budget);
 int add_contexts(Plan& plan, const PlanInputs& inputs, int n_contexts, int most,
                  const std::function<KvBlockCounts(int n)>& counts_of);
 
-/// Why a device may hold no experts of this layer, as a phrase; empty if it may, or if the layer has no
-/// experts.
+/// Returns the reason why a device may hold no experts of this layer, as a phrase; empty if it may, or if the
+/// layer has no experts.
 std::string why_not_experts(const PlanInputs& inputs, int layer);
 
 /// A placement that gives a whole layer to the device: attention, and all neurons except a mixture's experts.
@@ -112,8 +112,8 @@ LayerPlacement whole_layer(const ModelSpec& spec);
 /// Like whole_layer(), with all experts that the device may hold.
 LayerPlacement whole_layer(const PlanInputs& inputs, int layer);
 
-/// The smallest placement: attention of the last layer, without neurons. If layers must not be split, the
-/// whole last layer.
+/// The smallest placement: the attention of the last layer without neurons, or the whole last layer if layers
+/// must not be split.
 Placement least_placement(const PlanInputs& inputs);
 /// The bytes of the smallest placement. A device cannot be used with a smaller budget.
 size_t least_bytes(const PlanInputs& inputs);

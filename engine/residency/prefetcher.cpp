@@ -11,8 +11,8 @@
 namespace hearth {
 namespace {
 
-// The maximum number of arrivals that a layer reports in one step, and also of departures. Together, these
-// are as many changes as the backend takes at once.
+// Maximum number of arrivals, and of departures, that a layer reports in one step. Their sum is the number of
+// changes that the backend accepts at once.
 constexpr int64_t kMostMoves = RowPrefetcher::kMaxChanges / 2;
 
 // A layer's neurons are copied in at most kPieces pieces, so that some arrive in time even if not all do. A
@@ -28,8 +28,8 @@ constexpr double kStartSeconds = 8e-6;
 
 // Assumed bundles per second of the CPU until they are measured. Only the ratio to the link's rate matters.
 constexpr double kCpuAtFirst = 1e6;
-// Assumed number of layers per second, not counting the time of the CPU's share, until it is measured. It is
-// large, so that the time in which the CPU is idle counts little at first.
+// Layers per second, not counting the time of the CPU's share. This value is used until the rate has been
+// measured. It is large, so that the time in which the CPU is idle counts little at first.
 constexpr double kLayersAtFirst = 1e5;
 
 uint64_t bit(int32_t neuron) { return uint64_t{1} << (neuron % 64); }
@@ -135,7 +135,7 @@ void Prefetcher::enqueued(int layer, void* stream) {
   try {
     copier_->gate(layer, stream);
   } catch (const std::exception& error) {
-    // The device rows stay empty, because without the gate nothing reports when they may be overwritten.
+    // The device rows stay empty, because without gate() nothing reports when they may be overwritten.
     exchange.emptied.clear();
     return stop_for(error.what());
   }
@@ -293,7 +293,7 @@ void Prefetcher::run(const std::stop_token& stop) {
   }
 }
 
-/// Takes the reports that the engine thread left in the exchanges.
+/// Moves the engine thread's reports from the exchanges to the layers' states.
 void Prefetcher::take_news() {
   for (size_t i = 0; i < states_.size(); ++i) {
     Exchange& exchange = exchanges_[i];
@@ -324,7 +324,8 @@ bool Prefetcher::serve(size_t index) {
   while (n > 0 && in_time) {
     state.cache.bring(predicted, std::min(n, piece), moves_);
     if (!std::exchange(emptied, true)) {
-      // Empty as many rows as the neurons of one step need. But most rows keep neurons that are wanted often.
+      // Empty as many rows as the neurons of one step need, but at most a quarter of the rows: the others
+      // keep neurons that are needed often.
       const int64_t most_free = std::max<int64_t>(1, state.cache.n_device_rows() / 4);
       // copies into rows that are already free
       const int64_t to_come = n - static_cast<int64_t>(moves_.size());
@@ -380,8 +381,8 @@ bool Prefetcher::move(size_t index) {
   return exchange.n_begun == states_[index].step;
 }
 
-/// Returns how long the copy [end - seconds, end] overlapped steps that had not yet reached this layer. This
-/// time is hidden, so it cost nothing.
+/// Returns how long the copy [end - seconds, end] overlapped steps that had not yet reached this layer.
+/// Hidden time does not delay a step.
 double Prefetcher::hidden_seconds(const Exchange& exchange, double seconds, Clock::time_point end) const {
   const Clock::time_point begin =
       end - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

@@ -12,11 +12,11 @@
 // first layer, for the next token.
 //
 // The number of copied neurons is chosen so that the link and the CPU, which computes the rest, finish
-// together. During the time of a layer, the link always copies, but the CPU computes only part of the time.
-// If the device lacks n neurons, the number of copies is (n r + a) / (1 + r). Here r is the number of bundles
-// that the link copies while the CPU computes one, and `a` is the number that the link copies while the CPU
-// is idle. Both are measured while the engine runs, and fewer neurons are copied if copies still come too
-// late. Neurons that arrive late or are not wanted cost time but never change a result.
+// together. The link copies throughout a layer, but the CPU computes during only part of the layer. If the
+// device lacks n neurons, the number of copies is (n r + a) / (1 + r). Here r is the number of bundles that
+// the link copies while the CPU computes one, and `a` is the number that the link copies while the CPU is
+// idle. Both are measured while the engine runs, and fewer neurons are copied if copies still come too late.
+// Neurons that arrive late or are not wanted cost time but never change a result.
 #pragma once
 
 #include <array>
@@ -51,7 +51,7 @@ struct PrefetchLayer {
 };
 
 struct PrefetchOptions {
-  // Without a predictor: for how many of the next layers neurons are copied.
+  // Without a predictor: number of next layers for which neurons are copied.
   int layers_ahead = 2;
   /// The number of bundles that the link copies while the CPU computes one: an initial value, used until the
   /// rates of both are measured. PCIe 4 copies 25 GB/s. Two channels of DDR5 read 70 GB/s, or about two
@@ -116,7 +116,7 @@ class Prefetcher final : public RowPrefetcher {
     std::vector<uint64_t> unused;  // [words] copied neurons that no step has wanted since they arrived
     // [words] Neurons for which the device has been told that they are in its cache.
     std::vector<uint64_t> cached;
-    Clock::time_point reached;  // when the layer's last step began
+    Clock::time_point reached;  // start of the layer's last step
   };
 
   /// The state of one layer that only the Prefetcher's thread uses.
@@ -185,7 +185,7 @@ class Prefetcher final : public RowPrefetcher {
   /// Whether a predictor has proposed neurons so far. If it has, neurons that earlier steps wanted are copied
   /// only for the next layer.
   bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;
-  /// Index of the layer that the newest proposal is for; nullopt once that layer has been served.
+  /// Index of the layer of the newest proposal; nullopt once the Prefetcher has served that layer.
   std::optional<size_t> newest_proposal_ HEARTH_GUARDED_BY(mutex_);
   Rate link_ HEARTH_GUARDED_BY(mutex_), cpu_ HEARTH_GUARDED_BY(mutex_);  // bundles per second
   Rate layers_ HEARTH_GUARDED_BY(

@@ -219,8 +219,8 @@ ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, cons
   const NeuronActivity predicted = probe_activity(pass, spec, tokens, step_tokens);
   NeuronActivity exact = predicted;
   exact.proposed = exact.passed = predicted.true_active;
-  // Some neurons pass the gate although they were not proposed. This assumes that their up values are zero as
-  // often as those of proposed neurons.
+  // Some neurons pass the gate although they were not proposed. Assume that their up values are zero as often
+  // as the up values of proposed neurons.
   exact.active = predicted.true_active;
   if (predicted.passed > 0) exact.active *= predicted.active / predicted.passed;
   return {.exact = bytes_per_token(spec, weights, Sparsity::kExact, exact),

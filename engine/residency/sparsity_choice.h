@@ -21,13 +21,14 @@
 
 namespace hearth {
 
-/// How the FFNs of a model are run. Chosen once per placement, before neurons are laid out; const afterward.
+/// Specifies how the FFNs of a model are run. Chosen once per placement, before neurons are laid out; const
+/// afterward.
 struct SparsityChoice {
   Sparsity mode = Sparsity::kDense;
   std::string reason;              // the reason for this mode, as a clause
-  float predictor_threshold = 0;   // predicted: least predictor logit for which a neuron is proposed
+  float predictor_threshold = 0;   // predicted: minimum predictor logit for which a neuron is proposed
   bool verify_predictor = false;   // predicted: also compute every gate, to count the predictor's errors
-  std::vector<float> thresholds;   // calibrated: [n_layers], least contribution that counts
+  std::vector<float> thresholds;   // calibrated: [n_layers], smaller contributions are skipped
   std::vector<std::string> notes;  // sentences for the log about requests that could not be met
 };
 
@@ -44,7 +45,7 @@ struct SparsityFacts {
 /// predicted, or for a mixture of experts exact and dense.
 struct ReadBytes {
   double exact = 0, predicted = 0, dense = 0;
-  // Mixtures: of the neurons in the experts that tokens chose, the share with a nonzero value.
+  // Mixtures: share of nonzero values among the neurons of the experts that tokens chose.
   double experts_active = 0;
 };
 

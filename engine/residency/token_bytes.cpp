@@ -90,8 +90,8 @@ void add_device_layer(const TokenLayerBytes& layer, const LayerPlacement& placem
     total.device_neurons += bytes * share;
     total.cold_neurons += bytes * (1 - share);
   };
-  // Rows that are read for every token count for the memory that holds them. Rows of active neurons count for
-  // the processor that computed the neurons.
+  // Rows that are read for every token are assigned to the memory that holds them. Rows of active neurons are
+  // assigned to the processor that computes the neurons.
   if (placement.all_gates) {
     total.device_whole += layer.gates;
   } else {

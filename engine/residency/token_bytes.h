@@ -1,5 +1,5 @@
-// How many bytes of weights one decoded token reads, split by the processor that reads them. Used for the
-// byte bound.
+// Computes how many bytes of weights one decoded token reads, split by the processor that reads them. Used
+// for the byte bound, the speed that memory bandwidth allows.
 //
 // Computed from sizes, shares and a plan's placements, without bandwidths.
 #pragma once
@@ -16,8 +16,9 @@ namespace hearth {
 /// In bytes.
 struct TokenBytes {
   double device_whole = 0;    // read by the device for every token: attention, output, predictors, gates
-  double device_neurons = 0;  // rows of active neurons, and chosen experts, that the device reads
-  double cold_neurons = 0;    // the same, but read by the CPU in layers that the device runs
+  double device_neurons = 0;  // rows of active neurons, and chosen experts, read by the device
+  double cold_neurons = 0;    // rows of active neurons, and chosen experts, read by the CPU in layers that
+                              // the device runs
   double host_whole = 0;      // all weights of the layers that the CPU runs
 
   double sum() const { return device_whole + device_neurons + cold_neurons + host_whole; }
