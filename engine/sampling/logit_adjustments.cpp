@@ -10,8 +10,8 @@ namespace hearth {
 namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
-// OpenAI: a bias of -100 "should result in a ban". Merely adding -100 to a logit would only make the token
-// very unlikely.
+// OpenAI documents that a bias of -100 "should result in a ban". Merely adding -100 to a logit would only
+// make the token very unlikely.
 constexpr float kBan = -100.0f;
 // A penalty this large amounts to a ban; the limit keeps the arithmetic finite.
 constexpr double kMostDryPenalty = 1e6;
@@ -105,7 +105,7 @@ void subtract_dry(const DryParams& dry, std::span<const int32_t> tokens, std::sp
     if (!is_breaker(dry, next)) longest[next] = std::max(longest[next], length);
   }
 
-  // 3. Penalties.
+  // 3. Subtract the penalties.
   for (const auto& [token, length] : longest) {
     const double beyond = static_cast<double>(length) - dry.allowed_length;
     const double penalty =

@@ -1,8 +1,8 @@
 // Log-probabilities of tokens under a row of raw logits, and selection of its largest entries.
 //
-// PieceResults and TokenChooser call it for log-probabilities that clients request, and the sampler calls it
-// too; all run on the engine thread. Rows have n_vocab entries (up to 256k), so nothing here sorts a whole
-// row.
+// PieceResults and TokenChooser call these functions for log-probabilities that clients request. The sampler
+// calls them too. All run on the engine thread. Rows have n_vocab entries (up to 256k), so nothing here sorts
+// a whole row.
 #pragma once
 
 #include <cstdint>

@@ -72,7 +72,7 @@ SampleResult Sampler::sample(const SampleInput& input) {
     return {.error = "logit_bias, penalties and constraints leave no token that could be chosen",
             .is_unsatisfiable = true};
 
-  // 2. Take its maximum, or draw.
+  // 2. Take the most likely token, or draw one.
   const SamplingParams& params = input.params;
   if (params.temperature == 0.0f)
     return {.token = static_cast<int32_t>(std::ranges::find(logits, max) - logits.begin())};
@@ -127,9 +127,7 @@ int32_t Sampler::draw_from_all(const Scores& scores, float min_p, double u) {
   weights_.resize(scores.logits.size());  // within its capacity
   double total = softmax_weights(scores.logits, scores.max, scores.temperature, weights_);
   if (min_p > 0.0f) {
-    for (float& weight : weights_)
-      weight = weight < min_p ? 0.0f : weight;  // the most likely token has
-                                                // weight 1
+    for (float& weight : weights_) weight = weight < min_p ? 0.0f : weight;  // the greatest weight is 1
     total = sum_of(weights_);
   }
   return static_cast<int32_t>(draw(weights_, total, u));

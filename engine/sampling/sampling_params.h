@@ -1,11 +1,11 @@
-// How the next token is chosen: the parameters of a request, and the order in which they apply.
+// Defines how the next token is chosen: the parameters of a request, and the order in which they apply.
 //
 // Defaults are OpenAI's: the model's own distribution without filters. The order:
 //
 //   1. logit_bias, then the tokens that a constraint or min_tokens forbids
 //   2. penalties: repetition, presence, frequency; then DRY
 //   3. temperature, which dynatemp may change per token; 0 means argmax (ties go to the lowest id) and skips
-//      the rest
+//      the later steps
 //   4. filters, each on the renormalized result of the previous filter: top_k, typical_p, top_p, min_p, XTC;
 //      or Mirostat in place of all of them
 //   5. the draw, which depends on the seed and on the token's index
@@ -37,9 +37,9 @@ struct SamplingParams {
   float top_p = 1.0f;               // (0, 1]
   float min_p = 0.0f;               // [0, 1): keep tokens with p >= min_p * max p
   float repetition_penalty = 1.0f;  // > 0; penalizes prompt and generated tokens (CTRL, Keskar 2019)
-  int repetition_last_n = -1;       // how many of the last tokens repetition_penalty applies to; -1: all
+  int repetition_last_n = -1;       // number of last tokens that repetition_penalty applies to; -1: all
   float presence_penalty = 0.0f;    // [-2, 2]; penalizes generated tokens, as OpenAI defines it
-  float frequency_penalty = 0.0f;   // [-2, 2]; likewise
+  float frequency_penalty = 0.0f;   // [-2, 2]; like presence_penalty
   DryParams dry;
   // "Exclude top choices" (p-e-w 2024): with the probability xtc_probability, all tokens with p >=
   // xtc_threshold are dropped except the least likely of them. 0: off.

@@ -24,9 +24,9 @@ struct EngineFigures {
                                                        0.15,  0.2,    0.3,   0.4,  0.5,   1,    2.5};
   static constexpr std::array<double, 12> kStepTokens = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048};
 
-  // Step durations, by what the step contains.
-  Histogram decode_step_seconds{kStepSeconds};  // no prompt tokens
-  Histogram prompt_step_seconds{kStepSeconds};  // at least one prompt token
+  // Durations of steps without and with prompt tokens.
+  Histogram decode_step_seconds{kStepSeconds};  // steps without prompt tokens
+  Histogram prompt_step_seconds{kStepSeconds};  // steps with prompt tokens
   Histogram step_sequences{kStepTokens};
   Histogram step_tokens{kStepTokens};
   // Time of all steps, split by stage.
@@ -35,8 +35,8 @@ struct EngineFigures {
   double choose_seconds = 0;    // sampling, constraints, events for clients
 
   // Per sequence.
-  Histogram queue_seconds{kFirstToken};        // from acceptance to admission to a slot
-  Histogram first_token_seconds{kFirstToken};  // from acceptance to the first token
+  Histogram queue_seconds{kFirstToken};        // time from acceptance to admission to a slot
+  Histogram first_token_seconds{kFirstToken};  // time from acceptance to the first token
   Histogram seconds_per_token{kPerToken};      // for each sequence: the mean time per token after the first
   std::array<uint64_t, kFinishReasons> n_finished{};  // by FinishReason
   uint64_t n_admitted = 0;

@@ -32,7 +32,7 @@ struct SequenceRequest {
   // sequence nevertheless.
   int min_tokens = 0;
   SamplingParams sampling;
-  // Sampling one of these tokens finishes with kStop; the token is not emitted.
+  // If one of these tokens is sampled, the sequence finishes with kStop, and the token is not emitted.
   std::vector<int32_t> end_tokens;
   // Restricts the generated text to a language. The sequence finishes with kStop when the text cannot be
   // continued within the language. Null if there is no constraint.
@@ -60,8 +60,7 @@ struct GenerationRequest {
   std::vector<SequenceRequest> sequences;
   uint64_t client = 0;  // the client's id; clients share the slots fairly (waiting_list.h)
   int priority = 0;     // among the requests of one client, lower values come first
-  /// After this time the answer is useless. Sequences that have no token yet are then dropped, and running
-  /// sequences end.
+  /// After this time the answer is useless, so waiting and running sequences of the request end (kTimedOut).
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
@@ -84,7 +83,7 @@ inline constexpr size_t kFinishReasons = 6;
 /// Counts of draft tokens that were computed (speculation.h).
 struct DraftCounts {
   int n_drafted = 0, n_accepted = 0;    // accepted: equal to the sampled tokens
-  int n_predicted = 0, n_foreseen = 0;  // those of them that came from SequenceRequest::prediction
+  int n_predicted = 0, n_foreseen = 0;  // the parts of these that came from SequenceRequest::prediction
 };
 
 /// Always the last event of a sequence.
@@ -103,7 +102,8 @@ struct StreamEvent {
   std::variant<PromptEvent, TokenEvent, EmbeddingEvent, FinishedEvent> what;
 };
 
-/// Why a request was not accepted. This is a value rather than an exception, because refusals are expected.
+/// Reasons why a request is not accepted. They are values rather than exceptions, because refusals are
+/// expected.
 enum class Refusal { kQueueFull, kContextExceeded, kStopping };
 std::string_view refusal_name(Refusal refusal);
 

@@ -4,11 +4,11 @@
 // One mutex guards the number of free slots and a list of entries. An entry is an accepted request with at
 // least one sequence that has no slot yet. Entries are in order of arrival.
 //
-// Some sequences of an entry may still lack a slot. A request is covered if there are enough free slots for
-// such sequences of its own entry and of all entries before it. (An entry counts as at most n_slots
-// sequences.) The engine thread admits a covered request soon, unless the KV blocks that the request needs
-// are in use. This queue does not track KV blocks; if they are in use, the slots stay free until other
-// sequences end. All other requests wait for slots.
+// Each entry needs slots for its sequences without a slot, but counts at most n_slots of them. A request is
+// covered if the free slots suffice for its own entry and for all entries before it. The engine thread admits
+// a covered request soon, unless the KV blocks that the request needs are in use. This queue does not track
+// KV blocks; if they are in use, the slots stay free until other sequences end. All other requests wait for
+// slots.
 //
 // A covered request is always accepted. Any other request is accepted if fewer than `capacity` uncovered
 // requests wait, and if the prompts and lists of all entries and of the new request take at most `most_bytes`
@@ -37,7 +37,7 @@ namespace hearth {
 
 class RequestQueue {
  public:
-  /// Limit in bytes for those data of waiting requests that clients can make large: prompts and lists.
+  /// Limit in bytes for the data of waiting requests that clients can make large: prompts and lists.
   static constexpr size_t kMostBytes = size_t{256} << 20;
 
   /// n_slots > 0; capacity >= 0: the number of requests that may wait for slots.

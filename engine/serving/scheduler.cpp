@@ -90,8 +90,8 @@ void Scheduler::extend_promises(const std::function<void(Sequence&)>& on_set_bac
   }
 }
 
-// Promises KV blocks to the sequence in this slot for all its known tokens, and limits its draft to what the
-// promise leaves. Returns false if not enough KV blocks can be promised now.
+// Promises KV blocks to the sequence in this slot for all its known tokens, and limits its draft to the rest
+// of the promise. Returns false if not enough KV blocks can be promised now.
 bool Scheduler::promise(int slot) {
   Sequence& sequence = *slots_[static_cast<size_t>(slot)];
   const int n_known = static_cast<int>(sequence.tokens.size());

@@ -22,15 +22,15 @@
 // one, the chunk is shorter while sequences decode (engine/prompt_step.h). If a constraint forces several
 // tokens of a decoding sequence at once, the step includes several of them, up to half a chunk for all
 // sequences together. Draft tokens (speculation.h) follow the tokens of their sequence. They use the room
-// left in the step, which is sized for a chunk, and are wanted only when no prompt waits.
+// left in the step, which is sized for a chunk. Nothing is drafted while a prompt is computed.
 //
 // Half of the room for prompt tokens goes to the prompt that was admitted first. The rest goes to the prompts
 // with the fewest tokens left, so short prompts overtake long ones; no other order has a lower mean time to
 // the first token. The first half limits how long a long prompt is delayed: the oldest prompt gets half of
 // every chunk, and every prompt eventually becomes the oldest. So there is no aging constant to tune.
 //
-// If prompts must not be cut (encoders), a step takes the oldest prompt whole and adds those other prompts
-// that fit.
+// If prompts must not be cut (encoders), a step takes the oldest prompt whole and adds the other prompts that
+// fit.
 #pragma once
 
 #include <cstdint>
@@ -67,12 +67,12 @@ inline constexpr int kPromiseTokens = 256;
 
 struct SchedulerLimits {
   int n_slots = 0;
-  int prefill_chunk = 0;  // most prompt tokens in a step
+  int prefill_chunk = 0;  // maximum number of prompt tokens in a step
   // Maximum number of prompt tokens in a step with decoding sequences; 0: prefill_chunk.
   int prefill_beside = 0;
-  int max_tokens = 0;      // most tokens in a step; >= n_slots
+  int max_tokens = 0;      // maximum number of tokens in a step; >= n_slots
   int max_logit_rows = 0;  // maximum number of logit rows in a step; >= n_slots
-  // Prompts are never split between steps; then prefill_chunk must hold the longest prompt.
+  // Prompts are never split between steps, so prefill_chunk must be at least the length of the longest one.
   bool whole_prompts = false;
   int promise_tokens = kPromiseTokens;
 };
@@ -103,13 +103,13 @@ class Scheduler {
   /// hands its full KV blocks to the prefix cache. Include draft tokens only if the sequence has accepted
   /// them; the keys and values of rejected draft tokens will be overwritten.
   void computed(int slot, int n_tokens);
-  /// Whether the prefix cache also gets KV blocks with generated tokens (the default) or only KV blocks of
-  /// prompts. With StepLimits::fast_prompts, different code computes the keys and values of prompt tokens and
-  /// of generated tokens, so a later prompt must not reuse those of generated tokens. Call this while nothing
-  /// runs.
+  /// Sets whether the prefix cache also gets KV blocks with generated tokens (the default) or only KV blocks
+  /// of prompts. With StepLimits::fast_prompts, different code computes the keys and values of prompt tokens
+  /// and of generated tokens, so a later prompt must not reuse the keys and values of generated tokens. Call
+  /// this while nothing runs.
   void keep_generated(bool keep) { keeps_generated_ = keep; }
 
-  /// How many draft tokens the next step has room for, given the sequences that decode now.
+  /// Returns how many draft tokens fit into the next step, given the sequences that decode now.
   int room_for_drafts() const;
 
   /// Removes a sequence from its slot and releases its KV blocks. keep_blocks: see KvBlocks::release.
@@ -147,7 +147,7 @@ class Scheduler {
   KvBlocks& blocks_;
   WaitingList waiting_;
   std::vector<std::unique_ptr<Sequence>> slots_;  // [n_slots]
-  std::vector<StepPiece> pieces_;                 // of the next step
+  std::vector<StepPiece> pieces_;                 // pieces of the next step
   std::vector<StepPiece> prompts_;                // scratch of take_prefill
   std::vector<int> by_admission_;                 // scratch of extend_promises
   int n_running_ = 0;

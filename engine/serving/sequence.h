@@ -18,35 +18,35 @@
 
 namespace hearth {
 
-/// How a sequence ends.
+/// The end of a sequence.
 struct SequenceEnd {
   FinishReason reason = FinishReason::kStop;
   std::string error = {};  // see FinishedEvent::error
 };
 
 struct Sequence {
-  uint64_t request_id = 0;  // sequences of one request share it
+  uint64_t request_id = 0;  // equal for all sequences of a request
   uint64_t client = 0;      // GenerationRequest::client
   int priority = 0;         // among the requests of its client
-  int index = 0;            // in its request
+  int index = 0;            // index in its request
   int prompt_group = 0;     // index of the first sequence of the request that has the same prompt
   // Shared with the HTTP thread that answers the request, and with the request's other sequences.
   std::shared_ptr<TokenStream> stream;
   SequenceRequest request;  // its prompt is moved to `tokens`
 
   std::vector<int32_t> tokens;  // the prompt, then the generated tokens
-  SamplerState sampler_state;   // after the tokens generated so far
+  SamplerState sampler_state;   // state after the tokens generated so far
   /// State after the tokens generated so far; absent if there is no constraint.
   std::optional<ConstraintState> constraint;
   // For embedded sequences only: the sum of the hidden states computed so far. Created at admission.
   std::optional<PooledState> pooled;
   SequenceDrafts drafts;     // guesses of the next tokens
-  DraftCounts draft_counts;  // of drafts that were computed
+  DraftCounts draft_counts;  // counts of drafts that were computed
   int n_prompt = 0;
   int n_computed = 0;      // tokens whose keys and values are in the KV cache
   int n_cached = 0;        // prompt tokens found in the prefix cache at the sequence's first admission
   int n_counted = 0;       // prompt tokens, cached or computed, that the engine's totals already include
-  uint64_t admission = 0;  // sequence number of its admission, ascending
+  uint64_t admission = 0;  // number of its admission, ascending
   // The sequence has lost its slot; on readmission it is promised all KV blocks that it can need.
   bool was_set_back = false;
 

@@ -30,7 +30,7 @@ FinishedEvent finished_event(const Sequence& sequence, const SequenceEnd& end) {
 
 bool is_cancelled(const Sequence& sequence) { return sequence.stream->cancelled(sequence.index); }
 
-// How a sequence ends if its results are no longer needed: as cancelled or as timed out.
+// Returns the end of a sequence whose results are no longer needed: cancelled or timed out.
 SequenceEnd unwanted_end(const Sequence& sequence) {
   return {.reason = is_cancelled(sequence) ? FinishReason::kCancelled : FinishReason::kTimedOut};
 }

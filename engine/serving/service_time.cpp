@@ -7,9 +7,9 @@
 namespace hearth {
 namespace {
 
-// Weight of the newest duration in the mean. So a change of load shows after about eight sequences, and one
-// outlier moves the mean by an eighth of the difference between them. TCP smooths round-trip times in the
-// same way (RFC 6298).
+// Weight of the newest duration in the mean. With this weight, a change of load shows after about eight
+// sequences, and one outlier moves the mean by an eighth of its distance from the mean. TCP smooths
+// round-trip times in the same way (RFC 6298).
 constexpr double kNewest = 1.0 / 8;
 constexpr double kShortest = 1, kLongest = 60;
 

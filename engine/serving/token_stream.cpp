@@ -1,4 +1,4 @@
-// The channel of one request, engine thread to HTTP thread: a queue of events under a mutex.
+// The channel of one request from the engine thread to an HTTP thread: a queue of events under a mutex.
 #include "engine/serving/token_stream.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Tracks how much time drafts have saved and cost so far, so that a wrong estimate cannot slow answers down
 // for long. Drafting continues as long as it saves at least as much time as it costs. Otherwise drafts may
-// use one hundredth of all time, to find out whether they pay again.
+// use one hundredth of all time, to find out whether they save time again.
 //
 // Each source of drafts has its own ledger. Times are in units of one step without drafts, so the constants
 // suit fast and slow models alike. Owned by Speculation; engine thread.

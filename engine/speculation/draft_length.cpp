@@ -10,14 +10,14 @@ namespace hearth {
 namespace {
 
 // The measured cost of a step size is forgotten after this many steps without a new measurement, because the
-// machine's load and the length of texts change. The size may then be tried again. A size that is too slow
-// thus wastes at most one step in this many.
+// machine's load and the length of texts change. The size may then be tried again. So a size that is too slow
+// wastes at most one step in this many.
 constexpr int kForgottenAfter = 512;
 // Weight of the newest measurement in the mean. A step that the system interrupted counts as at most twice
 // the mean.
 constexpr double kNewestCost = 1.0 / 8;
 constexpr double kOutlier = 2;
-// Drafts are used only if they promise at least this speedup, because times and acceptance shares are
+// Drafts are used only if the estimated speedup is at least this, because times and acceptance shares are
 // estimates.
 constexpr double kLeastGain = 1.10;
 

@@ -53,10 +53,10 @@ class Acceptance {
   double right_ = 0, tried_ = 0;
 };
 
-/// A draft to choose a length for.
+/// A draft whose length is to be chosen.
 struct DraftChoice {
   double share = 0;      // Acceptance::share()
-  int n_offered = 0;     // tokens that are drafted or can be
+  int n_offered = 0;     // tokens that are already drafted or can be drafted
   bool modeled = false;  // drafted by the draft model, which has to run first
   int n_computed = 0;    // out: tokens worth computing
 };

@@ -27,8 +27,8 @@ struct Draft {
 /// A sequence's drafts and their history.
 struct SequenceDrafts {
   Draft looked_up, modeled;              // for the next step
-  bool by_model = false;                 // which of the two is computed
-  int n_wanted = 0;                      // how many of the chosen draft's first tokens are computed
+  bool by_model = false;                 // `modeled` is computed instead of `looked_up`
+  int n_wanted = 0;                      // number of the chosen draft's first tokens to compute
   bool in_prediction = false;            // whether the looked-up draft begins in the request's prediction
   size_t n_sequence_tokens = 0;          // the sequence's length in tokens when the drafts were made
   std::unique_ptr<PromptLookup> lookup;  // null until the sequence decodes

@@ -10,7 +10,7 @@ namespace hearth {
 namespace {
 
 constexpr uint32_t kFirstMoved = 0x100;
-constexpr int kMoved = 68;  // bytes that do not stand for themselves
+constexpr int kMoved = 68;  // bytes that do not represent themselves
 
 constexpr bool is_printable(int byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);

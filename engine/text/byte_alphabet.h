@@ -1,6 +1,6 @@
 // The alphabet in which byte-level BPE vocabularies spell bytes: one printable character per byte.
 //
-// Printable Latin-1 bytes stand for themselves; the other 68, including space and control bytes, are written
+// Printable Latin-1 bytes represent themselves; the other 68, including space and control bytes, are written
 // as U+0100 and the code points after it, in order (Radford et al. 2019, GPT-2). Used when a vocabulary is
 // loaded, never while encoding.
 #pragma once

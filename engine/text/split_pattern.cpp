@@ -74,8 +74,8 @@ SplitPattern::SplitPattern(std::string_view pattern) : compiled_(std::make_uniqu
     throw std::logic_error("pre-tokenizer pattern '" + source + "' does not compile: PCRE2 error " +
                            std::to_string(error) + " at byte " + std::to_string(offset));
   }
-  // If PCRE2 has no just-in-time compiler for this machine, it interprets the pattern. That is slower but
-  // finds equal matches.
+  // If PCRE2 has no just-in-time compiler for this machine, it interprets the pattern. Interpreting is slower
+  // but finds equal matches.
   pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);
 }
 

@@ -46,7 +46,7 @@ void append_decomposed(char32_t c, std::u32string& out) {
     return;
   }
   std::array<utf8proc_int32_t, 4> parts{};  // the longest canonical decomposition of a character
-  int boundary = 0;                         // of graphemes; not asked for
+  int boundary = 0;                         // grapheme boundary; not used
   const utf8proc_ssize_t n =
       utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(),
                               static_cast<utf8proc_ssize_t>(parts.size()), UTF8PROC_DECOMPOSE, &boundary);

@@ -1,5 +1,5 @@
-// The Unicode properties that WordPiece's normalization needs of single characters, taken from utf8proc. C++
-// provides none of them, and PCRE2 has no case mappings or decompositions.
+// Unicode properties of single characters, which WordPiece's normalization needs. They are taken from
+// utf8proc. C++ provides none of them, and PCRE2 has no case mappings or decompositions.
 //
 // Pure functions, any thread. The argument is a Unicode scalar value.
 #pragma once

@@ -48,8 +48,8 @@ class BpeEncoder final : public TextEncoder {
   std::array<Symbol, 256> byte_symbols_;
   std::unordered_map<std::string, Symbol, TextHash, std::equal_to<>> symbols_;  // by their bytes
   std::vector<std::string> extra_bytes_;  // bytes of symbol n_vocab_ + i
-  // [n_vocab_] Whether a word with this token's bytes is always encoded as this one token. That holds for
-  // most tokens, and such a word needs no merging.
+  // [n_vocab_] Whether a word with this token's bytes is always encoded as this one token. This is true for
+  // most tokens. Such a word needs no merging.
   std::vector<bool> is_whole_word_;
   size_t longest_token_ = 0;  // in bytes
 };

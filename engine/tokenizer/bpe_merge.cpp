@@ -131,7 +131,7 @@ void merge_long(const MergeTable& merges, std::vector<int32_t>& symbols) {
 }  // namespace
 
 MergeSides merge_sides(const std::string& file, size_t i, std::string_view merge) {
-  // Some files write spaces as they are. Then the left side may begin with a space, which is not the
+  // In some files, symbols contain plain spaces. The left side may then begin with a space that is not the
   // separator.
   const size_t space = merge.find(' ', 1);
   if (space == std::string_view::npos || space + 1 == merge.size()) {

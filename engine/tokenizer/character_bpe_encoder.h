@@ -31,9 +31,9 @@ class CharacterBpeEncoder final : public TextEncoder {
   void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
 
  private:
-  // The unit of merging: a number that stands for a token, a piece or a character. Its range tells which.
-  // Token ids come first. Then come pieces that are not tokens, as n_vocab plus an index in pieces_. Last
-  // come characters that are neither, as first_character() plus a position in the line.
+  // The unit of merging: a number that stands for a token, a piece or a character. The ranges of the three do
+  // not overlap. Token ids come first. Then come pieces that are not tokens, as n_vocab plus an index in
+  // pieces_. Last come characters that are neither, as first_character() plus a position in the line.
   using Symbol = int32_t;
 
   Symbol intern(const std::string& piece);

@@ -29,7 +29,7 @@ constexpr std::array kEndIfSpecial = {
     "<|eot|>"sv,
     "<|eom|>"sv,  // Llama 4
     "<turn|>"sv,
-    "<|tool_response>"sv,  // Gemma 4; the second asks for a tool's answer
+    "<|tool_response>"sv,  // Gemma 4; <|tool_response> requests a tool's answer
     "[EOT]"sv,
     "[EOS]"sv,                  // Kimi K2
     "[e~["sv,                   // MiniMax M2

@@ -60,7 +60,7 @@ FimTokens spelled(const Ids& ids, const Spelling& spelling) {
 }
 
 /// Returns the tokens of the first family whose required tokens are all in the vocabulary. But a later family
-/// takes precedence if it has the same prefix token and also a token for files, which the first one lacks.
+/// takes precedence if it has the same prefix token and also a token for files, which the first family lacks.
 FimTokens known_by_text(const Vocabulary& vocabulary) {
   const Ids ids = special_ids(vocabulary);
   FimTokens best;

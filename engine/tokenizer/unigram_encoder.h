@@ -22,8 +22,8 @@ class UnigramEncoder final : public TextEncoder {
   explicit UnigramEncoder(const Vocabulary& vocabulary);
 
   /// at_start: if the model has a space prefix, put it before text. Text that no token covers becomes byte
-  /// tokens if the model has all 256 of them. Otherwise each run of it becomes one unknown token, or is
-  /// dropped if the model has no unknown token.
+  /// tokens if the model has all 256 of them. Otherwise each run of such text becomes one unknown token, or
+  /// is dropped if the model has no unknown token.
   void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
 
  private:
@@ -32,11 +32,11 @@ class UnigramEncoder final : public TextEncoder {
     int32_t token;
   };
   /// The best way to cut the text before some position. Scores are added in double precision, as in Hugging
-  /// Face's tokenizers. The sentencepiece library adds floats; there, rounding decides between equally good
-  /// cuts.
+  /// Face's tokenizers. The sentencepiece library adds floats, so that rounding decides between equally
+  /// good cuts.
   struct Best {
     double score = 0;
-    size_t from = 0;     // start of its last token
+    size_t from = 0;     // start of the last token of the cut
     int32_t token = -1;  // the last token of the cut; -1: a character without a token
     bool reached = false;
   };

@@ -21,8 +21,8 @@ constexpr const char* kTokens = "tokenizer.ggml.tokens";
 constexpr const char* kScores = "tokenizer.ggml.scores";
 constexpr const char* kTypes = "tokenizer.ggml.token_type";
 
-// Ids are int32, and BPE numbers its intermediate symbols after the token ids. The largest known vocabularies
-// have 2^18 tokens.
+// Maximum number of tokens. Ids are int32, and BPE gives its intermediate symbols the numbers after the token
+// ids. The largest known vocabularies have 2^18 tokens.
 constexpr size_t kMostTokens = size_t{1} << 27;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& what) {
@@ -187,7 +187,7 @@ Defaults byte_level_defaults(const ModelFile& file, const std::string& pre) {
   const PreTokenizer::Habits habits = PreTokenizer::habits(pre);
   const OldFile* old = old_file(file);
   const bool one_end = old != nullptr && old->end >= 0;
-  const int32_t end = one_end ? old->end : 11;  // 11: Falcon's
+  const int32_t end = one_end ? old->end : 11;  // 11: Falcon's end token
   return {.bos = habits.has_bos ? end : -1, .eos = end, .add_bos = habits.add_bos || one_end};
 }
 
@@ -217,7 +217,8 @@ void read_bert_roles(const ModelFile& file, const Defaults& defaults, Vocabulary
   };
   vocabulary.bos = read("tokenizer.ggml.bos_token_id", "tokenizer.ggml.cls_token_id", defaults.bos);
   vocabulary.eos =
-      read("tokenizer.ggml.seperator_token_id", "tokenizer.ggml.eos_token_id", defaults.eos);  // sic
+      read("tokenizer.ggml.seperator_token_id", "tokenizer.ggml.eos_token_id", defaults.eos);  // spelled this
+                                                                                               // way in GGUF
   vocabulary.add_bos = vocabulary.bos >= 0;
   vocabulary.add_eos = vocabulary.eos >= 0;
   vocabulary.lower_case = file.find_bool("tokenizer.ggml.normalizer.lowercase").value_or(true);

@@ -50,9 +50,9 @@ struct Vocabulary {
   bool add_bos = false;
   bool add_eos = false;
   bool add_space_prefix = false;
-  bool remove_extra_spaces = false;  // unigram models only; so is character_map
+  bool remove_extra_spaces = false;  // unigram models only, like character_map
   std::string character_map;         // CharacterMap's bytes; empty if there is none
-  bool lower_case = false;           // WordPiece only; so is the next member
+  bool lower_case = false;           // WordPiece only, like strip_accents
   bool strip_accents = false;
   std::vector<int32_t> end_tokens;  // ascending, no duplicates
   FimTokens fim;
@@ -71,8 +71,8 @@ struct Vocabulary {
 Vocabulary read_vocabulary(const ModelFile& file);
 
 /// Returns the token id stored under key. If the file lacks the key, returns by_default if that token exists
-/// and is a control or unknown token, else -1. Throws ModelFileError for an id outside the vocabulary. Of
-/// `vocabulary`, only the texts and types must have been read.
+/// and is a control or unknown token, else -1. Throws ModelFileError for an id outside the vocabulary.
+/// REQUIRES: the texts and types of `vocabulary` have been read.
 int32_t read_token_id(const ModelFile& file, const Vocabulary& vocabulary, const char* key,
                       int32_t by_default);
 

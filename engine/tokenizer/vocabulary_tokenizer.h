@@ -21,7 +21,7 @@ class VocabularyTokenizer final : public Tokenizer {
   /// merges: the merges of a BPE vocabulary; empty for kinds of tokenizers without merges. Throws
   /// ModelFileError if the merges or the vocabulary's character map are damaged.
   VocabularyTokenizer(Vocabulary vocabulary, std::span<const std::string_view> merges);
-  VocabularyTokenizer(const VocabularyTokenizer&) = delete;  // the encoder refers to the vocabulary here
+  VocabularyTokenizer(const VocabularyTokenizer&) = delete;  // because encoder_ refers to vocabulary_
   VocabularyTokenizer& operator=(const VocabularyTokenizer&) = delete;
 
   std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const override;

@@ -22,7 +22,7 @@ bool is_white_space(char32_t c) {
          c == 0x3000;
 }
 
-/// Chinese characters: Han without Japanese and Korean letters. The gap after U+2B81F is the one in Hugging
+/// Chinese characters: Han without Japanese and Korean letters. The gap after U+2B81F comes from Hugging
 /// Face's tokenizers, with which later models of the family were trained. In BERT's own tokenizer, the next
 /// range begins at U+2B820.
 bool is_ideograph(char32_t c) {
