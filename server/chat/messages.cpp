@@ -1,5 +1,5 @@
-// Checks and normalizes messages. Errors give the full path of a member, for example
-// messages[0].content[1].type.
+// Checks the messages of a chat request and converts them to one form. Errors name a member by its full path,
+// for example messages[0].content[1].type.
 #include "server/chat/messages.h"
 
 #include <algorithm>
@@ -37,7 +37,8 @@ std::string part_text(const Json& part, const std::string& param) {
   return *text;
 }
 
-/// Returns the content as text or null. Joins content parts with newlines, as other servers do.
+/// Returns the content as a string or null. An array of content parts becomes one string, with newlines
+/// between the parts, as in other servers.
 Json read_content(const Json& content, const std::string& param) {
   if (content.is_string() || content.is_null()) return content;
   if (!content.is_array()) {
@@ -88,8 +89,8 @@ void read_tool_call(Json& call, const std::string& param) {
   if (!written.contains("arguments") || written["arguments"].is_null()) written["arguments"] = "{}";
 }
 
-/// Maps the id of each call to the name of the called function, which name_result() adds to the call's
-/// result.
+/// Maps the id of each call to the name of the called function. name_result() adds this name to the message
+/// that holds the call's result.
 using CallNames = std::unordered_map<std::string, std::string>;
 
 void remember_calls(const Json& message, CallNames& names) {
@@ -142,7 +143,7 @@ Json read_message(const Json& message, const std::string& param) {
   }
   if (const auto member = out.find("tool_calls");
       member != out.end() && (member->is_null() || member->empty())) {
-    // null and [] mean no calls; remove the key, because templates only test whether it exists
+    // null and [] mean that there are no calls. Templates test only whether the key exists, so it is removed.
     out.erase(member);
   }
   return out;

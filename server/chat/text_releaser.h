@@ -1,6 +1,6 @@
-// Passes text on to the client, without the white space next to a call or thinking.
+// Turns text into events, without the white space next to a tool call or next to thinking.
 //
-// The answer parsers use one object for text and one for reasoning.
+// ToolCallParser's parsers use one TextReleaser for answer text and one for thinking.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ class TextReleaser {
  public:
   TextReleaser(ToolEvent::Kind kind, std::vector<ToolEvent>& events) : kind_(kind), events_(&events) {}
 
-  /// Adds text. White space at the end of the text is held back until more text follows.
+  /// Adds text. White space at the end is held back until more text follows.
   void push(std::string_view text) {
     if (at_edge_) text = probe::trim_start(text);
     if (text.empty()) return;
@@ -27,13 +27,14 @@ class TextReleaser {
     held_ += text.substr(solid);
   }
 
-  /// Marks the boundary of a call or of thinking: drops white space before and after it.
+  /// Marks a boundary next to a call or next to thinking. Drops the white space before and after the
+  /// boundary.
   void edge() {
     held_.clear();
     at_edge_ = true;
   }
 
-  /// Must be called when the answer has ended. Releases white space that was held back.
+  /// Call when the answer has ended. Emits the white space that was held back.
   void finish() {
     if (!held_.empty()) give(std::exchange(held_, {}));
   }
@@ -53,8 +54,8 @@ class TextReleaser {
   bool at_edge_ = false;
 };
 
-/// Returns the number of bytes before the longest suffix of `text` that is a beginning of `wanted`. More text
-/// may complete this suffix to `wanted`; the bytes before it are certain.
+/// Returns the number of bytes before the longest suffix of `text` that is a proper prefix of `wanted`. Later
+/// text may complete this suffix to `wanted`.
 inline size_t certain_before(std::string_view text, std::string_view wanted) {
   const size_t most = std::min(wanted.empty() ? 0 : wanted.size() - 1, text.size());
   for (size_t n = most; n > 0; --n)

@@ -20,8 +20,8 @@ std::optional<std::string> render(const ChatTemplate& chat_template, const Json&
   }
 }
 
-/// Returns the texts before and after the reasoning of a past message, if both are tags. Texts that are not
-/// tags do not mark thinking: some templates print the reasoning like a turn of its own.
+/// Returns the texts before and after the reasoning of a past message if both are tags. Other texts are
+/// ignored, because some templates print the reasoning as a separate turn.
 ThinkingSyntax from_rendering(const ChatTemplate& chat_template) {
   Json messages = Json::array({{{"role", "user"}, {"content", "hearth asks this"}}});
   const std::optional<std::string> prompt = render(chat_template, messages, true);

@@ -1,8 +1,8 @@
 // The tags with which a model marks its thinking before an answer, such as <think> and </think>.
 //
-// Derived once, when the model is loaded, by rendering a message with reasoning_content. If the template
-// drops past reasoning, a pair of tags in the template's source is used instead. Plain data; any thread may
-// read it.
+// Derived once, when the model is loaded: a message with reasoning_content is rendered, and the texts around
+// the reasoning are the tags. If the template omits past reasoning, the tags are searched in the template's
+// source. Plain data; any thread may read it.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace hearth {
 
-/// Both texts are empty if the model does not show its thinking, or marks it in harmony format. Neither text
-/// begins or ends with white space.
+/// Both texts are empty if the model does not show its thinking, or uses OpenAI's harmony format. They have
+/// no white space at either end.
 struct ThinkingSyntax {
   std::string open, close;
   bool exists() const { return !open.empty() && !close.empty(); }
@@ -21,7 +21,7 @@ struct ThinkingSyntax {
 
 ThinkingSyntax derive_thinking_syntax(const ChatTemplate& chat_template);
 
-/// Whether a prompt ends inside thinking, so that the generated text begins inside it.
+/// Whether the prompt ends with the opening tag, so that the generated text begins with thinking.
 bool prompt_opens_thinking(const ThinkingSyntax& syntax, std::string_view prompt);
 
 }  // namespace hearth

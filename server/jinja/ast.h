@@ -1,7 +1,7 @@
-// The parsed template: expressions and statements, with one struct per syntactic form. parse() builds the
-// tree.
+// The syntax tree of a template: expressions and statements, with one struct per syntactic form. parse()
+// builds the tree.
 //
-// The tree does not change once it is built, so any number of threads may render it at the same time.
+// The tree is immutable after parse(), so any number of threads may render it at the same time.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -84,13 +84,13 @@ struct Test {
   std::string name;
   Arguments arguments;
 };
-// The operand of a filter block or of `{% set x | filter %}`: the text that the block prints.
+// The operand of a filter block or of `{% set x | filter %}`. Its value is the text that the block prints.
 struct BlockText {};
 
 struct Expr {
   int line;
-  int depth;  // depth of the tree below this node; the parser limits it so that no template can exhaust the
-              // stack
+  // Depth of the tree below this node. The parser limits it, so that no template can exhaust the stack.
+  int depth;
   std::variant<Literal, Name, ListExpr, DictExpr, Binary, Unary, Logic, Concat, Compare, Conditional,
                Attribute, Subscript, Slice, Call, Filter, Test, BlockText>
       node;
@@ -100,7 +100,7 @@ struct Expr {
 struct Target {
   std::string name;
   std::string attribute;      // empty unless the target is namespace.attribute
-  std::vector<Target> parts;  // the targets of `a, b`; name and attribute are then empty
+  std::vector<Target> parts;  // the targets of `a, b`; if set, name and attribute are empty
   bool is_tuple = false;
 };
 
@@ -125,12 +125,13 @@ struct Set {
 };
 struct SetBlock {
   Target target;
-  ExprPtr value;  // an expression that uses BlockText
+  ExprPtr value;  // a filter expression whose innermost operand is BlockText
   Body body;
 };
 struct MacroBody {
   std::string name;
-  std::vector<std::pair<std::string, ExprPtr>> parameters;  // a name, and its default value or null
+  // parameter names and default values; a default value may be null
+  std::vector<std::pair<std::string, ExprPtr>> parameters;
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
   Body body;
 };
@@ -143,10 +144,10 @@ struct CallBlock {
   Arguments arguments;
 };
 struct FilterBlock {
-  ExprPtr value;  // an expression that uses BlockText
+  ExprPtr value;  // a filter expression whose innermost operand is BlockText
   Body body;
 };
-struct With {  // also stands for {% generation %}, which sets nothing
+struct With {  // also used for {% generation %}, which sets nothing
   std::vector<std::pair<Target, ExprPtr>> values;
   Body body;
 };
@@ -162,8 +163,7 @@ struct Stmt {
       node;
 };
 
-// Parses a whole template. Throws TemplateError, which gives the line, if the source is not a template in the
-// supported language.
+// Parses a whole template. Throws TemplateError if the source is not a template in the supported language.
 Body parse(std::string_view source);
 
 }  // namespace hearth::jinja

@@ -116,7 +116,7 @@ const Value* attribute_param(const Params& params, std::size_t i) {
 
 namespace {
 
-// Jinja's sandbox has this limit too.
+// The limit of Jinja's sandbox.
 constexpr std::int64_t kMaxRange = 100'000;
 
 std::int64_t whole(const Value& value) {
@@ -126,7 +126,7 @@ std::int64_t whole(const Value& value) {
   return value.integral();
 }
 
-// Returns the number of values of range(start, stop, step). The result is exact for all 64-bit bounds.
+// Returns the number of values of range(start, stop, step). Exact for all 64-bit bounds.
 std::uint64_t range_size(std::int64_t start, std::int64_t stop, std::int64_t step) {
   if (step > 0 ? start >= stop : start <= stop) return 0;
   const std::uint64_t distance = step > 0
@@ -160,7 +160,7 @@ Value range(Evaluator& e, const Value&, const Args& args) {
   return Value::of(s);
 }
 
-// Implements dict(mapping or pairs, **more); adds the entries to `into`.
+// Implements dict(mapping or pairs, **more): adds the entries to `into`.
 void fill(Evaluator& e, Dict& into, const Args& args) {
   if (args.positional.size() > 1) throw Failure("dict and namespace take at most one positional argument");
   if (!args.positional.empty()) {
@@ -189,8 +189,8 @@ Value name_space(Evaluator& e, const Value&, const Args& args) {
   return Value::of(made);
 }
 
-// Handles a call of a joiner: returns the empty string on the first call and the separator on every later
-// call.
+// Implements the call of a joiner. The first call returns the empty string, and every later call returns the
+// separator.
 Value next_separator(Evaluator& e, const Value& self, const Args& args) {
   const Params none("a joiner", args, {});
   std::vector<Value>& state = self.sequence()->items;
@@ -219,8 +219,8 @@ Value strftime_now(Evaluator& e, const Value&, const Args& args) {
   if (format.empty()) return e.heap().text("");
   std::array<char, 1024> buffer{};
   const std::tm now = e.now();
-  // The dot at the front makes the result at least one byte long, so a result of zero always means that the
-  // buffer is too small.
+  // The dot makes the result at least one byte long. A result of zero then always means that the buffer is
+  // too small.
   const std::size_t n = std::strftime(buffer.data(), buffer.size(), ("." + format).c_str(), &now);
   if (n == 0) throw Failure("strftime_now: the text is over 1 KiB");
   return e.heap().text(std::string(buffer.data() + 1, n - 1));

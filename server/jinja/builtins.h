@@ -1,7 +1,7 @@
-// The built-in names of templates: filters, tests, functions, and the methods of strings, dicts and lists.
-// Also the classes with which built-ins read the arguments of a call and match them with parameters.
+// The built-in filters, tests, functions and methods of templates, and the classes with which they read the
+// arguments of a call.
 //
-// The tables are constant, and lookup is safe on any thread. The built-ins themselves run on the thread that
+// Lookup is safe on any thread, because the tables are constant. The built-ins run on the thread that
 // renders.
 #pragma once
 #include <cstddef>
@@ -27,7 +27,7 @@ struct Args {
 };
 
 // Matches the arguments of a call with the parameter names of a built-in. The constructor throws Failure if
-// there are too many arguments, or if one is unknown, repeated or missing. The object points into args, which
+// there are too many arguments, or if one is unknown, repeated or missing. The object refers to `args`, which
 // must outlive it.
 class Params {
  public:
@@ -36,10 +36,10 @@ class Params {
 
   // Returns null if that parameter was not given.
   const Value* operator[](std::size_t i) const { return found_[i]; }
-  // Like operator[], but also returns null for None.
+  // Returns null if the parameter was not given or is None.
   const Value* given(std::size_t i) const { return found_[i] && !found_[i]->is_none() ? found_[i] : nullptr; }
 
-  // Return the parameter as a value of this type, or `otherwise` if it was not given. Throw Failure, which
+  // Returns the parameter as a value of this type, or `otherwise` if it was not given. Throws Failure, which
   // names the parameter, if the value has a different type.
   const std::string& text(std::size_t i, const std::string& otherwise) const;
   std::int64_t integer(std::size_t i, std::int64_t otherwise) const;
@@ -67,20 +67,20 @@ const NativeTable& loop_methods();
 // Returns null if no built-in has that name.
 Native find_filter(std::string_view name);
 Native find_test(std::string_view name);
-// Returns a method of objects of this type, or null if they have no method of that name.
+// Returns a method of the object's type, or null if the type has no method of that name.
 Native find_method(const Value& object, std::string_view name);
 
-// Starts at `value` and follows the path that the `attribute=` parameter of sort, map, join, sum and other
-// filters gives: "name", "author.name", "items.0" or an index. Returns `value` itself if attribute is null.
-// If an attribute on the path is missing and `otherwise` is not null, returns `otherwise`.
+// Returns the value at a path that starts at `value`. attribute: the `attribute=` parameter of a filter such
+// as sort, map, join or sum: "name", "author.name", "items.0" or an index; if null, `value` itself is
+// returned. otherwise: if not null, returned when an attribute on the path is missing.
 Value follow(Evaluator& e, const Value& value, const Value* attribute, const Value* otherwise = nullptr);
 
 // Returns text in lower case, for filters that ignore case. Returns the value unchanged if case_sensitive is
 // true or the value is not text.
 Value fold_case(Evaluator& e, const Value& value, bool case_sensitive);
 
-// Like Params::given(), but for an `attribute=` parameter: throws Failure if it is neither a name nor an
-// index.
+// Like Params::given(), for an `attribute=` parameter. Throws Failure if the parameter is neither a name nor
+// an index.
 const Value* attribute_param(const Params& params, std::size_t i);
 
 }  // namespace hearth::jinja

@@ -1,5 +1,5 @@
 // Implements statements (control flow, assignment, macros, output), then expressions (literals, names,
-// operators, attribute and item access, calls, filters and tests).
+// operators, attributes and items, calls, filters and tests).
 #include "server/jinja/evaluator.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace hearth::jinja {
 namespace {
 
-// Makes `scope` the current scope until the end of the block.
+// Makes `scope` the current scope while this object exists.
 class Entered {
  public:
   Entered(Scope*& current, Scope* scope) : current_(current), before_(std::exchange(current, scope)) {}
@@ -85,12 +85,12 @@ std::vector<Value> Evaluator::loop_items(const For& node) {
 Evaluator::Flow Evaluator::run_node(const For& node) {
   const Sequence* items = heap_.sequence(Sequence::Kind::list, loop_items(node));
   Loop* loop = heap_.loop(Loop(items));
-  // As in Jinja, `else` runs unless the body reached its end at least once. Leaving the body by break or
-  // continue does not count.
+  // As in Jinja, `else` runs unless an iteration reached the end of the body. An iteration that ends with
+  // break or continue does not count.
   bool has_ended_turn = false;
   for (; loop->index0 < items->items.size(); ++loop->index0) {
-    // Each iteration has a new scope. Variables set in one iteration are not visible in the next; attributes
-    // of a namespace are.
+    // Each iteration has a new scope, so a variable that one iteration sets is not visible in the next.
+    // Attributes of a namespace stay visible.
     const Entered inner(scope_, heap_.scope(scope_));
     scope_->set("loop", Value::of(loop), budget_);
     assign(node.target, items->items[loop->index0]);
@@ -184,7 +184,7 @@ Evaluator::Flow Evaluator::run_node(const CallBlock& node) {
 Evaluator::Flow Evaluator::run_node(const With& node) {
   Scope* inner_scope = heap_.scope(scope_);
   for (const auto& [target, value] : node.values) {
-    const Value held = eval(*value);  // the value is evaluated in the outer scope, as in Jinja
+    const Value held = eval(*value);  // evaluated in the outer scope, as in Jinja
     const Entered inner(scope_, inner_scope);
     assign(target, held);
   }
@@ -266,7 +266,7 @@ void Evaluator::bind_parameters(const MacroBody& macro, const Args& args, Scope&
 
 namespace {
 
-// Returns the name that Jinja's error messages give to a value's type: "dict object", "None".
+// Returns the name of a value's type in Jinja's error messages: "dict object", "None".
 std::string object_name(const Value& object) {
   if (object.is_none()) return "None";
   if (object.name_space()) return "jinja2.utils.Namespace object";

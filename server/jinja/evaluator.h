@@ -1,8 +1,8 @@
-// Renders one parsed template once: walks the tree, owns the values that it creates, and keeps within its
-// budget.
+// Renders one parsed template once: evaluates the syntax tree, owns the values that this creates, and
+// enforces the limits on its cost.
 //
-// Each rendering has its own Evaluator, on the thread that renders. Filters, tests, methods and functions get
-// a reference to it.
+// Each rendering has its own Evaluator, on the thread that renders. Built-ins get a reference to the
+// Evaluator.
 #pragma once
 #include <ctime>
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace hearth::jinja {
 
-// Gives the local time that strftime_now formats.
+// Returns the local time that strftime_now formats.
 using Clock = std::function<std::tm()>;
 
 class Evaluator {
@@ -24,10 +24,10 @@ class Evaluator {
   // clock must outlive the evaluator.
   Evaluator(const Limits& limits, const Clock& clock) : budget_(limits), heap_(budget_), clock_(clock) {}
 
-  // Renders `body`, in which the names in `globals` are defined. Throws TemplateError.
+  // Renders `body`. globals: the names that are defined at its start. Throws TemplateError.
   std::string render(const Body& body, Scope* globals);
 
-  // The functions for built-ins. All of them except now() may throw Failure.
+  // Functions for built-ins. All of them except now() may throw Failure.
   Heap& heap() { return heap_; }
   Budget& budget() { return budget_; }
   std::tm now() const { return clock_(); }
@@ -57,9 +57,9 @@ class Evaluator {
   Flow run_node(const Continue&) { return Flow::continue_loop; }
 
   void emit(std::string_view text);
-  // Runs `body` in a new scope and returns the text that the body prints.
+  // Runs `body` in a new scope and returns the text that it prints.
   Value capture(const Body& body);
-  // Evaluates `value`. A BlockText in it evaluates to the text that `body` prints.
+  // Returns the value of the expression `value`, in which BlockText is the text that `body` prints.
   Value filter_block_text(const Body& body, const Expr& value);
   void assign(const Target& target, const Value& value);
   std::vector<Value> loop_items(const For& node);
@@ -93,8 +93,8 @@ class Evaluator {
   Heap heap_;
   const Clock& clock_;
   Scope* scope_ = nullptr;
-  std::string out_;   // the output so far of the innermost template, macro or captured block
-  Value block_text_;  // the value of a BlockText
+  std::string out_;   // output so far of the innermost template, macro or captured block
+  Value block_text_;  // the current value of BlockText
   int line_ = 1;      // line of the node that is being evaluated, for error messages
 };
 

@@ -1,9 +1,9 @@
-// The filters other than those for text (text_filters.cpp):
+// All filters except those on text (text_filters.cpp):
 // - for whole sequences and dicts: length, first, last, list, join, reverse, sort, unique, dictsort, items,
 //   batch, slice, groupby;
-// - those that apply a filter or a test to each item: map, select, reject, selectattr, rejectattr;
+// - for each item of a sequence: map, select, reject, selectattr, rejectattr;
 // - default and attr;
-// - for numbers, and those that reduce a sequence to one value: int, float, abs, round, sum, min, max.
+// - for numbers, and for reducing a sequence to one value: int, float, abs, round, sum, min, max.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -70,8 +70,8 @@ Value reverse(Evaluator& e, const Value& self, const Args& args) {
   return e.heap().generator(std::move(items));
 }
 
-// Sorts pairs by their first values and returns their second values. As in Python, the sort is stable even if
-// it is descending.
+// Sorts pairs by their first values and returns their second values. The sort is stable even if it is
+// descending, as in Python.
 std::vector<Value> sorted(Evaluator& e, const std::vector<std::pair<Value, Value>>& by_key, bool descending) {
   std::vector<std::size_t> order(by_key.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -85,8 +85,8 @@ std::vector<Value> sorted(Evaluator& e, const std::vector<std::pair<Value, Value
   return items;
 }
 
-// Returns the key by which to sort an item. The attribute "a,b" sorts by a, then by b. Without an attribute,
-// the item itself is the key.
+// Returns the key by which an item is sorted. Without an attribute, this is the item itself. The attribute
+// "a,b" sorts by a, then by b.
 Value sort_key(Evaluator& e, const Value& item, const Value* attribute, bool case_sensitive) {
   if (!attribute || !attribute->is_text() || attribute->text().find(',') == std::string::npos) {
     return fold_case(e, follow(e, item, attribute), case_sensitive);
@@ -231,7 +231,7 @@ Value attr(Evaluator& e, const Value& self, const Args& args) {
   return e.attribute(self, p.text(0, ""));
 }
 
-// Returns argument `i`, which names the filter or test to apply.
+// Returns argument `i`, the name of the filter or test to apply.
 const std::string& applied_name(const char* filter, const Args& args, std::size_t i) {
   if (!args.positional[i].is_text())
     throw Failure(std::string(filter) + ": the name to apply must be a string");
@@ -260,8 +260,9 @@ Value map(Evaluator& e, const Value& self, const Args& args) {
   return e.heap().generator(std::move(mapped));
 }
 
-// Returns the items for which the test gives `wanted`. If by_attribute is true, the first argument names an
-// attribute, whose value is tested instead of the item. Without a test, the truth of that value decides.
+// Returns the items for which the test returns `wanted`. If by_attribute is true, the first argument names an
+// attribute, and the test is applied to the attribute's value instead of the item. Without a test, the
+// value's truth decides.
 Value pick(Evaluator& e, const Value& self, const Args& args, bool by_attribute, bool wanted) {
   const std::size_t n_attribute = by_attribute ? 1 : 0;
   if (args.positional.size() < n_attribute) throw Failure("Missing parameter for attribute name");
@@ -283,10 +284,10 @@ Value pick_as(Evaluator& e, const Value& self, const Args& args) {
   return pick(e, self, args, ByAttribute, Wanted);
 }
 
-// Filters on numbers, and those that reduce a sequence to one value.
+// Filters for numbers, and filters that reduce a sequence to one value.
 
-// Prepares a number's text as Python's int() and float() do: removes surrounding white space, underscores
-// between digits, and a plus sign.
+// Removes the parts of a number's text that Python's int() and float() ignore: surrounding white space,
+// underscores between digits, and a plus sign.
 std::string cleaned(std::string_view text) {
   text = strip(text, Side::both);
   std::string out;
@@ -321,7 +322,7 @@ std::optional<double> parse_real(std::string_view text) {
   return value;
 }
 
-// Returns int(d), or nullopt if it does not fit into 64 bits.
+// Converts like Python's int(d). Returns nullopt if the result does not fit into 64 bits.
 std::optional<std::int64_t> truncated(double d) {
   if (!(std::abs(d) < 9.2e18)) return std::nullopt;
   return static_cast<std::int64_t>(d);
@@ -368,14 +369,14 @@ Value absolute(Evaluator&, const Value& self, const Args& args) {
   return self.integral() < 0 ? negate(self) : Value::integer(self.integral());
 }
 
-// Implements Python's round(): rounds to the nearest decimal, and an exact half to the even digit.
+// Implements Python's round(). An exact half is rounded to the even digit.
 double rounded(double value, int precision) {
   if (!std::isfinite(value)) return value;
   if (precision < 0) {
     const double scale = std::pow(10.0, -precision);
     return std::nearbyint(value / scale) * scale;
   }
-  std::array<char, 400> buffer{};  // room for 309 digits, the point and up to 60 decimals
+  std::array<char, 400> buffer{};  // up to 309 digits, the point and up to 60 decimals
   const int n = std::snprintf(buffer.data(), buffer.size(), "%.*f", precision, value);
   double result = value;
   std::from_chars(buffer.data(), buffer.data() + n, result);

@@ -1,4 +1,4 @@
-// Prints values, and implements the two format languages and JSON output.
+// Prints values, implements % formatting and str.format(), and writes JSON.
 #include "server/jinja/format.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ void append_hex(std::string& out, const char* format, char32_t c) {
   out += buffer.data();
 }
 
-// Appends values as Python prints them. Charges each piece to the budget, because the text of a list that
-// contains another list many times is far larger than the list.
+// Appends values as Python prints them. Each piece of text is charged to the budget, because the text can be
+// far larger than the values: a list may contain another list many times.
 class Printer {
  public:
   explicit Printer(Budget& budget) : budget_(budget) {}
@@ -109,7 +109,7 @@ class Printer {
   std::string out_;
 };
 
-// One % conversion, such as %-08.3f.
+// A conversion of % formatting, such as %-08.3f.
 struct Conversion {
   std::string flags;
   int width = 0;
@@ -117,7 +117,7 @@ struct Conversion {
   char letter = 0;
 };
 
-// Wide enough for any table that a template prints, and small enough to be harmless.
+// Enough for any table that a template prints. Limits the memory of a result.
 constexpr int kMaxWidth = 1000;
 
 int read_count(const std::string& format, std::size_t& at) {
@@ -162,7 +162,7 @@ std::string convert_number(const Conversion& conversion, const Value& value) {
   const std::string spec = "%" + conversion.flags +
                            (conversion.width > 0 ? std::to_string(conversion.width) : "") +
                            (conversion.precision >= 0 ? "." + std::to_string(conversion.precision) : "");
-  // Room for 310 digits before the point and kMaxWidth digits after it.
+  // Up to 310 digits before the point and kMaxWidth digits after it.
   std::array<char, 1500> buffer{};
   const bool is_whole = std::string_view("dioxX").find(conversion.letter) != std::string_view::npos;
   if (is_whole) {
@@ -259,7 +259,7 @@ std::string real_text(double d) {
     if (c >= '0' && c <= '9') digits += c;
   }
   std::string out = is_negative ? "-" : "";
-  if (exponent < -4 || exponent >= 16) {  // from here on, Python's repr uses an exponent
+  if (exponent < -4 || exponent >= 16) {  // the bounds at which Python's repr changes to an exponent
     out += digits.substr(0, 1);
     if (digits.size() > 1) out += "." + digits.substr(1);
     const std::string magnitude = std::to_string(std::abs(exponent));
@@ -333,7 +333,8 @@ Value format_braces(const std::string& format, const Args& args, Heap& heap) {
   const auto field = [&](const std::string& name) -> Value {
     const bool is_index = name.find_first_not_of("0123456789") == std::string::npos;
     if (is_index) {
-      // Nine digits fit into an int. A larger index is out of range, because no call has that many arguments.
+      // Nine digits fit into an int. An index with more digits is out of range, because no call has that many
+      // arguments.
       const std::size_t i = name.empty()       ? n_used++
                             : name.size() < 10 ? std::stoul(name)
                                                : args.positional.size();
@@ -414,7 +415,7 @@ class JsonWriter {
   }
 
   void text(const std::string& value) {
-    // Python and nlohmann escape the same characters in the same way, whether or not ensure_ascii is set.
+    // nlohmann escapes the same characters as Python, with and without ensure_ascii.
     using Json = nlohmann::json;
     add(Json(value).dump(-1, ' ', style_.ensure_ascii, Json::error_handler_t::replace));
   }

@@ -32,8 +32,8 @@ bool is_callable(const Value& v) { return v.callable() || v.loop() || v.is_undef
 bool is_filter(const Value& v) { return v.is_text() && find_filter(v.text()); }
 bool is_test(const Value& v) { return v.is_text() && find_test(v.text()); }
 bool is_escaped(const Value&) {
-  return false;
-}  // false because this interpreter never marks text as safe HTML
+  return false;  // this interpreter never marks text as safe HTML
+}
 
 bool leaves(Evaluator& e, const Value& self, const Value& divisor, double wanted) {
   const Value rest = arithmetic(Operator::modulo, self, divisor, e.heap());
@@ -56,7 +56,7 @@ Value divisible_by(Evaluator& e, const Value& self, const Args& args) {
 }
 
 // Implements str.isupper() and str.islower(): true if at least one letter has the wanted case and no letter
-// has the other case.
+// has the opposite case.
 template <bool (*Wanted)(char32_t), bool (*Unwanted)(char32_t)>
 Value has_case(Evaluator& e, const Value& self, const Args& args) {
   const Params none("this test", args, {});

@@ -1,4 +1,4 @@
-// Implements the rules of Jinja's own lexer, without its regular expressions.
+// Implements Jinja's lexer without regular expressions.
 #include "server/jinja/lexer.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ bool is_name_start(char c) {
 }
 bool is_name_char(char c) { return is_name_start(c) || is_digit(c); }
 
-// Replaces \r\n and \r with \n, and drops one newline at the end.
+// Replaces \r\n and \r with \n, and drops one newline at the end of the template.
 std::string normalize_newlines(std::string_view source) {
   std::string text;
   text.reserve(source.size());
@@ -55,8 +55,8 @@ char32_t octal_escape(std::string_view inner, std::size_t& at) {
   return value;
 }
 
-// Returns the value of a string literal. `inner` is the text between the quotes. Interprets Python's escapes;
-// an unknown escape keeps its backslash. Throws Failure.
+// Returns the value of a string literal. inner: the text between the quotes. Replaces Python's escapes; an
+// unknown escape keeps its backslash. Throws Failure.
 std::string unescape(std::string_view inner) {
   static constexpr std::string_view kLetters = "\\'\"abfnrtv";
   static constexpr std::string_view kMeanings = "\\'\"\a\b\f\n\r\t\v";
@@ -101,7 +101,7 @@ class Lexer {
   }
 
  private:
-  // Reads the data up to the next tag, and then that tag.
+  // Reads the text up to the next tag, and then that tag.
   void root() {
     std::size_t tag = at_;
     while ((tag = text_.find('{', tag)) != std::string_view::npos) {
@@ -128,7 +128,7 @@ class Lexer {
     }
   }
 
-  // Emits the data up to `end`, without the white space that the tag after it removes.
+  // Emits the text up to `end`, without the white space that the next tag removes.
   void data(std::size_t end, char sign, bool may_lstrip) {
     std::string_view piece = text_.substr(at_, end - at_);
     if (sign == '-') {
@@ -157,8 +157,8 @@ class Lexer {
     after_tag(sign, true);
   }
 
-  // Reads {% raw %} ... {% endraw %}. at_ must be right after the "{%". For any other tag, returns false and
-  // does not change at_.
+  // Reads {% raw %} ... {% endraw %}. REQUIRES: at_ is right after "{%". Returns false and leaves at_
+  // unchanged if the tag is not raw.
   bool raw() {
     std::size_t at = skip_space(at_);
     if (text_.substr(at, 3) != "raw") return false;
@@ -187,7 +187,7 @@ class Lexer {
     fail("{% raw %} is not closed with {% endraw %}");
   }
 
-  // Splits the inside of {{ }} or {% %} into tokens.
+  // Splits the content of {{ }} or {% %} into tokens.
   void inside(Token::Type begin, Token::Type end, char closing) {
     push(begin, "");
     std::string open_brackets;
@@ -281,7 +281,7 @@ class Lexer {
       fail("'" + std::string(shown) + "' is not an integer of 64 bits");
   }
 
-  // Reads digits and drops the underscores between them.
+  // Reads digits. Drops the underscores between them.
   std::string take_digits() {
     std::string digits;
     while (at_ < text_.size()) {
@@ -331,7 +331,7 @@ class Lexer {
     at_ += op->size();
   }
 
-  // Skips the white space that the sign in the tag removes. at_ must be right after a closing %}, }} or #}.
+  // Skips the white space that the tag's sign removes. REQUIRES: at_ is right after %}, }} or #}.
   void after_tag(char sign, bool trim_newline) {
     const std::size_t start = at_;
     if (sign == '-') {

@@ -1,6 +1,6 @@
-// Splits a template into tokens and applies Jinja's whitespace rules. The settings are those for which chat
+// Splits a template into tokens and applies Jinja's whitespace rules. Uses the settings for which chat
 // templates are written: trim_blocks and lstrip_blocks are on, and one trailing newline is dropped. Also
-// gives the parser access to the tokens. Called by the parser.
+// contains the class with which the parser reads the tokens.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -28,7 +28,7 @@ struct Token {
   };
   Type type;
   int line;
-  std::string text;          // text of data, a name or an operator, or the value of a string literal
+  std::string text;  // type data, name, op: the token's text; type text: the value of the string literal
   std::int64_t integer = 0;  // value of an integer literal
   double real = 0;           // value of a real literal
 };
@@ -36,14 +36,14 @@ struct Token {
 // Returns all tokens of the template. The last one has type end. Throws TemplateError.
 std::vector<Token> tokenize(std::string_view source);
 
-// Gives the parser access to the tokens. Returns the current token, checks what it is, and throws errors that
-// give its line.
+// A sequence of tokens and a position in it. The parser reads the current token, checks its type, and reports
+// errors with the token's line.
 class TokenStream {
  public:
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   const Token& current() const { return tokens_[at_]; }
-  // Returns the token after the current one, or the end token again if the current one is the end token.
+  // Returns the token after the current token, or the end token if the current token is the last.
   const Token& look() const { return tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]; }
   Token next() {
     Token token = current();
@@ -74,7 +74,7 @@ class TokenStream {
     return next().text;
   }
 
-  // Returns the name of the current token for error messages.
+  // Describes the current token in error messages.
   std::string describe() const {
     switch (current().type) {
       case Token::Type::data:

@@ -114,7 +114,7 @@ bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
 bool is_letter(char32_t c) { return is_cased(c) || (c > 0xFF && !is_space(c) && is_printable(c)); }
 bool is_letter_or_digit(char32_t c) { return is_digit(c) || is_letter(c); }
 
-// True if the text is not empty and Such() is true for each of its characters.
+// Whether the text is not empty and Such() is true for each of its characters.
 template <bool (*Such)(char32_t)>
 Value all_are(Evaluator& e, const Value& self, const Args& args) {
   const Params none("this method", args, {});
@@ -130,7 +130,7 @@ Value text_has_case(Evaluator& e, const Value& self, const Args& args) {
   return Value::boolean(e.apply_test(Upper ? "upper" : "lower", self, args));
 }
 
-// Implements ljust and rjust. The limit on the width limits the memory of the result.
+// Implements ljust and rjust. The width is limited, because it determines the memory of the result.
 template <bool TextFirst>
 Value justify(Evaluator& e, const Value& self, const Args& args) {
   const Params p("ljust and rjust", args, {"width", "fillchar"}, 1);
@@ -145,7 +145,7 @@ Value justify(Evaluator& e, const Value& self, const Args& args) {
   return e.heap().text(TextFirst ? self.text() + padding : padding + self.text());
 }
 
-// Cutting strings in pieces.
+// Methods that split strings.
 
 std::vector<Value> pieces(Evaluator& e, const std::vector<std::string_view>& parts) {
   std::vector<Value> values;
@@ -155,7 +155,7 @@ std::vector<Value> pieces(Evaluator& e, const std::vector<std::string_view>& par
   return values;
 }
 
-// Returns the separator that parameter i gives. Returns null, which means white space, if it was not given.
+// Returns the separator that parameter i contains, or null if it was not given. Null means white space.
 const std::string* separator(const Params& p, std::size_t i) {
   if (!p.given(i)) return nullptr;
   const std::string& text = p.text(i, "");
@@ -240,7 +240,8 @@ Value dict_items(Evaluator& e, const Value& self, const Args& args) {
 
 Value dict_pop(Evaluator& e, const Value& self, const Args& args) {
   const Params p("pop", args, {"key", "default"}, 1);
-  // Charge for every entry: removing one changes the positions of later entries, which the hash table stores.
+  // Charges for every entry, because the hash table stores positions, and removing an entry changes the
+  // positions of all later ones.
   e.budget().steps(4 * self.dict()->entries.size());
   const Value* found = self.dict()->find(*p[0]);
   if (!found && !p[1]) throw Failure("pop: no key " + repr(*p[0], e.budget()));
@@ -278,8 +279,8 @@ Value dict_copy(Evaluator& e, const Value& self, const Args& args) {
   return Value::of(copy);
 }
 
-// Returns the list for a method that changes it. Throws Failure for tuples and ranges, which cannot be
-// changed.
+// Returns the list of a method that changes it. Throws Failure for other sequences, such as tuples and
+// ranges.
 Sequence& changeable(const char* method, const Value& self) {
   if (self.sequence()->kind != Sequence::Kind::list) {
     throw Failure("'" + self.type_name() + " object' has no attribute '" + method + "'");

@@ -1,4 +1,4 @@
-// Implements the operators: truth, equality, order, membership, iteration and indexing; then arithmetic.
+// Implements truth, equality, order, membership, iteration and indexing; then arithmetic.
 #include "server/jinja/operators.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace hearth::jinja {
 namespace {
 
-// Returns -1, 0 or 1, or 2 if the numbers have no order (NaN).
+// Returns -1, 0 or 1, or 2 if the numbers are unordered (NaN).
 int order_numbers(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) {
     return a.integral() < b.integral() ? -1 : a.integral() > b.integral() ? 1 : 0;
@@ -79,7 +79,7 @@ bool ordered(Comparison op, const Value& a, const Value& b, Budget& budget) {
   if (a.is_number() && b.is_number()) return holds(op, order_numbers(a, b));
   if (a.is_text() && b.is_text()) {
     budget.text(std::min(a.text().size(), b.text().size()));
-    const int order = a.text().compare(b.text());  // the order of UTF-8 bytes is the order of code points
+    const int order = a.text().compare(b.text());  // UTF-8 bytes have the same order as code points
     return holds(op, order < 0 ? -1 : order > 0 ? 1 : 0);
   }
   const Sequence* x = a.sequence();
@@ -105,7 +105,8 @@ std::vector<Value> characters(const std::string& text, Heap& heap) {
   return items;
 }
 
-// Converts Python's index, which counts from the end if negative. Returns nullopt if it is out of range.
+// Converts an index of Python to a position. A negative index counts from the end. Returns nullopt if the
+// index is out of range.
 std::optional<std::size_t> position(std::int64_t index, std::size_t n) {
   const std::int64_t size = static_cast<std::int64_t>(n);
   if (index < -size || index >= size) return std::nullopt;
@@ -118,12 +119,12 @@ std::optional<std::int64_t> slice_bound(const Value& bound) {
   return bound.integral();
 }
 
-// The positions that a slice selects: first, first + stride, ...
+// The positions that a slice selects: first, first + stride, ..., `count` in total.
 struct Selection {
   std::int64_t first, count, stride;
 };
 
-// Follows PySlice_AdjustIndices.
+// Computes the positions as Python's PySlice_AdjustIndices does.
 Selection select(std::size_t n, const Value& start, const Value& stop, const Value& step) {
   const std::int64_t size = static_cast<std::int64_t>(n);
   const std::int64_t by = slice_bound(step).value_or(1);
@@ -137,8 +138,8 @@ Selection select(std::size_t n, const Value& start, const Value& stop, const Val
   };
   const std::int64_t first = adjust(start, by < 0 ? highest : lowest);
   const std::int64_t last = adjust(stop, by < 0 ? lowest : highest);
-  // A stride beyond the size selects one element, so clamping it changes nothing and keeps the sums from
-  // overflowing.
+  // A stride beyond the size selects one element, so the clamp does not change the result. It keeps the sums
+  // from overflowing.
   const std::int64_t stride = std::clamp(by, -size - 1, size + 1);
   const std::int64_t distance = by < 0 ? first - last : last - first;
   const std::int64_t count = distance > 0 ? (distance - 1) / std::abs(stride) + 1 : 0;
@@ -155,7 +156,7 @@ Value slice_text(const std::string& text, const Value& start, const Value& stop,
     return heap.text(
         std::string(rest.substr(0, byte_offset(rest, static_cast<std::size_t>(selection.count)))));
   }
-  std::vector<std::size_t> offsets;  // byte offset of each code point, followed by the offset of the end
+  std::vector<std::size_t> offsets;  // byte offsets of all code points, then the offset of the end
   heap.budget().memory(text.size() * sizeof(std::size_t));
   for (std::size_t at = 0; at < text.size();) {
     offsets.push_back(at);
@@ -211,7 +212,7 @@ bool same(const Value& a, const Value& b) {
   if (a.is_bool() || b.is_bool()) return a.is_bool() && b.is_bool() && a.boolean() == b.boolean();
   if (a.is_int() && b.is_int()) return a.integral() == b.integral();
   if (a.is_text() && b.is_text()) {
-    // Python keeps one copy of short literals. Long texts are the same only if they are one object.
+    // Python keeps one copy of short literals. Long texts are identical only if they are one object.
     return &a.text() == &b.text() || (a.text().size() < 64 && a.text() == b.text());
   }
   if (a.sequence()) return a.sequence() == b.sequence();
@@ -322,7 +323,7 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
   if (value.is_undefined()) fail_undefined(value);
   if (value.is_text()) return slice_text(value.text(), start, stop, step, heap);
   const Sequence* s = value.sequence();
-  // As in Jinja, slicing a value that does not support it gives an undefined value, not an error.
+  // As in Jinja, slicing a value that cannot be sliced gives an undefined value, not an error.
   if (!s || !s->indexable())
     return heap.undefined("a value of type '" + value.type_name() + "' cannot be sliced");
   std::vector<Value> items;
@@ -335,8 +336,8 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
       heap.sequence(s->kind == Sequence::Kind::range ? Sequence::Kind::list : s->kind, std::move(items)));
 }
 
-// Arithmetic, with Python's rules: floor division, true division to float, concatenation and repetition of
-// text and lists, printf-style % on text.
+// Arithmetic with Python's rules: floor division, division with a float result, concatenation and repetition
+// of text and lists, printf-style % on text.
 
 namespace {
 
@@ -444,11 +445,11 @@ Value numbers(Operator op, const Value& a, const Value& b) {
   return reals(op, a.number(), b.number());
 }
 
-// Implements text * n and list * n. The result is empty if n <= 0.
+// Implements text * n and list * n. Empty if n <= 0.
 Value repeat(const Value& value, std::int64_t n, Heap& heap) {
   const std::size_t times = n > 0 ? static_cast<std::size_t>(n) : 0;
   const std::size_t size = value.is_text() ? value.text().size() : value.sequence()->items.size();
-  // Check the size before multiplying, so that neither the product nor the memory can overflow.
+  // The size is checked before the multiplication, so that neither the product nor the memory can overflow.
   if (size > 0 && times > (std::size_t{1} << 32) / size) throw Failure("a repetition is too large");
   heap.budget().memory(size * times * (value.is_text() ? 1 : sizeof(Value)));
   if (value.is_text()) {

@@ -1,5 +1,5 @@
-// The parser: first the expressions, then the statements, which are everything between {% and %}. It runs
-// once, when a model's template is loaded. The resulting tree is immutable.
+// The parser of templates: first expressions, then statements, which are written as {% ... %}. Runs once,
+// when a model's template is loaded.
 #include "server/jinja/ast.h"
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 namespace hearth::jinja {
 namespace {
 
-// The largest chat templates in use are smaller than 64 KiB.
+// Templates in use are smaller than 64 KiB.
 constexpr std::size_t kMaxSourceBytes = std::size_t{1} << 20;
 constexpr int kMaxBlockDepth = 60;
 
-// No real template reaches a tenth of this depth. The limit bounds the stack of the parser, the evaluator and
-// the destructor.
+// Templates in use do not reach a tenth of this depth. The limit bounds the stack of the parser, the
+// evaluator and the destructor.
 constexpr int kMaxDepth = 150;
 
 bool ends_tuple(const TokenStream& tokens, std::string_view stop) {
@@ -28,7 +28,7 @@ bool ends_tuple(const TokenStream& tokens, std::string_view stop) {
          (!stop.empty() && tokens.is_name(stop));
 }
 
-// Finds the depth of a node's deepest child. depth_of() accepts any member of a node; names and operators
+// Computes the depth of a node's deepest child. depth_of() accepts any member of a node. Names and operators
 // have depth 0.
 struct ChildDepth {
   static int depth_of(const ExprPtr& child) { return child ? child->depth : 0; }
@@ -71,7 +71,7 @@ struct ChildDepth {
   int operator()(const Test& n) const { return deepest(n.operand, n.arguments); }
 };
 
-// Counts one level of the parser's recursion while it exists.
+// Counts one level of the parser's recursion while this object exists.
 class Descent {
  public:
   Descent(int& depth, const TokenStream& tokens) : depth_(depth) {
@@ -86,9 +86,9 @@ class Descent {
   int& depth_;
 };
 
-// Parses expressions. Jinja's levels of precedence, lowest first: if-else; or; and; not; comparisons; + and
-// -; ~; the operators * / // and %; **; unary operators; postfix . [] () and filters and tests. Every parse
-// method throws TemplateError.
+// Parses expressions. The levels of precedence, lowest first: if-else; or; and; not; comparisons; + and -; ~;
+// the operators * / // and %; **; unary operators; postfix . [] (), filters and tests. Every parse method
+// throws TemplateError.
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
@@ -98,8 +98,8 @@ class ExpressionParser {
     return with_conditional ? conditional() : logical_or();
   }
 
-  // Parses an expression, or a tuple if commas follow it. The name `stop`, for example "recursive", ends the
-  // tuple.
+  // Parses an expression, or a tuple if a comma follows. stop: a name that ends the tuple, for example
+  // "recursive".
   ExprPtr tuple(bool with_conditional = true, std::string_view stop = {}) {
     const int line = tokens_.line();
     std::vector<ExprPtr> items;
@@ -114,8 +114,8 @@ class ExpressionParser {
     return std::move(items.front());
   }
 
-  // Parses `| name(args) | ...` and applies it to `operand`. first_is_bare: the first filter is not preceded
-  // by '|'.
+  // Parses `| name(args) | ...` and applies the filters to `operand`. first_is_bare: no '|' precedes the
+  // first filter.
   ExprPtr filters(ExprPtr operand, bool first_is_bare) {
     while (first_is_bare || tokens_.skip_op("|")) {
       first_is_bare = false;
@@ -143,15 +143,15 @@ class ExpressionParser {
     return all;
   }
 
-  // Makes a node at this line. Throws TemplateError if the tree below it is too deep.
+  // Creates a node at this line. Throws TemplateError if the tree below the node is too deep.
   ExprPtr make(int line, decltype(Expr::node) node) const {
     const int depth = 1 + std::visit(ChildDepth{}, node);
     if (depth > kMaxDepth) throw TemplateError(line, "the expression nests too deeply");
     return std::make_unique<Expr>(Expr{line, depth, std::move(node)});
   }
 
-  // The macros whose bodies are being parsed, outermost first. If caller, varargs or kwargs is mentioned, all
-  // of these macros record it.
+  // The macros whose bodies are being parsed, outermost first. If a body uses caller, varargs or kwargs, all
+  // these macros record the use.
   std::vector<MacroBody*> open_macros;
 
  private:
@@ -223,7 +223,7 @@ class ExpressionParser {
     return make(line, Compare{std::move(first), std::move(rest)});
   }
 
-  // Parses operands joined by the operators in `ops`. They associate from the left.
+  // Parses operands that are joined by the operators in `ops`, from left to right.
   ExprPtr left_associative(ExprPtr (ExpressionParser::*operand)(),
                            std::initializer_list<std::pair<std::string_view, Operator>> ops) {
     ExprPtr left = (this->*operand)();
@@ -488,7 +488,7 @@ class ExpressionParser {
   int depth_ = 0;  // depth of this parser's own recursion
 };
 
-// Parses statements, and uses ExpressionParser for the expressions in them.
+// Parses statements. Parses the expressions in them with an ExpressionParser.
 class StatementParser {
  public:
   explicit StatementParser(TokenStream& tokens) : tokens_(tokens), expressions_(tokens) {}
@@ -500,7 +500,7 @@ class StatementParser {
   }
 
  private:
-  // Parses statements up to a block that begins with a name in `ends`. That name becomes the current token.
+  // Parses statements up to a tag that begins with a name in `ends`. This name becomes the current token.
   Body statements(std::initializer_list<std::string_view> ends) {
     if (depth_ >= kMaxBlockDepth) tokens_.fail("blocks nest too deeply");
     ++depth_;
@@ -531,7 +531,7 @@ class StatementParser {
     return body;
   }
 
-  // Parses the body of a block. The opening tag must have been read, except for its closing %}.
+  // Parses the body of a block, from the %} of its opening tag on.
   Body block(std::initializer_list<std::string_view> ends) {
     tokens_.skip_op(":");
     tokens_.expect(Token::Type::block_end, "'%}'");
@@ -613,7 +613,7 @@ class StatementParser {
     tokens_.expect_op(")");
   }
 
-  // Parses the body of a macro or call block. A `break` in the body cannot leave a loop outside the body.
+  // Parses the body of a macro or call block. In this body, `break` cannot leave a loop outside the body.
   void macro_body(MacroBody& macro, std::string_view end) {
     const int n_open_loops = std::exchange(n_open_loops_, 0);
     expressions_.open_macros.push_back(&macro);

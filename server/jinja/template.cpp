@@ -1,4 +1,4 @@
-// Reads the variables of a rendering from JSON, and connects the parser and the evaluator.
+// Converts the variables of a rendering from JSON, and evaluates the parsed template.
 #include "server/jinja/template.h"
 
 #include <limits>
@@ -15,8 +15,8 @@ Value number_from_json(const nlohmann::ordered_json& json) {
   return Value::integer(json.get<std::int64_t>());
 }
 
-// The result uses the text in `json`, so `json` must outlive the heap. Keys keep their order. Throws Failure
-// if `json` is nested too deeply.
+// Converts JSON to a value. The value refers to strings in `json`, so `json` must outlive the heap. Keys keep
+// their order. Throws Failure if `json` is nested too deeply.
 Value from_json(const nlohmann::ordered_json& json, Heap& heap) {
   const Level level(heap.budget());
   if (json.is_string()) return Value::text(json.get_ptr<const std::string*>());

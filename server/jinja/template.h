@@ -1,6 +1,6 @@
 // The interface of the interpreter: a parsed template in the subset of Jinja that chat templates use. A
-// template is parsed once and can be rendered any number of times, on any thread. The rest of the server uses
-// chat/chat_template.h, which adds support for messages and tools.
+// template is parsed once and rendered any number of times, on any thread. The server uses it through
+// ChatTemplate, which adds messages and tools.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace hearth::jinja {
 
-// The variables for a rendering. Names and values are not copied and must outlive the call. If a name occurs
-// twice, the later one counts.
+// The variables of a rendering. Names and values are not copied and must outlive the call. If a name occurs
+// twice, the later value is used.
 using Variables = std::vector<std::pair<std::string_view, const nlohmann::ordered_json*>>;
 
 // Returns the machine's local time.
@@ -23,11 +23,10 @@ std::tm local_time();
 
 class Template {
  public:
-  // Throws TemplateError, which gives the line.
+  // Throws TemplateError if the source is not a valid template.
   explicit Template(std::string_view source);
 
-  // Thread-safe. Throws TemplateError with the line, or with the template's own message if the template
-  // raises an error.
+  // Thread-safe. Throws TemplateError if rendering fails or the template calls raise_exception.
   std::string render(const Variables& variables, const Limits& limits = {},
                      const Clock& clock = local_time) const;
 

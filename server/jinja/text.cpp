@@ -1,5 +1,4 @@
-// Implements iteration over UTF-8, character classes and case mapping; then searching, splitting and
-// replacing.
+// Implements decoding of UTF-8, character classes and letter case; then searching, splitting and replacing.
 #include "server/jinja/text.h"
 
 #include <string.h>  // for memmem, which <cstring> need not declare
@@ -16,9 +15,9 @@ struct Range {
   char32_t first, last;
 };
 
-// The code points for which str.isprintable() is false: controls, format characters, separators other than
-// the space, surrogates and private use. Their general categories are Cc, Cf, Zs, Zl, Zp, Cs and Co.
-// Unassigned code points are not listed.
+// The code points for which str.isprintable() is false, except unassigned ones: controls, format characters,
+// separators other than the space, surrogates and private use (general categories Cc, Cf, Zs, Zl, Zp, Cs and
+// Co).
 constexpr std::array<Range, 19> kUnprintable = {{
     {0x0000, 0x001F}, {0x007F, 0x00A0}, {0x00AD, 0x00AD},   {0x0600, 0x0605},    {0x061C, 0x061C},
     {0x06DD, 0x06DD}, {0x070F, 0x070F}, {0x1680, 0x1680},   {0x180E, 0x180E},    {0x2000, 0x200F},
@@ -28,7 +27,7 @@ constexpr std::array<Range, 19> kUnprintable = {{
 
 bool in(char32_t c, char32_t first, char32_t last) { return c >= first && c <= last; }
 
-// Whether c is in a range where capital and small letters alternate and capitals have even code points.
+// Whether c is in a range in which capital and small letters alternate and capitals have even code points.
 bool alternates_even(char32_t c) {
   return in(c, 0x100, 0x12F) || in(c, 0x132, 0x137) || in(c, 0x14A, 0x177) || in(c, 0x1DE, 0x1EF) ||
          in(c, 0x1F8, 0x21F) || in(c, 0x222, 0x233) || in(c, 0x3D8, 0x3EF) || in(c, 0x460, 0x481) ||
@@ -138,7 +137,7 @@ void append_code_point(std::string& text, char32_t c) {
 bool is_valid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t start = at;
-    // A genuine U+FFFD takes three bytes; a U+FFFD that replaces an invalid byte takes one.
+    // A valid U+FFFD has three bytes; a U+FFFD that replaces an invalid byte has one.
     if (next_code_point(text, at) == kReplacement && at - start == 1) return false;
   }
   return true;
@@ -177,7 +176,7 @@ bool is_lower(char32_t c) { return to_upper_simple(c) != c || c == 0xDF || c == 
 
 char32_t to_lower(char32_t c) {
   if (c < 0x80) return in(c, 'A', 'Z') ? c + 32 : c;
-  if (c == 0x130) return c;  // the lower case of this letter would need a combining dot
+  if (c == 0x130) return c;  // lower case would need a combining dot
   if (alternates_even(c)) return c | 1;
   if (alternates_odd(c)) return c % 2 ? c + 1 : c;
   if (c == 0x178) return 0xFF;
@@ -301,7 +300,7 @@ std::vector<std::string_view> split_at_from_right(std::string_view text, std::st
   const std::string backward(text.rbegin(), text.rend());
   const std::string backward_separator(separator.rbegin(), separator.rend());
   std::vector<std::string_view> parts = split_at(backward, backward_separator, max_splits);
-  // A part at [start, end) of the reversed text is at [size - end, size - start) of the original text.
+  // A part at [start, end) of the reversed text is at [size - end, size - start) of `text`.
   for (std::string_view& part : parts) {
     const std::size_t start = static_cast<std::size_t>(part.data() - backward.data());
     part = text.substr(text.size() - start - part.size(), part.size());
@@ -324,7 +323,7 @@ std::string replace_all(std::string_view text, std::string_view old_part, std::s
     out.append(text, at, found - at);
     out += new_part;
     at = found + old_part.size();
-    if (old_part.empty()) {  // Python inserts the new part between all characters and at both ends
+    if (old_part.empty()) {  // Python inserts the new part before each character and at the end
       if (at == text.size()) return out;
       const std::size_t start = at;
       next_code_point(text, at);

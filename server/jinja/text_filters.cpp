@@ -28,7 +28,7 @@ Value trim(Evaluator& e, const Value& self, const Args& args) {
   return e.heap().text(std::string(strip(text, Side::both, p.text(0, ""))));
 }
 
-// Capitalizes the start of each word. As in Jinja, words begin after white space and - ( { [ <.
+// Capitalizes each word. As in Jinja, a word begins after white space and after any of - ( { [ <.
 std::string title_words(std::string_view text) {
   std::string out;
   bool at_start = true;
@@ -144,7 +144,7 @@ Value word_count(Evaluator& e, const Value& self, const Args& args) {
   bool in_word = false;
   for (std::size_t at = 0; at < text.size();) {
     const char32_t c = next_code_point(text, at);
-    // Beyond ASCII, every character counts as a letter except spaces and the blocks of punctuation.
+    // Outside ASCII, every character counts as a letter except white space and two blocks of punctuation.
     const bool is_ascii_word =
         (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
     const bool is_other_word =
@@ -184,7 +184,7 @@ Value truncate(Evaluator& e, const Value& self, const Args& args) {
   return e.heap().text(head + end);
 }
 
-// Chat templates expect this tojson: plain json.dumps, without HTML escapes.
+// Implements tojson as chat templates expect it: like json.dumps, without HTML escapes.
 Value to_json(Evaluator& e, const Value& self, const Args& args) {
   const Params p("tojson", args, {"ensure_ascii", "indent", "separators", "sort_keys"});
   JsonStyle style;

@@ -1,4 +1,4 @@
-// Implements type names, hashing and the ordered dict; then allocation, and how its cost is counted.
+// Implements type names, hashing, the ordered dict, and allocation with its charges.
 #include "server/jinja/value.h"
 
 #include <array>
@@ -8,7 +8,7 @@
 namespace hearth::jinja {
 namespace {
 
-// Keys of each kind begin with a different letter, so that text never equals a number.
+// The first letter of a key depends on its type, so that text never equals a number.
 std::string text_hash_key(std::string_view text) {
   std::string key;
   key.reserve(text.size() + 1);
@@ -33,9 +33,9 @@ std::string tuple_hash_key(const Sequence& tuple) {
   return key;
 }
 
-// Estimated bytes that the allocator and the deque need for each object, in addition to the object.
+// Estimated bytes that the allocator and the deque use for each object, in addition to the object.
 constexpr std::size_t kOverhead = 32;
-// Estimated bytes of an entry in addition to its key's text: a hash node and two handles.
+// Estimated bytes of an entry in addition to the text of its key: a hash node and two values.
 constexpr std::size_t kDictEntry = 128;
 
 }  // namespace
@@ -122,7 +122,7 @@ void Scope::set(std::string_view name, const Value& value, Budget& budget) {
       return;
     }
   }
-  budget.memory(2 * sizeof names[0]);  // a growing vector holds up to twice its items
+  budget.memory(2 * sizeof names[0]);  // a growing vector may reserve twice the bytes of its items
   names.emplace_back(name, value);
 }
 
@@ -169,7 +169,7 @@ Scope* Heap::scope(Scope* parent) {
 }
 
 void Heap::append(Sequence& list, const Value& item) {
-  budget_.memory(2 * sizeof(Value));  // a growing vector holds up to twice its items
+  budget_.memory(2 * sizeof(Value));  // a growing vector may reserve twice the bytes of its items
   list.items.push_back(item);
 }
 

@@ -1,10 +1,9 @@
-// The values of the template language, which have Python's types and meaning; the heap that owns them; and
-// the budget that limits the cost of one rendering.
+// The values of the template language, which behave as in Python; the heap that owns them; and the limits on
+// the cost of one rendering.
 //
-// A Value is a small handle. The text, list or dict to which it points belongs to the rendering's Heap, the
-// parsed template or the request's JSON, all of which outlive the Value. Two names for one list therefore
-// share its changes, as in Python, and a list may contain itself. Everything is freed at once at the end of
-// the rendering.
+// A Value is a small handle. Its text, list or dict belongs to the rendering's Heap, the parsed template or
+// the request's JSON, which all outlive the Value. As in Python, two names can refer to one list, and a list
+// may contain itself. All values are freed together at the end of the rendering.
 //
 // Used by the evaluator and the built-ins. One rendering runs on one thread.
 #pragma once
@@ -33,37 +32,36 @@ struct Namespace;
 struct Callable;
 struct Loop;
 
-// The highest cost of one rendering. A chat template comes with the model file, and its input comes with the
+// The limits on the cost of one rendering. The template comes with the model file and its input comes with a
 // request. Neither may block the server or exhaust its memory.
 struct Limits {
-  // A step is one evaluated node, one list element or 32 bytes of text. This many steps take about one
+  // A step is one evaluated node, one list element or 32 bytes of text. 20 million steps take about one
   // second.
   std::uint64_t max_steps = 20'000'000;
-  // Limits the total size of all values that one rendering creates, because they are freed together at its
-  // end. The text of a long context is smaller than 1 MiB.
+  // Limits the total size of all values that a rendering creates, because they are freed only at its end. A
+  // long prompt is smaller than 1 MiB.
   std::size_t max_bytes = std::size_t{256} << 20;
-  // Levels of nested evaluation, including macros. A level takes up to 2 KiB of stack (5 KiB under ASan), and
-  // a thread has 8 MiB.
+  // Limits the levels of nested evaluation, including macros. A level uses up to 2 KiB of stack (5 KiB under
+  // ASan), and a thread has 8 MiB.
   int max_depth = 600;
 };
 
-// The cost of one rendering so far. A method throws Failure when a limit is exceeded. Belongs to one
-// rendering and one thread.
+// Counts the cost of one rendering. A method throws Failure if a limit is exceeded. Used by the thread that
+// renders.
 class Budget {
  public:
   explicit Budget(const Limits& limits) : limits_(limits) {}
 
-  // Charges for n steps. Call this first.
+  // Charges for n steps. Call before doing the work.
   void steps(std::uint64_t n) {
     steps_ += n;
     if (steps_ > limits_.max_steps) {
       throw Failure("the template runs too long: more than " + std::to_string(limits_.max_steps) + " steps");
     }
   }
-  // Charges for reading or copying n bytes of text. Call this before reading or copying.
+  // Charges for reading or copying n bytes of text. Call before reading or copying.
   void text(std::size_t n) { steps(1 + n / 32); }
-  // Charges for n bytes of memory that will be held until the end of the rendering. Call this before
-  // allocating.
+  // Charges for n bytes of memory that are held until the end of the rendering. Call before allocating.
   void memory(std::size_t n) {
     if (n > limits_.max_bytes - bytes_) {
       throw Failure("the template needs too much memory: more than " + std::to_string(limits_.max_bytes) +
@@ -71,7 +69,7 @@ class Budget {
     }
     bytes_ += n;
   }
-  // enter() and leave() count one level of nesting; see Level.
+  // Begin and end one level of nesting. Use the class Level instead of calling these directly.
   void enter() {
     if (++depth_ > limits_.max_depth) {
       --depth_;
@@ -88,7 +86,7 @@ class Budget {
   int depth_ = 0;
 };
 
-// Enters one level of nesting, and leaves it at the end of the block.
+// One level of nesting, which lasts as long as this object.
 class Level {
  public:
   explicit Level(Budget& budget) : budget_(budget) { budget_.enter(); }
@@ -101,7 +99,7 @@ class Level {
 };
 
 struct Undefined {
-  // The reason to give in an error message about this value. Not null if the Heap created the value.
+  // The reason that error messages give. Not null if the Heap created the value.
   const std::string* why = nullptr;
 };
 struct None {};
@@ -131,7 +129,7 @@ class Value {
   bool is_number() const { return is_integral() || is_real(); }
   bool is_text() const { return is<const std::string*>(); }
 
-  // Return the value as the type after which the function is named. REQUIRES: the value has this type.
+  // Return the value as its C++ type. REQUIRES: the value has the type after which the function is named.
   // number() also accepts integers.
   bool boolean() const { return std::get<bool>(held_); }
   std::int64_t integral() const { return is_bool() ? boolean() : std::get<std::int64_t>(held_); }
@@ -139,7 +137,7 @@ class Value {
   const std::string& text() const { return *std::get<const std::string*>(held_); }
   const std::string* why_undefined() const { return std::get<Undefined>(held_).why; }
 
-  // Return null unless the value has the type after which the function is named.
+  // Return the object, or null if the value has a different type.
   Sequence* sequence() const { return get<Sequence>(); }
   Dict* dict() const { return get<Dict>(); }
   Namespace* name_space() const { return get<Namespace>(); }
@@ -166,7 +164,7 @@ class Value {
   Held held_;
 };
 
-// A list, tuple, range, dict view, or generator (which filters such as `map` return). As in Python, a
+// A list, tuple, range, dict view or generator. Filters such as `map` return generators. As in Python, a
 // generator yields its items only once.
 struct Sequence {
   enum class Kind { list, tuple, range, view, generator };
@@ -176,11 +174,10 @@ struct Sequence {
   bool indexable() const { return kind == Kind::list || kind == Kind::tuple || kind == Kind::range; }
 };
 
-// A mapping that keeps the order of insertion. Any hashable value can be a key. 1, 1.0 and True are the same
-// key.
+// A mapping that keeps the order of insertion. Keys are hashable values. 1, 1.0 and True are one key.
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
-  std::unordered_map<std::string, std::size_t> index;  // hash_key(key) -> index into entries
+  std::unordered_map<std::string, std::size_t> index;  // maps hash_key(key) to an index of entries
 
   // Returns null if the key is absent. Throws Failure if the key is unhashable.
   const Value* find(const Value& key) const;
@@ -190,21 +187,20 @@ struct Dict {
   bool erase(const Value& key);
 };
 
-// namespace(...): the only object whose attributes a template may set.
+// A namespace(...). Only its attributes can be set by templates.
 struct Namespace {
   Dict attributes;
 };
 
 // Returns the bytes under which a Dict stores a key. Values that are equal in Python, such as 1, 1.0 and
-// True, have equal bytes. Throws Failure if the value is unhashable.
+// True, have equal bytes. Throws Failure if the key is unhashable.
 std::string hash_key(const Value& key);
 
-// A built-in written in C++. self: the object of a method, or the operand of a filter or test; undefined for
+// A built-in written in C++. self: the object of a method, the operand of a filter or test, or undefined for
 // a function.
 using Native = Value (*)(Evaluator& evaluator, const Value& self, const Args& args);
 
-// A value that the template can call: a built-in function, a method bound to its object, or one of the
-// template's macros.
+// A value that a template can call: a built-in function, a method bound to its object, or a macro.
 struct Callable {
   std::string_view name;
   Native native = nullptr;  // null for a macro
@@ -219,22 +215,23 @@ struct Loop {
   const Sequence* items = nullptr;
   std::size_t index0 = 0;
   bool has_seen = false;
-  Value seen;  // the arguments of the last loop.changed(...); unset unless has_seen is true
+  Value seen;  // the arguments of the last loop.changed(...); valid if has_seen is true
 };
 
-// The names that are visible at one position in the template: those set in this scope, and those of the
-// enclosing scope.
+// The names that are set in one block of the template. Names of enclosing blocks are visible through
+// `parent`.
 struct Scope {
   Scope* parent = nullptr;
-  std::vector<std::pair<std::string_view, Value>> names;  // names point into the template or the request
+  // the keys refer to text in the template or the request
+  std::vector<std::pair<std::string_view, Value>> names;
 
   // Returns null if the name is not set in this scope or in an enclosing scope.
   const Value* find(std::string_view name, Budget& budget) const;
   void set(std::string_view name, const Value& value, Budget& budget);
 };
 
-// Owns all values that one rendering creates, and frees them together. Charges each value to the rendering's
-// Budget. Each rendering has one Heap, on its thread.
+// Owns all values that a rendering creates, and frees them together. Charges their memory to the Budget. Each
+// rendering has one Heap, on the thread that renders.
 class Heap {
  public:
   explicit Heap(Budget& budget) : budget_(budget) {}
@@ -243,7 +240,7 @@ class Heap {
 
   Budget& budget() { return budget_; }
 
-  // Each function creates a value that lives as long as the heap. Throws Failure if the Budget is exceeded.
+  // Create a value that lives as long as the heap. Throw Failure if the Budget is exceeded.
   Value text(std::string s);
   Value undefined(std::string why);
   Sequence* sequence(Sequence::Kind kind, std::vector<Value> items = {});
@@ -260,7 +257,7 @@ class Heap {
   Loop* loop(const Loop& l);
   Scope* scope(Scope* parent);
 
-  // These functions enlarge an existing value and charge for the growth.
+  // Enlarge an existing value and charge for the growth.
   void append(Sequence& list, const Value& item);
   void set(Dict& dict, const Value& key, const Value& value);
 

@@ -28,8 +28,8 @@ std::string_view error_type(int status) {
 
 namespace {
 
-/// A message may quote a part of the request, for example in an error from a grammar or a template. The
-/// quoted part may have megabytes.
+/// A message may quote a part of the request, for example a grammar. That part may have megabytes, so
+/// messages are limited to this length.
 constexpr size_t kMostMessageBytes = 2000;
 
 Json openai_error(const ApiError& error) {
@@ -41,7 +41,7 @@ Json openai_error(const ApiError& error) {
             {"code", or_null(error.code)}}}};
 }
 
-/// Anthropic uses other names for most statuses.
+/// Returns Anthropic's error type, which differs from error_type() for most statuses.
 std::string_view anthropic_type(int status) {
   switch (status) {
     case 413:
@@ -53,8 +53,8 @@ std::string_view anthropic_type(int status) {
   }
 }
 
-/// Clients shorten their conversation when an error contains Anthropic's phrase for a prompt that is too
-/// long.
+/// Adds Anthropic's phrase for a prompt that is too long. Clients that find this phrase shorten the
+/// conversation.
 std::string anthropic_message(const ApiError& error) {
   const bool too_long = error.code == "context_length_exceeded";
   return (too_long ? "prompt is too long: " : "") + error.message;

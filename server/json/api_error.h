@@ -1,7 +1,7 @@
-// The error bodies for each family of clients, and the exception with which a request is refused.
+// The error bodies of the supported APIs, and the exception with which a handler refuses a request.
 //
-// The API handlers and the HTTP transport build all their error bodies here, so that the bodies have the same
-// form. Thread-safe, because it keeps no state.
+// The API handlers and the HTTP server build all error bodies here, so that they have one form. Thread-safe,
+// because there is no state.
 #pragma once
 
 #include <exception>
@@ -13,17 +13,17 @@ namespace hearth {
 
 struct ApiError {
   int status = 400;     // 400 to 599; determines the error's type
-  std::string message;  // what is wrong, what was found, what was expected, and a remedy
+  std::string message;  // states the error, the value found, the expected value and a remedy
   std::string param;    // the invalid parameter of the request; if empty, the body has null
   std::string code;     // machine-readable reason; if empty, the body has null
 };
 
-/// Returns the `type` for a status: 400 invalid_request_error, 401 authentication_error, 403
+/// Returns the error type for a status: 400 invalid_request_error, 401 authentication_error, 403
 /// permission_error, 404 not_found_error, 429 rate_limit_error, 500 server_error, 501 not_supported_error,
-/// 503 unavailable_error. Any other 4xx is invalid_request_error, any other 5xx server_error.
+/// 503 unavailable_error; other 4xx invalid_request_error, other 5xx server_error.
 std::string_view error_type(int status);
 
-/// The form of an error body, which depends on the endpoint's family:
+/// The form of an error body. It depends on the API to which the endpoint belongs:
 ///   kOpenAi     {"error": {"message", "type", "param", "code"}}
 ///   kAnthropic  {"type": "error", "error": {"type", "message"}}
 ///   kOllama     {"error": "message"}
@@ -32,7 +32,7 @@ enum class ErrorStyle { kOpenAi, kAnthropic, kOllama };
 /// Returns the JSON text of the error body. Bytes that are not UTF-8 become U+FFFD.
 std::string error_json(const ApiError& error, ErrorStyle style = ErrorStyle::kOpenAi);
 
-/// Thrown while a request is parsed and checked. guarded() catches it, so it never leaves a handler.
+/// Thrown while a request is parsed and checked. guarded() catches it, so that it does not leave a handler.
 class RequestError : public std::exception {
  public:
   explicit RequestError(ApiError error) : error_(std::move(error)) {}
@@ -43,7 +43,7 @@ class RequestError : public std::exception {
   ApiError error_;
 };
 
-/// Throws RequestError with status 400 and this message about this parameter.
+/// Throws RequestError with status 400, this message and this parameter.
 [[noreturn]] void refuse_param(std::string_view param, std::string message, std::string_view code = {});
 
 }  // namespace hearth

@@ -1,4 +1,5 @@
-// Builds the JSON tree from the parser's events, so that limits are checked before memory is allocated.
+// Builds JSON values from the events of nlohmann's parser, so that limits are checked before memory is
+// allocated.
 #include "server/json/json.h"
 
 #include <algorithm>
@@ -25,11 +26,11 @@ constexpr size_t kShownReasonBytes = 200;
   throw RequestError({.status = 400, .message = std::move(message), .param = std::move(param), .code = {}});
 }
 
-/// Receives the parser's events. A callback may throw RequestError through the parser, because the parser has
-/// no state to restore.
+/// Receives the parser's events. A callback may throw RequestError, because the parser has no state to
+/// restore.
 class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
-  TreeBuilder() noexcept(false) {}  // Json's default constructor is noexcept, but may throw
+  TreeBuilder() noexcept(false) {}  // Json's default constructor is declared noexcept, but may throw
   Json take() { return std::move(root_); }
 
   bool null() override { return add(Json(nullptr)); }
@@ -56,8 +57,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
   bool parse_error(size_t position, const std::string& /*token*/, const Json::exception& error) override {
     std::string_view reason = error.what();
-    // The library's error has the form "[json.exception.parse_error.101] parse error at ...: why; last read:
-    // '...'". The tag is of no use to clients, and the text that was read last may have megabytes.
+    // The error has the form "[json.exception.parse_error.101] parse error at ...: why; last read: '...'".
+    // The tag in brackets is useless to clients. The part after "last read" may have megabytes.
     reason.remove_prefix(std::min(reason.size(), reason.find("] ") + 2));
     reason = reason.substr(0, kShownReasonBytes);
     std::string message = "The request body is not valid JSON, at byte ";
@@ -69,8 +70,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
  private:
   struct Container {
-    Json* value;  // this address stays valid: the parent container does not grow while this one is open
-    std::unordered_set<std::string> keys;  // the keys read so far if the container is an object
+    Json* value;  // stays valid, because the parent container does not grow while this one is open
+    std::unordered_set<std::string> keys;  // for objects: the keys so far
   };
 
   bool add(Json value) {
@@ -92,8 +93,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
       parent.push_back(std::move(value));
       return &parent.back();
     }
-    // Appends to the vector that is the map's base class. The ordered map's own emplace_back() would search
-    // all keys again, although key() has done so.
+    // Appends to the base class of ordered_map, a vector. ordered_map's emplace_back() would search all keys
+    // for a repetition, which key() has already done.
     Json::object_t::Container& members = parent.get_ref<Json::object_t&>();
     members.emplace_back(std::move(key_), std::move(value));
     return &members.back().second;
@@ -140,7 +141,7 @@ Json parse_json_body(std::string_view body) {
 
 namespace {
 
-/// The longest part of a client's value that an error message quotes.
+/// Error messages quote at most this many bytes of a client's value.
 constexpr size_t kShownBytes = 60;
 
 std::string shown_number(double value) {
@@ -189,7 +190,7 @@ std::optional<int64_t> as_integer(const Json& value) {
   if (value.is_number_integer()) return value.get<int64_t>();
   if (!value.is_number_float()) return std::nullopt;
   const double n = value.get<double>();
-  // 2^63 is the first double that does not fit; the comparison is false for NaN.
+  // 2^63 is the first double that does not fit. The comparison is false for NaN.
   if (!(n >= -0x1p63 && n < 0x1p63) || n != std::trunc(n)) return std::nullopt;
   return static_cast<int64_t>(n);
 }

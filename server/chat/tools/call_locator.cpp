@@ -11,7 +11,7 @@ namespace {
 using Piece = ToolSyntax::Piece;
 using Form = ToolSyntax::Form;
 
-/// The position of one value of the call in the text.
+/// Position of the call's name, id, index or arguments in the text.
 struct Slot {
   size_t begin, end;
   Piece::Kind kind;
@@ -34,7 +34,7 @@ std::vector<Piece> cut_at_slots(std::string_view text, size_t begin, size_t end,
   return pieces;
 }
 
-/// Finds the arguments if the text contains them as a JSON object. Otherwise, `begin` of the result is npos.
+/// Finds the arguments if they are written as a JSON object. Otherwise, the result's `begin` is npos.
 Slot find_json_arguments(std::string_view text, const ProbeCall& call) {
   const size_t key = text.find("\"" + call.text_key + "\"");
   const Slot none{probe::kNone, probe::kNone, Piece::Kind::kArguments};
@@ -59,13 +59,14 @@ std::string key_of(const Json& object, const Json& value) {
   return {};
 }
 
-/// Returns the value's digits if it is a non-negative integer or a text of digits, otherwise an empty text.
+/// Returns the digits of a non-negative integer or of a string of digits. Returns an empty string for other
+/// values.
 std::string digits_of(const Json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
   return text.find_first_not_of("0123456789") == std::string::npos ? text : std::string();
 }
 
-/// Finds the value of a member that numbers the calls, such as "tool_call_id": "0".
+/// Finds the member that contains the call's number, such as "tool_call_id": "0".
 Slot find_index(std::string_view text, size_t begin, size_t end, const Json& object) {
   for (auto at = object.begin(); at != object.end(); ++at) {
     const std::string digits = at.key().find("id") == std::string::npos ? "" : digits_of(at.value());
@@ -76,8 +77,8 @@ Slot find_index(std::string_view text, size_t begin, size_t end, const Json& obj
   return {probe::kNone, probe::kNone, Piece::Kind::kIndex};
 }
 
-/// Sets the keys in `written`. Returns false if no member of the object holds the call's name, or none holds
-/// the call's arguments.
+/// Sets the keys in `written`. Returns false if the object has no member with the call's name, or no member
+/// with the call's arguments.
 bool read_keys(const Json& object, const ProbeCall& call, ToolSyntax& written) {
   for (auto at = object.begin(); at != object.end(); ++at) {
     if (!at.value().is_object() || key_of(at.value(), call.shown_name).empty()) continue;
@@ -91,7 +92,7 @@ bool read_keys(const Json& object, const ProbeCall& call, ToolSyntax& written) {
   return !written.name_key.empty() && !written.arguments_key.empty();
 }
 
-/// Locates a call that is a JSON object: the outermost object that contains both the arguments and the name.
+/// Finds the outermost JSON object that contains both the name and the arguments.
 std::optional<LocatedCall> locate_json_object(std::string_view text, const ProbeCall& call, const Slot& name,
                                               const Slot& id, const Slot& arguments) {
   for (size_t open = text.find('{'); open < arguments.begin; open = text.find('{', open + 1)) {
@@ -120,7 +121,7 @@ LocatedCall locate_tagged(std::string_view text, const Slot& name, const Slot& i
   return located;
 }
 
-/// NAME(key=value, key=value)
+/// Finds a call of the form NAME(key=value, key=value).
 std::optional<LocatedCall> locate_python(std::string_view text, const ProbeCall& call, const Slot& name) {
   if (name.end >= text.size() || text[name.end] != '(') return std::nullopt;
   const size_t key = text.find(call.text_key + "=", name.end);
@@ -132,8 +133,7 @@ std::optional<LocatedCall> locate_python(std::string_view text, const ProbeCall&
   return located;
 }
 
-/// The positions of the keys and values of the call's two arguments, a and b, which must occur in the order
-/// of these members.
+/// Positions of the keys and values of the call's two arguments, in the order of these members.
 struct ParameterPlaces {
   Slot key_a, value_a, key_b, value_b;
 };
@@ -151,7 +151,7 @@ std::optional<ParameterPlaces> find_parameter_places(std::string_view text, cons
   return ParameterPlaces{found[0], found[1], found[2], found[3]};
 }
 
-/// Forms such as <parameter=KEY>VALUE</parameter>.
+/// Finds a call whose parameters have tags, such as <parameter=KEY>VALUE</parameter>.
 std::optional<LocatedCall> locate_parameters(std::string_view text, const ProbeCall& call, const Slot& name) {
   std::optional<ParameterPlaces> places = find_parameter_places(text, call, name.end);
   if (!places) return std::nullopt;

@@ -1,5 +1,5 @@
-// Finds a call with a known name, arguments and id in text that a template rendered, and determines how the
-// template writes calls.
+// Searches rendered text for a call whose name, arguments and id are known, and determines the syntax in
+// which the template wrote the call.
 //
 // Used by derive_tool_syntax() only.
 #pragma once
@@ -14,10 +14,10 @@
 
 namespace hearth {
 
-/// A call to render and to search for. Its texts occur in no template. It has two arguments, a text and a
-/// number.
+/// A call that is rendered by a template and then searched in the output. Its texts are so unusual that no
+/// template contains them. It has two arguments, a text and a number.
 struct ProbeCall {
-  std::string name;  // the function's name
+  std::string name;  // name of the function
   std::string
       shown_name;  // the name as the template writes it; differs from `name` if the id contains the name
   std::string id;
@@ -26,23 +26,23 @@ struct ProbeCall {
   int number_value = 0;
 
   Json arguments() const { return {{text_key, text_value}, {number_key, number_value}}; }
-  /// The call as a member of tool_calls.
+  /// Returns the call as an element of a message's tool_calls.
   Json message_part() const;
 };
 
-/// Returns one of the two probe calls. number: 0 or 1. id_has_name: gives the call an id of the form
-/// functions.NAME:NUMBER, for templates that print only the id.
+/// Returns one of two different calls. number: 0 or 1. id_has_name: the call's id has the form
+/// functions.NAME:NUMBER, for templates that print the id instead of the name.
 ProbeCall probe_call(int number, bool id_has_name);
 
-/// The position of a call in a text, and the form in which it is written.
+/// Position of a call in a text, and the syntax in which it is written.
 struct LocatedCall {
   size_t begin = 0, end = 0;
-  /// Only form, pieces, the keys of JSON objects, and the texts around parameters are set.
+  /// Only these members are set: form, pieces, the keys of JSON objects, and the texts around parameters.
   ToolSyntax written;
 };
 
-/// Returns nullopt if the text does not contain the call, or contains it in a form that ToolSyntax::Form does
-/// not list.
+/// Returns nullopt if the text does not contain the call, or if no ToolSyntax::Form describes how the call is
+/// written.
 std::optional<LocatedCall> locate_call(std::string_view text, const ProbeCall& call);
 
 }  // namespace hearth

@@ -7,13 +7,12 @@
 namespace hearth {
 namespace {
 
-/// Longer than any name or id; limits how much text is held back.
+/// Longer than any name or id. Bounds how much text is held back while a word is incomplete.
 constexpr size_t kMaxWordBytes = 256;
 
 bool is_blank(char c) { return probe::kWhiteSpace.find(c) != std::string_view::npos; }
 
-/// Whether c ends a word: white space, a bracket, a quote, `|`, `,`, or the first byte of U+FF5C, which
-/// follows < in DeepSeek's tags.
+/// Whether c ends a word. '\xEF' is the first byte of U+FF5C, which follows < in DeepSeek's tags.
 bool ends_word(char c) {
   return is_blank(c) || std::string_view("<>[]{}()\"'|,").find(c) != std::string_view::npos || c == '\xEF';
 }

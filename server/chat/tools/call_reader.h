@@ -1,7 +1,7 @@
-// Reads one tool call from text that is still being generated. ToolCallParser reads the texts around calls
-// and uses one reader class per ToolSyntax::Form for the inside of a call.
+// Reads one tool call from text that is still being generated. Each ToolSyntax::Form has a reader class for
+// the text inside a call. ToolCallParser reads the texts around calls and uses these readers.
 //
-// Runs on the parser's thread.
+// A reader runs on the thread of the ToolCallParser that owns it.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@
 
 namespace hearth {
 
-/// Generated text. The part before `at` has been read.
+/// Generated text that is being read. Everything before `at` has been read.
 struct TextWindow {
   std::string text = {};
   size_t at = 0;    // next position to read
-  size_t kept = 0;  // the text before this position has become events, which cannot be taken back
+  size_t kept = 0;  // end of the text that has become events, which cannot be taken back
   bool ended = false;
 
   std::string_view rest() const { return std::string_view(text).substr(at); }
@@ -27,22 +27,22 @@ struct TextWindow {
 
 enum class Match { kYes, kNo, kMore };
 
-/// Compares the next characters of the window with `text`, ignoring all white space in both. Moves past them
-/// on kYes. kMore: they match so far but are incomplete, whether or not the window has ended. An empty or
-/// blank `text` always matches.
+/// Compares the window's next characters with `text`, ignoring all white space in both. On kYes, moves past
+/// these characters. kMore: the window's characters match the beginning of `text`, and the window has no more
+/// characters. An empty or blank `text` always matches.
 Match match(TextWindow& window, std::string_view text);
 
-/// Reads a name or id up to a character that cannot belong to it, and moves past it. kMore: the end of the
-/// word has not arrived yet. kNo: the word is empty or too long.
+/// Reads a name or id up to a character that cannot belong to it, and moves past the word. kMore: the end of
+/// the word has not arrived yet. kNo: the word is empty or too long.
 Match read_word(TextWindow& window, std::string_view next_text, std::string& word);
 
-/// Receives the current call from a reader and turns it into events.
+/// Turns the parts of calls, which a CallReader passes to it, into events.
 class CallSink {
  public:
   CallSink(MakeCallId make_id, std::vector<ToolEvent>& events)
       : make_id_(std::move(make_id)), events_(&events) {}
 
-  /// id: empty if the sink must make one.
+  /// id: if empty, an id is generated.
   void begin(std::string name, std::string id);
   void arguments(std::string_view text);
   void end(bool whole);
@@ -59,12 +59,12 @@ class CallReader {
  public:
   enum class Status {
     kMore,
-    kDone,  // the call is complete; the reader has passed its beginning and all arguments to the sink
+    kDone,  // the call is complete; its name and all arguments have been passed to the sink
     kBad,   // this is not a call, or the call breaks off
-    kText,  // this is not a call but the beginning of text (see ToolSyntax::text_recipient)
+    kText,  // the text is not a call but an answer addressed to ToolSyntax::text_recipient
   };
   virtual ~CallReader() = default;
-  /// Continues reading. After passing text to the sink, sets window.kept to the end of that text.
+  /// Continues to read. Sets window.kept to the end of the text that has been passed to the sink.
   virtual Status read(TextWindow& window, CallSink& sink) = 0;
 };
 

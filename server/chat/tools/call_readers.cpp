@@ -1,5 +1,5 @@
-// Readers for calls that are not JSON objects: a name followed by JSON, parameters in tags, and Python
-// notation.
+// Readers for calls that are not single JSON objects: a name with JSON arguments, parameters in tags, and
+// Python calls.
 #include <algorithm>
 #include <utility>
 
@@ -15,13 +15,13 @@ namespace {
 using Status = CallReader::Status;
 using Piece = ToolSyntax::Piece;
 
-/// The name that precedes a call's arguments, and the id if the syntax writes one with the name.
+/// The name of the called function, and the call's id if the syntax writes the id together with the name.
 struct CallName {
   std::string name, id;
 };
 
-/// Reads NAME. With name_prefix and name_index (Kimi K2), reads functions.NAME:0, which is also the call's
-/// id.
+/// Reads a function's name. If the syntax has name_prefix and name_index (Kimi K2), the text is
+/// functions.NAME:0, and all of it is the call's id.
 class NameReader {
  public:
   explicit NameReader(const ToolSyntax& syntax) : syntax_(&syntax) {}
@@ -86,7 +86,7 @@ class TaggedCallReader : public CallReader {
     return read_arguments(window, sink);
   }
 
-  /// Reads the name. If plain text may stand here instead of a call, accepts only the names of tools and
+  /// Reads the name. If the text may also be plain text, accepts only names of the request's tools and
   /// text_recipient.
   Match read_name(TextWindow& window) {
     const Match found = name_reader_.read(window, next_text(), name_);
@@ -141,7 +141,7 @@ class TaggedCallReader : public CallReader {
   JsonScanner scanner_;
 };
 
-/// Whether a parameter's value is text, which must not be parsed as JSON.
+/// Whether the schema says that the parameter's value is text. Such a value must not be parsed as JSON.
 bool takes_text(const Json* parameters, const std::string& key, const std::string& value) {
   if (parameters == nullptr || !parameters->is_object()) return false;
   const auto properties = parameters->find("properties");
@@ -155,21 +155,21 @@ bool takes_text(const Json* parameters, const std::string& key, const std::strin
          std::find(choices->begin(), choices->end(), Json(value)) != choices->end();
 }
 
-/// Returns the JSON for a value that the model wrote without quotes.
+/// Converts a value that the model wrote without quotes to JSON.
 Json read_value(const Json* parameters, const std::string& key, const std::string& value) {
   if (takes_text(parameters, key, value)) return value;
   const std::string_view trimmed = probe::trim(value);
   const bool number = !trimmed.empty() && probe::json_end(std::string(trimmed) + " ", 0) == trimmed.size();
   if (number || (!trimmed.empty() && probe::json_end(trimmed, 0) == trimmed.size())) {
-    Json parsed = Json::parse(trimmed, nullptr, false);  // json_end() has limited its nesting
+    Json parsed = Json::parse(trimmed, nullptr, false);  // json_end() has limited the nesting
     if (!parsed.is_discarded()) return parsed;
   }
   if (value == "True" || value == "False") return value == "True";
   return value == "None" ? Json(nullptr) : Json(value);
 }
 
-/// Reads NAME and then each parameter with the texts around it. The parser reads the text that closes the
-/// call.
+/// Reads NAME, then each parameter with the texts around it. Leaves the text that closes the call to the
+/// parser.
 class ParameterCallReader : public CallReader {
  public:
   ParameterCallReader(const ToolSyntax& syntax, const Json& tools)
@@ -211,8 +211,8 @@ class ParameterCallReader : public CallReader {
 
   Match read_name_end(TextWindow& window, CallSink& sink) {
     const Match found = then(State::kKeyBegin, match(window, syntax_->name_end));
-    // If the syntax has no text after the name, the call begins only with the next tag, which shows that this
-    // is a call.
+    // If the syntax has no text after the name, the name alone does not prove that the text is a call. The
+    // call then begins with the next tag.
     if (found == Match::kYes && !probe::trim(syntax_->name_end).empty()) begin(window, sink);
     return found;
   }
@@ -267,12 +267,12 @@ class ParameterCallReader : public CallReader {
   State state_ = State::kName;
   CallName name_;
   std::string key_;
-  size_t searched_ = 0;  // the end of the value is at or after this position
+  size_t searched_ = 0;  // the end of the current value is not before this position
   int n_values_ = 0;
   bool done_ = false;
 };
 
-/// Reads NAME(...) and converts the arguments when the call is complete.
+/// Reads NAME(...). Converts the arguments to JSON when the call is complete.
 class PythonCallReader : public CallReader {
  public:
   PythonCallReader(const ToolSyntax& syntax, const Json& tools)

@@ -1,5 +1,5 @@
-// Derives the syntax of tool calls from a template. Renders the start of an answer, a text answer, and
-// answers with one and two calls. Comparing the rendered texts shows what opens, separates and closes calls.
+// Derives the syntax of tool calls from a chat template. Renders the prompt of an answer, a text answer, and
+// answers with one and two calls. The texts that open, separate and close calls follow from the differences.
 #include <array>
 #include <optional>
 #include <utility>
@@ -20,7 +20,7 @@ Json tool_of(const ProbeCall& call) {
   return {{"type", "function"}, {"function", std::move(function)}};
 }
 
-/// Renders one template's probe conversations.
+/// Renders test conversations with one chat template.
 class Probe {
  public:
   Probe(const ChatTemplate& chat_template, bool id_has_name)
@@ -30,8 +30,8 @@ class Probe {
   }
 
   const ProbeCall& call(size_t i) const { return calls_[i]; }
-  /// Renders the prompt that precedes an answer. This and the functions below return nullopt if the template
-  /// raises an error.
+  /// Renders the prompt that precedes an answer. All functions below return nullopt if the template raises an
+  /// error.
   std::optional<std::string> prompt(bool with_tools, const Json& extra = nullptr) const {
     return render(Json::array({question_}), with_tools ? tools_ : Json(nullptr), true, extra);
   }
@@ -62,9 +62,9 @@ class Probe {
   Json tools_, question_;
 };
 
-/// Returns where the answer begins in a rendered conversation. If the conversation begins with one or more of
-/// the prompts tried here, this is the end of the longest of them. Otherwise, it is the end of the longest
-/// prefix that the conversation shares with one of these prompts.
+/// Returns the position in a rendered conversation at which the last answer begins. This is the end of the
+/// longest prompt with which the conversation begins. If it begins with no prompt, this is the end of the
+/// longest prefix that it shares with a prompt.
 size_t answer_begin(const Probe& probe, std::string_view rendered) {
   size_t whole = 0, shared = 0;
   for (const Json& extra : {Json(nullptr), Json{{"enable_thinking", false}}, Json{{"thinking", false}}}) {
@@ -78,14 +78,14 @@ size_t answer_begin(const Probe& probe, std::string_view rendered) {
   return whole > 0 ? whole : shared;
 }
 
-/// Returns the text that follows the content of a text answer and ends the turn.
+/// Returns the text between the content of a text answer and the end of the conversation. It ends the turn.
 std::string turn_end(const Probe& probe) {
   const std::optional<std::string> rendered = probe.text_answer();
   const size_t at = rendered ? rendered->rfind(probe::kAnswerText) : probe::kNone;
   return at == probe::kNone ? std::string() : rendered->substr(at + probe::kAnswerText.size());
 }
 
-/// An answer with calls, without the prompt before it and the end of the turn after it.
+/// The text of an answer with calls. The prompt, the thinking and the end of the turn are removed.
 class Answer {
  public:
   Answer(const Probe& probe, std::string_view rendered, const ThinkingSyntax& thinking,
@@ -106,8 +106,8 @@ class Answer {
   std::string text_;
 };
 
-/// Handles templates whose prompt ends with the text that opens the first call. This text has been found as
-/// the separator, and now becomes call_begin.
+/// Handles templates whose prompt ends with the text that opens the first call. The comparison of one call
+/// with two has stored this text as `separator`; it becomes call_begin.
 void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
   const std::string_view opener = probe::trim(syntax.separator);
   const std::string prompt = probe.prompt(true).value_or("");
@@ -127,8 +127,8 @@ void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
   syntax.text_recipient = probe::trim(recipient);
 }
 
-/// Returns the syntax that one call shows. Without a second call to compare, all text before the call becomes
-/// call_begin, and all text after it becomes call_end.
+/// Returns the syntax of an answer with one call. All text before the call becomes call_begin, and all text
+/// after the call becomes call_end.
 ToolSyntax of_one_call(const std::string& answer, const LocatedCall& call) {
   ToolSyntax syntax = call.written;
   syntax.source = ToolSyntax::Source::kTemplate;
@@ -138,7 +138,8 @@ ToolSyntax of_one_call(const std::string& answer, const LocatedCall& call) {
   return syntax;
 }
 
-/// Divides the texts around one call into texts around each call and texts around all calls.
+/// Compares an answer with two calls with an answer with one. Divides the texts around the one call into
+/// texts around each call and texts around all calls.
 void compare_with_two(const Probe& probe, const std::string& two, ToolSyntax& syntax) {
   const std::optional<LocatedCall> first = locate_call(two, probe.call(0));
   if (!first) return;
@@ -176,8 +177,8 @@ std::optional<ToolSyntax> read_off(const Probe& probe, const ThinkingSyntax& thi
   if (const std::optional<std::string> with_two = probe.calls_answer(2)) {
     compare_with_two(probe, Answer(probe, *with_two, thinking, end_texts).text(), syntax);
   }
-  // If no text opens the section, section_end is the end of the turn, which this template writes differently
-  // after calls than after text (Llama's eom).
+  // If section_begin is empty, section_end is only the end of the turn, which some templates write
+  // differently after calls than after text (Llama's eom).
   if (probe::trim(syntax.section_begin).empty()) syntax.section_end.clear();
   take_opener_from_prompt(probe, syntax);
   return syntax;
@@ -189,8 +190,8 @@ bool is_harmony(const Probe& probe) {
   return text.find("<|channel|>") != probe::kNone && text.find("<|message|>") != probe::kNone;
 }
 
-/// Model families whose templates show tools but not calls, recognized by a word in the template. The models'
-/// makers document the form of calls.
+/// A model family whose template shows tools but not calls. `word` occurs in the family's templates. The
+/// models' makers document the form of calls.
 struct Family {
   std::string_view word;
   ToolSyntax (*syntax)();

@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMessage = "<|message|>";
 constexpr std::string_view kFunctions = "functions.";
-/// Texts that end a message. The first three are tokens of the format. The other two begin the next message,
-/// and end this one if the model omits those tokens.
+/// Texts that end a message. The last two begin the next message, and end the current message if the model
+/// omits its end.
 constexpr std::array<std::string_view, 5> kBodyEnds{"<|end|>", "<|call|>", "<|return|>", kStart, kChannel};
-/// Longer than any header, which is a single line. A longer text is not a header.
+/// Longer than any header, which is a single line.
 constexpr size_t kMaxHeaderBytes = 256;
 
 /// Returns the word after `label` in a header, or an empty text if there is none.
@@ -22,7 +22,7 @@ std::string_view word_after(std::string_view header, std::string_view label) {
   return rest.substr(0, rest.find_first_of(" \t\r\n<"));
 }
 
-/// Whether `text` begins with `wanted`. Returns kMore if this depends on text that has not arrived.
+/// Whether `text` begins with `wanted`. kMore: `text` is too short to decide.
 Match begins(std::string_view text, std::string_view wanted) {
   if (text.starts_with(wanted)) return Match::kYes;
   return wanted.starts_with(text) ? Match::kMore : Match::kNo;
@@ -84,7 +84,7 @@ bool HarmonyParser::advance() {
   return read_body(text_);
 }
 
-/// Reads the start of a message: its header, or its text if the model omitted the header.
+/// Reads the beginning of a message: a header or, if the model omitted the header, text.
 bool HarmonyParser::read_between() {
   window_.skip_white();
   const std::string_view rest = window_.rest();
@@ -114,8 +114,8 @@ bool HarmonyParser::read_header() {
     return true;
   }
   if (rest.size() < kMaxHeaderBytes && !window_.ended) return false;
-  // This is not a header. Release only its first byte as text, so that the remaining text does not look like
-  // a header again.
+  // This is not a header. Only its first byte becomes text, so that the rest does not look like a header
+  // again.
   text_.push(rest.substr(0, 1));
   ++window_.at;
   state_ = State::kText;
@@ -128,14 +128,15 @@ void HarmonyParser::enter_message(std::string_view header) {
   if (find_calls_ && recipient.starts_with(kFunctions)) function_ = recipient.substr(kFunctions.size());
   if (!function_.empty()) {
     arguments_ = {};
-    state_ = State::kCall;  // window_.kept stays before the header, in case this is not a call
+    state_ =
+        State::kCall;  // window_.kept stays before the header, because the message may turn out to be text
     return;
   }
   const bool thinks = word_after(header, kChannel) == "analysis";
   state_ = thinks ? State::kReasoning : State::kText;
   (thinks ? reasoning_ : text_).edge();
   if (!thinks && had_text_) {
-    events_.push_back({ToolEvent::Kind::kText, "\n"});  // put a newline between two text messages
+    events_.push_back({ToolEvent::Kind::kText, "\n"});  // a newline between two text messages
   }
   had_text_ = had_text_ || !thinks;
 }
@@ -206,8 +207,8 @@ bool HarmonyParser::call_is_text() {
     end_call(true);
     return true;
   }
-  // Everything from the header on is text. Release only its first byte as text, so that the remaining text
-  // does not look like a header again.
+  // Everything from the header on is text. Only its first byte becomes text now, so that the rest does not
+  // look like a header again.
   window_.at = window_.kept;
   text_.push(window_.rest().substr(0, 1));
   ++window_.at;

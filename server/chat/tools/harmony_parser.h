@@ -4,8 +4,8 @@
 //   <|channel|>analysis<|message|>THINKING<|end|><|start|>assistant<|channel|>final<|message|>TEXT
 //   <|channel|>commentary to=functions.NAME <|constrain|>json<|message|>ARGUMENTS
 //
-// The recipient may also precede the channel. Source: OpenAI's description of the format ("OpenAI harmony
-// response format"). The contract is that of ToolCallParser.
+// The recipient may also precede the channel. Source: "OpenAI harmony response format". push() and finish()
+// have the contract of ToolCallParser's functions.
 #pragma once
 
 #include "server/chat/text_releaser.h"
@@ -25,16 +25,16 @@ class HarmonyParser : public AnswerParser {
   enum class State { kBetween, kHeader, kText, kReasoning, kCall, kCallRest };
 
   std::vector<ToolEvent> read_on();
-  bool advance();  // returns false if it needs more text
+  bool advance();  // returns false if more text is needed
   bool read_between();
   bool read_header();
   void enter_message(std::string_view header);
   bool read_body(TextReleaser& out);
   bool read_call();
   void end_call(bool whole);
-  /// Checks text that followed a call's header but does not begin arguments. If the message ends here, it is
-  /// a call without arguments. Otherwise, everything from the header on becomes text. Returns false if more
-  /// text is needed.
+  /// Called if the text after a call's header does not begin with arguments. If the message ends here, emits
+  /// a call without arguments. Otherwise, turns the header and everything after it into text. Returns false
+  /// if more text is needed.
   bool call_is_text();
 
   bool find_calls_;

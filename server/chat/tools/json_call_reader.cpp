@@ -1,6 +1,6 @@
-// Reads a call that is a JSON object. Members may come in any order, and unknown members are skipped.
-// Arguments are passed on as they arrive, unless the name (or the id, if the syntax has ids) comes after
-// them.
+// Reads a call that is a JSON object. Its members may come in any order, and unknown members are skipped.
+// Arguments are passed on while they arrive, but not before the name (and the id, if the syntax has ids) is
+// known.
 #include <optional>
 #include <utility>
 
@@ -53,7 +53,7 @@ class JsonCallReader : public CallReader {
     }
   }
 
-  /// Reads a byte between keys and values.
+  /// Reads a byte outside keys and values.
   Status take_sign(char c) {
     switch (state_) {
       case State::kOpen:
@@ -138,7 +138,8 @@ class JsonCallReader : public CallReader {
     return role_ != Role::kName || !name_->empty();
   }
 
-  /// Accepts a JSON string whose text is a JSON object of arguments, and null, which means no arguments.
+  /// Accepts arguments that are a JSON string with the text of a JSON object. Accepts null, which means that
+  /// there are no arguments.
   bool take_quoted_arguments(const Json& value) {
     if (value.is_null()) {
       waiting_ = "{}";
@@ -159,9 +160,9 @@ class JsonCallReader : public CallReader {
     return name_ ? Status::kDone : Status::kBad;
   }
 
-  /// Announces the call once its name, its id if the syntax has ids, and some of its arguments are known.
-  /// Passes on the arguments if `done`. Returns false if the syntax is bare and the request has no tool of
-  /// this name, because the text is then not a call.
+  /// Passes the call's beginning to the sink once the name, the id (if the syntax has ids) and some arguments
+  /// are known. If `done`, also passes on the arguments. Returns false if the text is not a call: the syntax
+  /// has no opening text, and the request has no tool of this name.
   bool release(CallSink& sink, bool done) {
     if (done && !has_arguments_) waiting_ = "{}";
     const bool named = name_ && (syntax_->id_key.empty() || id_);

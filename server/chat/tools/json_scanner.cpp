@@ -1,4 +1,5 @@
-// Implements RFC 8259 as a pushdown automaton. Its stack has one bit per level: object or array.
+// Implements RFC 8259 as a pushdown automaton. The stack has one bit per level, which tells objects from
+// arrays.
 #include "server/chat/tools/json_scanner.h"
 
 namespace hearth {
@@ -143,7 +144,7 @@ JsonScanner::Status JsonScanner::number_byte(char c) {
   return Status::kMore;
 }
 
-/// Handles a byte that does not belong to the number, which is therefore complete or invalid.
+/// Handles the first byte after a number. The number is complete or invalid.
 JsonScanner::Status JsonScanner::number_end(char c) {
   const bool complete = state_ == State::kZero || state_ == State::kDigits || state_ == State::kFraction ||
                         state_ == State::kExponentDigits;

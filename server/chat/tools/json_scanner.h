@@ -1,7 +1,7 @@
-// Finds the end of one JSON value byte by byte, without building the value. A model's output arrives in
-// pieces and may stop being JSON anywhere.
+// Finds the end of a JSON value byte by byte, without building the value. The text comes from a model, so it
+// arrives in pieces and may be invalid JSON.
 //
-// Used by the readers of tool calls. One object scans one value, on one thread.
+// Used to read tool calls. One JsonScanner scans one value, on one thread.
 #pragma once
 
 #include <bitset>
@@ -15,13 +15,13 @@ class JsonScanner {
   enum class Status {
     kMore,        // the byte belongs to the value, which is not complete yet
     kDone,        // this byte completes the value
-    kDoneBefore,  // the value is a number that ended before this byte
+    kDoneBefore,  // the value is a number; it ended before this byte
     kBad,         // this is not a JSON value, or it is nested deeper than kMaxDepth
   };
   static constexpr size_t kMaxDepth = 256;
 
-  /// Reads the next byte. White space before the value counts as part of it. The scanner must not be used
-  /// after it has returned a status other than kMore. Does not check UTF-8.
+  /// Reads the next byte. White space before the value belongs to the value. Must not be called again after
+  /// it has returned a status other than kMore. Does not check UTF-8.
   Status push(char c);
 
  private:
@@ -61,7 +61,7 @@ class JsonScanner {
   std::bitset<kMaxDepth> is_object_;
   bool in_key_ = false;
   int n_hex_ = 0;
-  const char* word_ = nullptr;  // the remaining letters of the word
+  const char* word_ = nullptr;  // letters of the word that have not arrived yet
 };
 
 }  // namespace hearth

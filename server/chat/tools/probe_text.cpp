@@ -8,7 +8,7 @@
 namespace hearth::probe {
 namespace {
 
-/// Longer than any tag. Keeps a < that is not part of a tag from matching a distant >.
+/// Longer than any tag. Limits how far before a position tag_around() searches for the beginning of a tag.
 constexpr size_t kMaxTagBytes = 80;
 
 bool opens_tag(std::string_view text, size_t at) {

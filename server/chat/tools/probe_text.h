@@ -1,5 +1,5 @@
-// Analyzes text that a template rendered: finds tags, common prefixes and suffixes that do not cut through a
-// tag, and the ends of JSON values.
+// Analyzes text that a chat template rendered: finds tags, the ends of JSON values, and common prefixes and
+// suffixes that do not cut through a tag.
 //
 // Used by derive_tool_syntax() and derive_thinking_syntax(). All functions are pure.
 #pragma once
@@ -12,15 +12,15 @@ namespace hearth::probe {
 inline constexpr std::string_view kWhiteSpace = " \t\r\n";
 /// The result of an unsuccessful search.
 inline constexpr size_t kNone = std::string_view::npos;
-/// The assistant's text in probe conversations.
+/// The assistant's text in test conversations.
 inline constexpr std::string_view kAnswerText = "hearth says this";
 
 std::string_view trim_start(std::string_view text);
 std::string_view trim_end(std::string_view text);
 std::string_view trim(std::string_view text);
 
-/// Returns the beginning of the tag that contains position `at`, or npos if no tag does. A tag is <...>, or
-/// [...] whose first character is a capital letter or a slash. A tag contains `at` if it begins before `at`
+/// Returns the beginning of the tag that contains position `at`, or npos if no tag contains it. A tag is
+/// <...>, or [...] that begins with a capital letter or a slash. A tag contains `at` if it begins before `at`
 /// and ends at or after `at`.
 size_t tag_around(std::string_view text, size_t at);
 

@@ -131,12 +131,12 @@ class PythonReader {
     if (known != std::string_view::npos) {
       out += kBytes[known];
     } else {
-      out += {'\\', c};  // keeps the backslash, as Python does
+      out += {'\\', c};  // Python keeps the backslash too
     }
     return true;
   }
 
-  /// Surrogate pairs occur in JSON, not in Python, but the grammar for calls allows them.
+  /// Python has no surrogate pairs, but JSON has, and the grammar that constrains calls allows them.
   bool hex_escape(size_t n_digits, std::string& out) {
     uint32_t code = 0, low = 0;
     if (!hex_digits(n_digits, code)) return false;

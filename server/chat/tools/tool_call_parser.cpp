@@ -21,7 +21,7 @@ class TextAnswerParser : public AnswerParser {
   enum class State { kReasoning, kText, kCallBegin, kCallBody, kCallEnd, kAfterCall };
 
   std::vector<ToolEvent> read_on();
-  bool advance();  // returns false if it needs more text
+  bool advance();  // returns false if more text is needed
   bool read_reasoning();
   bool read_text();
   bool read_answer_start(bool& waits);
@@ -39,14 +39,14 @@ class TextAnswerParser : public AnswerParser {
   const ToolSyntax* syntax_;        // belongs to form_
   const ThinkingSyntax* thinking_;  // belongs to form_
   std::string opener_, begin_, next_call_, after_last_;
-  bool more_may_follow_;  // a call is followed by another call or an end text, never by plain text
+  bool more_may_follow_;  // after a call, only another call or an end text may follow, not plain text
   std::vector<ToolEvent> events_;
   CallSink sink_;
   TextReleaser text_, reasoning_;
   TextWindow window_;
   State state_ = State::kText;
-  bool answer_begins_ = true;  // whether only white space has come since the start of the answer, the end of
-                               // the thinking or the last call
+  // true while only white space has come since the start of the answer, the end of thinking, or the last call
+  bool answer_begins_ = true;
   std::unique_ptr<CallReader> reader_;
   size_t virtual_bytes_ = 0;  // bytes at the front of the window that belong to the prompt
   size_t opener_bytes_ =
@@ -96,7 +96,7 @@ std::vector<ToolEvent> TextAnswerParser::read_on() {
   return std::exchange(events_, {});
 }
 
-/// Removes from the window the bytes that have become events.
+/// Removes the bytes that have become events from the window.
 void TextAnswerParser::compact() {
   const bool in_call = state_ == State::kCallBegin || state_ == State::kCallBody;
   if (!in_call) window_.kept = window_.at;
@@ -144,8 +144,8 @@ bool TextAnswerParser::read_reasoning() {
   return true;
 }
 
-/// Looks for thinking and for a call without an opener. Both occur only at the start of an answer. Returns
-/// true if it found either. Sets `waits` if more text could still begin thinking.
+/// Looks for thinking, and for a call if calls have no opening text. Both occur only at the start of an
+/// answer. Returns true if it found one of them. Sets `waits` if more text could still begin thinking.
 bool TextAnswerParser::read_answer_start(bool& waits) {
   const std::string_view rest = window_.rest();
   const std::string_view solid = probe::trim_start(rest);
@@ -176,7 +176,7 @@ bool TextAnswerParser::read_text() {
   }
   const std::string_view rest = window_.rest();
   const bool looks = form_->may_call() && !opener_.empty();
-  // Python calls in a list are recognized only at the start, because a [ may occur anywhere in text.
+  // A list of Python calls is recognized only at the start, because a [ may occur anywhere in text.
   const bool only_at_start = opener_ == "[" || form_->has_format();
   const size_t found =
       looks && (!only_at_start || answer_begins_) ? rest.find(opener_) : std::string_view::npos;
@@ -231,8 +231,8 @@ bool TextAnswerParser::read_call_body() {
   return true;
 }
 
-/// Handles an attempted call that is not a call or breaks off: its opener becomes text, and everything after
-/// the opener is read again as text.
+/// Handles text that began like a call but is not a call, or breaks off. Its opener becomes text, and
+/// everything after the opener is read again as text.
 void TextAnswerParser::give_up_call() {
   if (sink_.begun()) end_call(false);
   const size_t real = std::max(window_.kept, virtual_bytes_);
@@ -258,7 +258,8 @@ bool TextAnswerParser::read_call_end() {
   return true;
 }
 
-/// If more_may_follow_ is set, expects another call or the text after the last call. Otherwise text follows.
+/// Reads what follows a call. If more_may_follow_ is set, this is another call or the text after the last
+/// call. Otherwise, it is plain text.
 bool TextAnswerParser::read_after_call() {
   window_.skip_white();
   if (more_may_follow_) {
@@ -294,7 +295,8 @@ ToolCallParser::ToolCallParser(const ChatForm& form, MakeCallId make_id) {
 std::string make_call_id(uint64_t seed, int index, bool short_id) {
   constexpr std::string_view kAlphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   std::string id = short_id ? "" : "call_";
-  // An id takes up to 24 numbers from the sequence. Reserving 32 numbers per id keeps ids from overlapping.
+  // Each id uses up to 24 values of the random sequence. 32 values are reserved per id, so that ids do not
+  // overlap.
   uint64_t state = seed + 0x9E3779B97F4A7C15U * 32 * (static_cast<uint64_t>(index) + 1);
   for (int i = 0; i < (short_id ? 9 : 24); ++i) {
     // splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014)

@@ -11,15 +11,14 @@ std::string content_of(const Json& message) {
   return content->is_string() ? content->get<std::string>() : one_line(*content);
 }
 
-/// Returns the arguments as JSON text. If the client sent them as text, they stay unchanged.
+/// Returns the arguments as JSON text. Arguments that the client sent as text stay unchanged.
 std::string arguments_of(const Json& function) {
   const auto arguments = function.find("arguments");
   if (arguments == function.end()) return "{}";
   return arguments->is_string() ? arguments->get<std::string>() : one_line(*arguments);
 }
 
-/// Writes one call, without the texts around all calls. name: the name in the form that the syntax uses.
-/// arguments: JSON text.
+/// Writes one call, without the texts around all calls. name: as the syntax writes it. arguments: JSON text.
 std::string call_text(const ToolSyntax& syntax, const std::string& name, const std::string& arguments) {
   if (syntax.form == ToolSyntax::Form::kHarmony)
     return syntax.call_begin + name + syntax.name_end + arguments + syntax.call_end;
@@ -48,7 +47,7 @@ void calls_to_text(Json& message, const ToolSyntax& syntax) {
   message.erase("tool_calls");
 }
 
-/// Adds a tool result as a new user message, or appends it to the last message if `joins` is true.
+/// Adds a tool result. If `joins`, appends it to the last message; otherwise, adds a user message.
 void add_result(const Json& message, bool joins, Json& out) {
   std::string text = "<tool_response>\n" + content_of(message) + "\n</tool_response>";
   if (joins) {

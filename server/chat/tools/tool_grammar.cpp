@@ -50,13 +50,13 @@ class Builder {
   Expr maybe(Expr what) { return grammar_.optional(what); }
   Expr any_number(Expr what) { return grammar_.any_number(what); }
   Expr white() { return any_number(grammar_.byte(byte_set(probe::kWhiteSpace))); }
-  /// Matches white space that the model may write. Its length is limited, so that a required call cannot be
-  /// postponed forever.
+  /// Matches white space that the model may write. The length is limited, because a required call could
+  /// otherwise be postponed forever.
   Expr gap() { return grammar_.repeat(grammar_.byte(byte_set(probe::kWhiteSpace)), 0, kMaxGap); }
   Expr any_text() { return any_number(grammar_.character(all_characters())); }
 
   Expr text_without(std::string_view text) { return without(any_text(), text); }
-  /// Matches the texts that `what` matches and that do not contain `text`. REQUIRES: `what` does not call
+  /// Matches every text that `what` matches and that does not contain `text`. REQUIRES: `what` does not call
   /// rules.
   Expr without(Expr what, std::string_view text) {
     if (text.empty()) return what;
@@ -80,8 +80,8 @@ class Builder {
     return sequence({text(), maybe(calls(true))});
   }
 
-  /// Matches an answer whose first call the prompt has already opened. Plain text is then written as a call
-  /// of text_recipient.
+  /// Matches an answer after a prompt that ends with the opener of a call. Plain text is then written as a
+  /// call of text_recipient.
   Expr answer_to_open_call() {
     if (mode() == ToolMode::kRequired) return calls(false);
     const std::string after_name = syntax_->pieces.size() > 1 ? syntax_->pieces[1].text : std::string();
@@ -92,15 +92,15 @@ class Builder {
     return choice({sequence({said, maybe(calls(true))}), calls(false)});
   }
 
-  /// Matches text in which ToolCallParser finds no call.
+  /// Matches text that ToolCallParser does not read as a call.
   Expr text() {
     if (form_->has_format()) return formatted_text();
     if (!syntax_->bare()) return text_without(syntax_->opener());
     return grammar_.except(any_text(), sequence({white(), call_begin(), any_text()}));
   }
 
-  /// Matches text that has the format. The parser can mistake such text for a call only at the start of the
-  /// answer, and can mistake JSON only if calls are bare objects.
+  /// Matches text in the required format. The parser can mistake such text for a call only at the start of
+  /// the answer. JSON can be mistaken only if calls are JSON objects without an opener.
   Expr formatted_text() {
     const Expr text = format_expression(grammar_, form_->format);
     const AnswerFormat::Kind kind = form_->format.kind;
@@ -109,7 +109,7 @@ class Builder {
     return leave_out ? grammar_.except(text, sequence({white(), call_begin(), any_text()})) : text;
   }
 
-  /// Matches the texts that the parser treats as the beginning of a call.
+  /// Matches text that the parser reads as the beginning of a call.
   Expr call_begin() {
     if (!syntax_->bare()) return literal(syntax_->opener());
     if (syntax_->form == Form::kJsonObject)
@@ -122,7 +122,7 @@ class Builder {
 
   // Calls.
 
-  /// opened: whether the text that opens the first call is part of the match.
+  /// opened: whether the match includes the text that opens the first call.
   Expr calls(bool opened) {
     const Expr first = opened ? call(syntax_->section_begin + syntax_->call_begin) : call("");
     const bool several = form_->choice.parallel && syntax_->several_calls;
@@ -198,9 +198,9 @@ class Builder {
     return literal(piece.text);
   }
 
-  /// Matches the parameters in order, joined by the separator; optional parameters may be missing. Builds the
-  /// expression from the last parameter to the first, because what follows a parameter depends on whether
-  /// another parameter precedes it.
+  /// Matches the parameters in order, joined by the separator. Optional parameters may be missing. Builds the
+  /// expression from the last parameter to the first, because the text before a parameter depends on whether
+  /// it is the first that is present.
   Expr parameters(const GrammarTool& tool, const std::function<Expr(const GrammarParameter&)>& written,
                   const std::string& separator) {
     Expr rest_first = grammar_.empty(), rest_later = grammar_.empty();
@@ -215,7 +215,8 @@ class Builder {
     return rest_first;
   }
 
-  /// Wraps an expression in a rule, so that the grammar holds it only once although two places use it.
+  /// Wraps an expression in a rule. Two places use the expression, and the grammar then contains it only
+  /// once.
   Expr as_rule(Expr what) {
     const Grammar::Rule rule = grammar_.declare("parameters");
     grammar_.define(rule, what);
@@ -242,7 +243,7 @@ class Builder {
     return sequence({literal("\""), any_number(choice({grammar_.character(ranges), escape})), literal("\"")});
   }
 
-  // Harmony format: messages with channels instead of texts around calls.
+  // Harmony format: an answer consists of messages with channels.
 
   Expr message(std::string_view channel) {
     return sequence({literal("<|channel|>" + std::string(channel) + "<|message|>"), text_without("<|")});

@@ -19,12 +19,12 @@ Json schema_of(const Json& tool) {
   return {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
 }
 
-/// Returns an expression that matches the values that conform to the schema.
+/// Returns an expression for all values that conform to the schema.
 ValueExpr value_expr(const Json& schema) {
   return [text = json_text(schema)](Grammar& grammar) { return json_schema_expression(grammar, text); };
 }
 
-/// Whether a schema has no constraints. Models write text for such a schema.
+/// Whether the schema has no constraints. Models write text for such a parameter.
 bool says_nothing(const Json& schema) {
   static const std::set<std::string_view> kNotes{"title", "description", "default", "examples"};
   if (!schema.is_object()) return true;
@@ -33,8 +33,8 @@ bool says_nothing(const Json& schema) {
   return true;
 }
 
-/// Returns an expression for any value of the schema's type, for schemas that cannot be enforced. Returns
-/// null, which stands for any text, if the type is string.
+/// Returns an expression for all values of the schema's type. Used if the schema itself cannot be enforced.
+/// Returns null, which matches any text, if the type is string.
 ValueExpr loose_value(const Json& schema) {
   static const std::set<std::string_view> kTypes{"null", "boolean", "integer", "number", "array", "object"};
   const Json type = schema.value("type", Json());

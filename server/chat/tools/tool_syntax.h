@@ -1,10 +1,11 @@
-// How a model writes tool calls: the texts around the name, the arguments and the id of each call.
+// The syntax in which a model writes tool calls: the texts around the name, the arguments and the id of each
+// call.
 //
-// A chat template shows past calls in the form in which the model was trained to write calls.
-// derive_tool_syntax() therefore reads the form from the template: once, when the model is loaded, it renders
-// short conversations with known calls and looks at the texts around these calls. ToolCallParser uses the
-// result to find calls in the model's output, and tool_grammar.h uses it to constrain that output.
-// docs/structured.md describes what clients can observe of this.
+// A chat template writes past calls in the syntax that the model learned in training. derive_tool_syntax()
+// therefore derives the syntax from the template. It renders short conversations with known calls when the
+// model is loaded, and examines the texts around these calls. ToolCallParser uses the syntax to find calls in
+// the model's output; build_tool_grammar() uses it to constrain the output. Clients' view:
+// docs/structured.md.
 //
 // Plain data; any thread may read it.
 #pragma once
@@ -32,7 +33,7 @@ struct ToolSyntax {
     std::string text = {};  // only for kText
   };
 
-  /// The origin of the syntax. Prompts, past calls, grammars and parsers all use this one syntax, so the
+  /// The origin of the syntax. Prompts, past calls, grammars and parsers all use one syntax, so that the
   /// parser recognizes every call in the form that the prompt requests.
   enum class Source {
     kTemplate,  // the template shows tools, and past calls in this syntax
@@ -45,23 +46,22 @@ struct ToolSyntax {
   Source source = Source::kServer;
 
   // The calls of an answer are written as section_begin, the calls joined by separator, and section_end. Each
-  // call is written as call_begin, the part described by `form`, and call_end. Each of these texts may be
-  // empty. Their white space is as the template writes it; the parser accepts any white space in its place.
+  // call is written as call_begin, the part described by `form`, and call_end. Any of these texts may be
+  // empty. They contain white space as the template writes it; the parser accepts any white space there.
   std::string section_begin, call_begin, call_end, separator, section_end;
-  bool several_calls = true;  // false if the template has no form for a second call in one message
-  /// True if the prompt ends with call_begin, so that an answer begins with a function's name. Plain text is
-  /// then written as a call of text_recipient.
+  bool several_calls = true;  // false if one message cannot contain a second call
+  /// Whether the prompt ends with call_begin. An answer then begins with a function's name, and plain text is
+  /// written as a call of text_recipient.
   bool prompt_opens_call = false;
   std::string text_recipient;
 
-  /// kJsonObject, kTagged: the parts of one call between call_begin and call_end, as the template writes
-  /// them.
+  /// kJsonObject, kTagged: the parts of a call between call_begin and call_end.
   std::vector<Piece> pieces;
   /// kJsonObject: the object's keys. id_key: empty if calls have no ids. wrapper_key: the key of an inner
-  /// object that contains the name and the arguments; empty if there is no such object.
+  /// object that contains the name and the arguments, or empty.
   std::string name_key = "name", arguments_key = "arguments", id_key, wrapper_key;
-  /// A name is written as name_prefix followed by the name. If name_index is true (Kimi K2), ":" and the
-  /// call's index follow.
+  /// A call's name is written as name_prefix and the function's name. If name_index is true (Kimi K2), ":"
+  /// and the call's index follow.
   std::string name_prefix;
   bool name_index = false;
 
@@ -69,31 +69,30 @@ struct ToolSyntax {
   /// argument, joined by value_separator.
   std::string name_end, key_begin, key_end, value_end, value_separator;
 
-  /// The text by which a call is recognized: the first line of section_begin + call_begin, without white
-  /// space at either end. Empty if both are empty.
+  /// Returns the text by which the parser recognizes a call: the first line of section_begin + call_begin,
+  /// without white space at either end. Empty if both are empty.
   std::string opener() const;
-  /// Whether the opener is empty, or is a [, which may also begin plain text. Calls are then recognized only
-  /// at the start of the answer, and only if they name a tool of the request.
+  /// Whether the opener is empty or "[", which may also begin plain text. Calls are then recognized only at
+  /// the start of the answer, and only if they name a tool of the request.
   bool bare() const;
-  /// The texts after a call: next_call() if another call follows, after_last() if none does. Without white
-  /// space at either end.
+  /// The texts after a call, without white space at either end: next_call() if another call follows,
+  /// after_last() otherwise.
   std::string next_call() const;
   std::string after_last() const;
 };
 
-/// Derives the syntax of calls from a template. end_texts: the texts of the tokens that end an answer.
-/// Generated text does not contain these texts or the template's eos_token, so both are removed from the
-/// syntax. A template that does not show tools gets the plain syntax even if it shows calls, because the
-/// prompt then asks for the plain syntax. If the template's calls cannot be interpreted, does not throw, but
-/// returns the syntax of a model family recognized by the template's source, or else the plain syntax.
+/// Derives the syntax of calls from a template. end_texts: the texts of the tokens that end an answer. These
+/// texts and the template's eos_token do not occur in generated text, so both are removed from the syntax. A
+/// template that does not show tools gets the plain syntax, because the server then describes the tools and
+/// the plain syntax in the prompt. If the template's calls cannot be interpreted, returns the syntax of a
+/// model family recognized by the template's source, or else the plain syntax.
 ToolSyntax derive_tool_syntax(const ChatTemplate& chat_template, std::span<const std::string> end_texts = {});
 
 /// Returns the syntax <tool_call>\n{"name": ..., "arguments": {...}}\n</tool_call>, for templates that do not
 /// show tools.
 ToolSyntax plain_tool_syntax();
 
-/// Returns the syntax of gpt-oss (OpenAI's harmony format), which uses channels in addition to texts around
-/// values.
+/// Returns the syntax of gpt-oss (OpenAI's harmony format), which writes calls as messages with channels.
 ToolSyntax harmony_tool_syntax();
 
 }  // namespace hearth
