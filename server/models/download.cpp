@@ -18,13 +18,13 @@ using std::chrono::milliseconds;
 
 constexpr int kMostHops = 10;
 constexpr milliseconds kTick{100};
-// If fetching a text takes longer than this, the user gets a message.
+// If fetch_text() takes longer than this, the user gets a message.
 constexpr milliseconds kSilentWait{2000};
 constexpr milliseconds kFirstWait{250}, kMostWait{30'000};
-// If a server requests a longer pause than this, the download fails; the user can try again another day.
+// If a server requests a longer pause than this, the download fails, and the user can repeat it later.
 constexpr int64_t kMostRetryAfterSeconds = 600;
 
-/// The file at the URL is not the one whose bytes were downloaded before.
+/// Thrown if the file at the URL is not the file whose bytes were downloaded before.
 struct FileChanged {
   std::string why;
 };
@@ -42,15 +42,16 @@ bool is_overload(int status) { return status == 408 || status == 425 || status =
 
 std::string without_query(const std::string& url) { return url.substr(0, url.find('?')); }
 
-/// Returns the validator that a server sent, prefixed with the server's name, because different hosts send
-/// different validators for the same bytes.
+/// Returns the validator (ETag or Last-Modified) of an answer, prefixed with the server's origin, because
+/// servers send different validators for equal bytes.
 std::string validator_of(const TransferHead& head, const std::string& url) {
   const std::string& own = head.etag.empty() ? head.last_modified : head.etag;
   return own.empty() ? std::string() : origin_of(url) + " " + own;
 }
 
-/// Waits before the n-th successive repetition of a request. Each wait is twice as long as the previous one,
-/// but at most kMostWait, unless the server requested a longer wait. Passes on exceptions from report.look.
+/// Waits before a request is repeated. n_failures: consecutive failures so far. Each wait is twice as long as
+/// the previous one, up to kMostWait, but not shorter than asked_s, the server's request in seconds. Passes
+/// on exceptions from report.look.
 void wait_to_repeat(int n_failures, int64_t asked_s, const std::string& why, const DownloadReport& report) {
   milliseconds wait = kFirstWait;
   for (int i = 1; i < n_failures && wait < kMostWait; ++i) wait *= 2;
@@ -63,14 +64,14 @@ void wait_to_repeat(int n_failures, int64_t asked_s, const std::string& why, con
   }
 }
 
-/// Repeats requests until the whole file has arrived.
+/// Downloads one file and repeats requests until the whole file has arrived.
 class FileDownload {
  public:
   FileDownload(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
                PartFile& part)
       : options_(options), report_(report), what_(what), part_(part) {}
 
-  /// Downloads the missing bytes. Returns the SHA-256 of the whole file. Throws FileChanged and PullError.
+  /// Downloads the missing bytes. Returns the SHA-256 of the whole file. Throws FileChanged or PullError.
   std::string run() {
     if (size() > 0) part_.reserve(size());
     hash_file(
@@ -116,7 +117,7 @@ class FileDownload {
   }
 
   bool take(const TransferHead& head, std::string_view bytes) {
-    if (head.status != 200 && head.status != 206) return true;  // the body of a refusal is ignored
+    if (head.status != 200 && head.status != 206) return true;  // the body of an error response is ignored
     if (!checked_ && !check(head)) return false;
     n_loaded_ += bytes.size();
     const size_t n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), answer_.end - at_));
@@ -133,8 +134,8 @@ class FileDownload {
     return fault_.empty();
   }
 
-  /// Checks the head of an answer that contains bytes of the file. If they are not the requested bytes,
-  /// records the fault and returns false.
+  /// Checks the head of an answer with bytes of the file. If the answer does not contain the requested bytes,
+  /// sets fault_ and returns false.
   bool check(const TransferHead& head) {
     checked_ = true;
     if (!head.content_encoding.empty() && head.content_encoding != "identity")
@@ -144,13 +145,13 @@ class FileDownload {
       fault_ = range_fault(head);
     if (!fault_.empty()) return false;
     learn(head, head.status == 206 ? *head.content_total : head.content_length.value_or(0));
-    // A server without support for ranges sends the whole file, including the bytes that are already present.
+    // A server without ranges sends the whole file, which begins with bytes that are already present.
     answer_ = head.status == 206 ? *head.content_range : ByteRange{0, size() > 0 ? size() : kMostFileBytes};
     at_ = answer_.begin;
     return true;
   }
 
-  /// Returns what is wrong with the range of a partial answer, or an empty text if nothing is.
+  /// Returns the error in the range of a partial answer, or an empty text if the range is correct.
   std::string range_fault(const TransferHead& head) const {
     if (from_ == 0) return "it sent a part of the file instead of all of it";
     if (!head.content_range || head.content_range->begin != from_) {
@@ -166,8 +167,8 @@ class FileDownload {
     return {};
   }
 
-  /// Compares what an answer states about the file with what is known, and records new facts. total: the
-  /// file's size, or 0 if the answer does not give it.
+  /// Compares the file's size and validator in an answer with those recorded before, and records them if they
+  /// are new. total: the file's size, or 0 if the answer does not contain it.
   void learn(const TransferHead& head, uint64_t total) {
     PartState& state = part_.state();
     if (total > kMostFileBytes)
@@ -181,7 +182,7 @@ class FileDownload {
       const auto [known, is_new] = validators_.emplace(origin_of(exchange_.url()), validator);
       if (!is_new && known->second != validator)
         throw FileChanged{"it has changed on the server between two requests"};
-      // This is the first validator of this run; the validator in the state is from an earlier run.
+      // This is the first validator of this run. The recorded validator is from an earlier run.
       const bool is_first = is_new && validators_.size() == 1;
       if (is_first && !state.validator.empty() && state.sha256.empty() && state.validator != validator)
         throw FileChanged{"it has changed on the server since the last pull"};
@@ -199,7 +200,7 @@ class FileDownload {
     if (is_news) part_.save();
   }
 
-  /// Handles the end of a request. Returns if the download may continue, otherwise throws.
+  /// Handles the end of a request. Returns if the download can continue; otherwise throws.
   void end(CURLcode code) {
     const TransferHead& head = exchange_.head();
     if (!fault_.empty()) return retry(fault_, 0);
@@ -213,7 +214,7 @@ class FileDownload {
     if (is_overload(head.status)) {
       return retry("the server answered status " + std::to_string(head.status), exchange_.retry_after_s());
     }
-    // The hub redirects to addresses that expire. The next request goes to the hub again, which returns a new
+    // The hub redirects to addresses that expire. The next request goes to the hub, which returns a new
     // address.
     if (exchange_.url() != options_.url) {
       return retry("the address that the server redirected to has expired (status " +
@@ -227,7 +228,7 @@ class FileDownload {
     const TransferHead& head = exchange_.head();
     if (head.content_length == uint64_t{0})
       throw PullError(what_ + ": the server says that the file is empty");
-    if (checked_ && head.status == 200 && size() == 0) {  // the answer did not give the length
+    if (checked_ && head.status == 200 && size() == 0) {  // the answer did not contain the length
       part_.state().size = part_.length();
       part_.save();
     }
@@ -252,24 +253,22 @@ class FileDownload {
   const std::string& what_;
   PartFile& part_;
   Exchange exchange_;
-  Sha256Stream hash_;  // hash of the bytes that are present
+  Sha256Stream hash_;  // SHA-256 of the bytes that are present
   std::map<std::string, std::string> validators_;
   uint64_t n_loaded_ = 0;  // bytes received from the network
   int n_failures_ = 0;     // consecutive failures
   // State of the current request:
   uint64_t from_ = 0;     // the first requested byte
   bool checked_ = false;  // whether the head of the answer has been checked
-  ByteRange answer_;      // the range of bytes in its answer
-  uint64_t at_ = 0;       // the next byte of that range
+  ByteRange answer_;      // the range of bytes in the answer
+  uint64_t at_ = 0;       // the next byte of this range
   std::string fault_;     // the error in the answer
 };
 
-/// Prepares the part file's state for this request, and discards the bytes if they belong to a different
-/// file.
+/// Prepares the part file for this download. Discards its bytes if they belong to a different file.
 void begin_state(const DownloadOptions& options, PartFile& part) {
   const PartState& had = part.state();
-  // A checksum identifies the bytes wherever they are stored. With a new commit or a mirror, only the address
-  // differs.
+  // A checksum identifies the bytes, even if another commit or a mirror has another address.
   const bool sure = !options.sha256.empty() ? had.sha256 == options.sha256
                                             : had.sha256.empty() && !had.validator.empty() &&
                                                   had.source == without_query(options.url);
@@ -298,7 +297,7 @@ void download(const DownloadOptions& options, const DownloadReport& report, cons
         return;
       }
       why = "its SHA-256 is " + found + ", expected " + options.sha256;
-      if (!resumed) attempt = 2;  // all bytes were downloaded just now, so a retry would get the same bytes
+      if (!resumed) attempt = 2;  // all bytes were downloaded just now; a retry would get the same bytes
     } catch (const FileChanged& changed) {
       why = changed.why;
     }
@@ -343,7 +342,7 @@ std::string fetch_text(const DownloadOptions& options, const DownloadReport& rep
     const std::string why = code == CURLE_OK
                                 ? refused(head, !options.request.token.empty())
                                 : what + ": " + exchange.failure(code) + " (is this machine online?)";
-    // A name that cannot be resolved now will not be resolvable in a second either, and offline users should
+    // A name that cannot be resolved now will not be resolvable in a second either. Users without a network
     // get the error immediately.
     const bool offline = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY;
     if (offline || (passing && ++n_failures > options.n_retries)) throw PassingPullError(why);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostLineBytes = 16 << 10;
 constexpr long kConnectSeconds = 20;
-// If a connection receives nothing for this long, it is closed and the request repeated.
+// A connection that receives nothing for this long is closed, and the request is repeated.
 constexpr long kSilentSeconds = 30;
 
 struct UrlDeleter {
@@ -52,7 +52,7 @@ std::optional<uint64_t> decimal(std::string_view text) {
   return number;
 }
 
-/// Reads a Content-Range such as "bytes 0-99/1000".
+/// Reads the value of a Content-Range header, such as "bytes 0-99/1000".
 void read_content_range(std::string_view value, TransferHead& head) {
   head.bad_range = true;
   if (!lower_case(value.substr(0, 6)).starts_with("bytes ")) return;
@@ -68,8 +68,8 @@ void read_content_range(std::string_view value, TransferHead& head) {
   head.bad_range = false;
 }
 
-/// Returns an entity tag without W/ and quotes, because the hub and the servers to which it redirects use
-/// different quotes.
+/// Returns an entity tag without W/ and quotes, because the hub and the servers to which it redirects quote
+/// tags differently.
 std::string bare_etag(std::string_view value) {
   if (value.starts_with("W/")) value.remove_prefix(2);
   if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
@@ -130,7 +130,7 @@ void read_head_line(std::string_view line, TransferHead& head) {
   if (name == "content-range") read_content_range(value, head);
 }
 
-// The first handle also initializes libcurl, which is safe because pulls run on one thread.
+// The first handle also initializes libcurl. This is safe, because downloads run on one thread.
 Exchange::Exchange() : handle_(curl_easy_init()) {
   if (handle_ == nullptr) throw PullError("libcurl has no memory for a request");
 }
@@ -155,10 +155,10 @@ void Exchange::prepare(uint64_t from, const RequestOptions& options) {
     if (curl_easy_setopt(handle_, option, value) != CURLE_OK)
       throw PullError("libcurl refuses option " + std::to_string(option));
   };
-  curl_easy_reset(handle_);  // keeps the connection open
+  curl_easy_reset(handle_);  // keeps the connection
   set(CURLOPT_URL, url_.c_str());
   set(CURLOPT_FOLLOWLOCATION, 0L);
-  // A single stream gains nothing from HTTP/2, whose flow-control windows can only slow it down.
+  // HTTP/2 does not speed up a single stream, and its flow-control windows can slow it down.
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);

@@ -1,5 +1,5 @@
-// Sends one request with libcurl, and reads the head of its answer. Callers follow each redirect themselves,
-// so that they decide where to send a token and which addresses a download may use.
+// Sends one request with libcurl and reads the head of the answer. Does not follow redirects, so that the
+// callers can check each address before they send a token there.
 #pragma once
 
 #include <curl/curl.h>
@@ -20,17 +20,18 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-/// Returns scheme, host and port of a URL in lower case, always with the port: "https://huggingface.co:443".
+/// Returns the scheme, host and port of a URL in lower case. The port is always present:
+/// "https://huggingface.co:443".
 std::string origin_of(const std::string& url);
 
-/// Whether the token for `endpoint` may be sent to `url`: both must have the same scheme, host and port.
+/// Whether the token of `endpoint` may be sent to `url`. Both must have the same scheme, host and port.
 bool may_carry_token(const std::string& endpoint, const std::string& url);
 
-/// Resolves `location` against `url`. Throws PullError if the result is not http or https, or leads from
-/// https to http.
+/// Returns the absolute URL of a redirect from `url` to `location`. Throws PullError if the result is not
+/// http or https, or if the redirect leads from https to http.
 std::string next_url(const std::string& url, const std::string& location);
 
-/// The head of the last answer.
+/// The head of an answer.
 struct TransferHead {
   int status = 0;
   std::string location, etag, last_modified, linked_etag, error_code, content_encoding;
@@ -40,21 +41,21 @@ struct TransferHead {
   bool bad_range = false;                  // whether Content-Range is malformed
 };
 
-/// Reads one line of a head, including the end of the line. A status line begins a new head.
+/// Reads one line of a head, which includes its line end. A status line begins a new head.
 void read_head_line(std::string_view line, TransferHead& head);
 
 /// The settings of a request.
 struct RequestOptions {
   std::string token;         // empty if there is no token
-  std::string endpoint;      // the only hub to which the token may be sent
-  std::string certificates;  // file of trusted certificate authorities; if empty, those of the system
+  std::string endpoint;      // the only hub that may get the token
+  std::string certificates;  // file of trusted certificate authorities; empty: the system's
 };
 
-/// A libcurl handle. It is reused for successive requests, which keeps its connection open. It cannot be
-/// copied or moved, because libcurl stores the address of the Exchange.
+/// A libcurl handle. Successive requests reuse its connection. Not copyable or movable, because libcurl
+/// stores the address of the Exchange.
 class Exchange {
  public:
-  /// Receives bytes of the body, once the head has arrived. Returns false to end the request.
+  /// Receives bytes of the body. Returns false to end the request.
   using Take = std::function<bool(const TransferHead& head, std::string_view bytes)>;
   /// Called whenever bytes have arrived, and about once a second if none arrive.
   using Tick = std::function<void()>;
@@ -64,19 +65,19 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Requests the bytes of a file from position `from` on, or the whole file without a range if `from` is 0.
-  /// Blocks until the request has ended, and returns libcurl's result. Throws PullError if the URL is
-  /// malformed. Passes on exceptions from `take` and `tick`, which also end the request.
+  /// Requests a file from byte `from` on; if `from` is 0, sends no range. Blocks until the request has ended,
+  /// and returns libcurl's result. Throws PullError if the URL is malformed. An exception from `take` or
+  /// `tick` ends the request and is passed on.
   CURLcode get(const std::string& url, uint64_t from, const RequestOptions& options, const Take& take,
                const Tick& tick);
 
   /// The last request's head and URL.
   const TransferHead& head() const { return head_; }
   const std::string& url() const { return url_; }
-  /// Returns how many seconds the server requests to wait (Retry-After, in either form), or 0 if it requests
-  /// none.
+  /// Returns the number of seconds after which the server asks for a retry (Retry-After, as seconds or as a
+  /// date), or 0.
   int64_t retry_after_s() const;
-  /// libcurl's message for a failure, with details.
+  /// Returns libcurl's message for a failure, with details.
   std::string failure(CURLcode code) const;
 
  private:
@@ -94,7 +95,7 @@ class Exchange {
   char details_[CURL_ERROR_SIZE] = {};
 };
 
-/// Whether a failed request may succeed if repeated. True for network errors, false for errors of
+/// Whether a failed request may succeed when it is repeated. True for network errors; false for errors of
 /// certificates or the local disk.
 bool is_passing(CURLcode code);
 

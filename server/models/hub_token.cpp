@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostTokenBytes = 4096;
 
-/// Returns the token in a text, which may end with line breaks. Rejects inner line breaks, because they would
-/// start a new header. `where` begins the error message.
+/// Returns the token in a text, without white space around it. Rejects control characters, because a line
+/// break would begin another header. where: begins the error message.
 std::string checked_token(std::string text, const std::string& where) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.pop_back();
   while (!text.empty() && text.front() == ' ') text.erase(0, 1);

@@ -1,5 +1,4 @@
-// Finds the access token for the hub where Hugging Face's programs store it, so that `hf auth login` is
-// sufficient.
+// Finds the hub's access token where Hugging Face's programs store it, so that `hf auth login` suffices.
 #pragma once
 
 #include <string>
@@ -8,10 +7,11 @@
 
 namespace hearth {
 
-/// Returns the token from the first of these places that has one: the file `token_file`, HF_TOKEN, the file
-/// named by HF_TOKEN_PATH, `token` in HF_HOME, ~/.cache/huggingface/token. If `token_file` is given, it must
-/// contain a token. Returns an empty text if no place has a token. Throws PullError, which never quotes a
-/// token, if a named file cannot be read or does not contain exactly one token.
+/// Returns the hub's access token, or an empty text if there is none. If `token_file` is given, it must
+/// contain the token. Otherwise, the token is HF_TOKEN, or is read from one file: the file in HF_TOKEN_PATH,
+/// else `token` in HF_HOME, else $XDG_CACHE_HOME/huggingface/token if it exists, else
+/// ~/.cache/huggingface/token. Throws PullError if the file cannot be read or does not contain exactly one
+/// token. Errors never quote a token.
 std::string hub_token(const std::string& token_file, const Environment& environment);
 
 }  // namespace hearth

@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 
 constexpr int kFailed = 1, kRefused = 2;
 
-/// Whether to use the text as a path: it is the path of an existing file, or cannot be anything but a path. A
-/// folder with the name of a model does not hide the model.
+/// Whether the text is a path: it names an existing file, or has the form of a path. A folder does not count,
+/// so that a folder with a model's name does not hide the model.
 bool is_path(const std::string& text, const ModelReference& reference) {
   std::error_code error;
   return text.empty() || std::holds_alternative<PathReference>(reference) ||
@@ -45,7 +45,7 @@ std::optional<fs::path> find_local(const ModelReference& reference, const ModelS
   return model ? std::optional(model->path()) : std::nullopt;
 }
 
-/// Whether a pull could find the model.
+/// Whether the reference can be downloaded. A plain name can be only if it is a known model.
 bool can_be_pulled(const ModelReference& reference) {
   const NameReference* name = std::get_if<NameReference>(&reference);
   return name == nullptr || find_known_model(name->name) != nullptr;
@@ -55,8 +55,8 @@ std::array<std::string*, 3> model_options(Options& options) {
   return {&options.model, &options.draft_model, &options.embedding_model};
 }
 
-/// Runs the pull in the child process. Returns its exit code: kFailed for a temporary failure, after which a
-/// service manager restarts the server, or kRefused for a permanent one.
+/// Downloads the model in the child process. Returns the exit code: kFailed for a temporary failure, after
+/// which a service manager restarts the server; kRefused for a permanent failure.
 int pull_here(const std::string& text, const Options& options, const Environment& environment) {
   const PullSignals signals;
   const auto fail = [](int code, const char* why) {
@@ -75,7 +75,7 @@ int pull_here(const std::string& text, const Options& options, const Environment
   }
 }
 
-/// Runs the pull in a child process, forwards SIGINT and SIGTERM to it, and waits for it.
+/// Runs pull_here() in a child process, forwards SIGINT and SIGTERM to it, and waits for its end.
 int pull_in_child(const std::string& text, const Options& options, const Environment& environment,
                   const std::function<void()>& waiting) {
   sigset_t ending, before;
@@ -86,8 +86,8 @@ int pull_in_child(const std::string& text, const Options& options, const Environ
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) {
-    // Give the child its own process group, so that Ctrl-C in a terminal reaches only the parent, which
-    // forwards it. Otherwise the child would get the signal twice, and the second one would end it
+    // The child gets a process group of its own, so that Ctrl-C in a terminal reaches only the parent, which
+    // forwards the signal. Otherwise the child would get the signal twice, and the second signal would end it
     // immediately.
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);

@@ -28,7 +28,7 @@ void print(const std::string& text) {
     throw PullError("the result could not be written to the standard output");
 }
 
-/// Formats rows as columns. Each column is as wide as its longest text; two spaces separate columns.
+/// Formats rows as columns. Each column is as wide as its longest text, and two spaces separate columns.
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const std::vector<std::string>& row : rows) {
@@ -111,7 +111,7 @@ std::string list_text(const ModelStore& store, bool json) {
   return table(rows) + "\nin " + store.folder().string() + "; hearthd --model NAME serves one.\n";
 }
 
-/// Whether another program has locked the file, because it serves or pulls the file.
+/// Whether another process has locked the file because it serves or downloads it.
 bool is_in_use(const fs::path& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
@@ -127,8 +127,8 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
       throw ReferenceError(file_error::quoted(name, 512) + " is not a model of " + store.folder().string() +
                            "; hearthd list shows those that are");
     }
-    // An unfinished pull does not make the name ambiguous: it is a newer version of the same model, and is
-    // removed along with the model.
+    // An unfinished download does not make the name ambiguous: it is a newer version of the model and is
+    // removed with the model.
     std::set<fs::path> folders;
     for (const StoredModel& model : found)
       if (!model.unfinished) folders.insert(model.path());

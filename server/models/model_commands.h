@@ -1,5 +1,4 @@
-// Runs hearthd pull, list, rm and show from a parsed command line. main calls this before it starts any
-// thread.
+// Runs the commands hearthd pull, list, rm and show. main calls this before it starts any thread.
 #pragma once
 
 #include "config/command_invocation.h"
@@ -7,9 +6,9 @@
 
 namespace hearth {
 
-/// Prints results on standard output, progress and remarks on standard error. Returns the exit code: 0 on
-/// success, 128 + N if signal N ended the command. Throws ReferenceError or ConfigError if the command is
-/// invalid, and other exceptions if it fails.
+/// Prints results on standard output, and progress and warnings on standard error. Returns the exit code: 0
+/// on success, 128 + N if signal N ended the command. Throws ReferenceError or ConfigError if the command is
+/// invalid. Throws other exceptions if the command fails.
 int run_model_command(const CommandInvocation& command, const Environment& environment);
 
 }  // namespace hearth

@@ -61,7 +61,7 @@ std::string files_text(size_t n, uint64_t bytes) {
          (bytes > 0 ? bytes_text(static_cast<double>(bytes)) : "of unknown size");
 }
 
-/// The files of one pull, with their sources and destinations.
+/// The files of one download, with their sources and destinations.
 struct Task {
   std::string name;   // display name
   std::string label;  // begins sentences: "hf:OWNER/REPO"
@@ -195,7 +195,7 @@ class Pull {
                     ", which Hearth does not run (docs/models.md); --any-architecture pulls it anyway");
   }
 
-  /// Returns the model's path if all its files are present and match those on the hub.
+  /// Returns the model's path if all its files are present and equal those on the hub.
   std::optional<fs::path> what_is_there(const Task& task) {
     std::error_code error;
     for (const Task::File& file : task.files) {
@@ -227,7 +227,7 @@ class Pull {
     if (file.origin.sha256.empty())
       return origin.has_value() && (file.origin.size == 0 || file.origin.size == bytes);
     if (origin) return origin->sha256 == file.origin.sha256;
-    // A file without a recorded origin was put here by the user, so compare its contents.
+    // A file without a recorded origin was copied here by the user, so its contents are compared.
     if (file.origin.size != 0 && file.origin.size != bytes) return false;
     std::fprintf(stderr, "hearthd: %s is here; comparing its checksum\n", file.place.filename().c_str());
     const UniqueFd fd(::open(file.place.c_str(), O_RDONLY | O_CLOEXEC));
@@ -246,13 +246,13 @@ class Pull {
     origin.size = fs::file_size(file.place, error);
     try {
       store_.write_origin(file.place, origin);
-    } catch (const std::runtime_error& failed) {  // ignored, because the model is complete and in place
+    } catch (const std::runtime_error& failed) {  // ignored: the model is complete and in place
       std::fprintf(stderr, "hearthd: warning: its origin could not be noted: %s\n", failed.what());
     }
   }
 
-  /// Throws PullError if something that is not a regular file has the file's path, or if a file stands where
-  /// one of its folders must be.
+  /// Throws PullError if the path exists but is not a regular file, or if one of its folders exists as a
+  /// file.
   static void require_place(const fs::path& place) {
     std::error_code error;
     if (fs::exists(place, error) && !fs::is_regular_file(place, error))
@@ -268,14 +268,14 @@ class Pull {
   fs::path load(Task task) {
     for (const Task::File& file : task.files) require_place(file.place);
     PullProgress progress(task.name);
-    // Lock first. If two pulls run at the same time, the second then finds the files of the first.
+    // Lock first. If two downloads run at the same time, the second one then finds the files of the first.
     std::vector<PartFile> parts;
     try {
       for (const Task::File& file : task.files) parts.push_back(locked(file, progress));
       if (const std::optional<fs::path> there = pulled_meanwhile(task, parts)) return *there;
       require_room(task, parts);
       return load_locked(task, parts, progress);
-    } catch (...) {  // part files without bytes are useless to the next pull
+    } catch (...) {  // the next download cannot use part files without bytes
       for (PartFile& part : parts)
         if (part.length() == 0) part.remove();
       tidy(parts);
@@ -307,7 +307,7 @@ class Pull {
       loaded_before += loaded_now;
     }
     require_model(task, parts);
-    // Move the first part last, because the model is opened through it.
+    // The first part is moved last, because the model is opened through it.
     for (size_t i = parts.size(); i-- > 0;) {
       parts[i].move_to(task.files[i].place);
       note_origin(task.files[i]);
@@ -337,7 +337,8 @@ class Pull {
     });
   }
 
-  /// Returns the model's path if another pull has finished the model while this pull waited for the locks.
+  /// Returns the model's path if another process has completed the download while this one waited for the
+  /// locks.
   std::optional<fs::path> pulled_meanwhile(const Task& task, std::vector<PartFile>& parts) {
     std::optional<fs::path> there = what_is_there(task);
     if (!there) return std::nullopt;
@@ -357,7 +358,7 @@ class Pull {
     require_space(store_.folder(), wanted, task.name);
   }
 
-  /// Opens the downloaded files as the engine does. Deletes them if they are not a model.
+  /// Opens the downloaded files in the same way as the engine. Deletes them if they are not a model.
   void require_model(const Task& task, std::vector<PartFile>& parts) {
     try {
       const ModelFile file = ModelFile::open(parts.front().path());
@@ -373,7 +374,7 @@ class Pull {
     }
   }
 
-  /// Removes empty folders of .partial.
+  /// Removes folders of .partial that have become empty.
   void tidy(const std::vector<PartFile>& parts) const {
     std::error_code error;
     for (const PartFile& part : parts) {
@@ -400,8 +401,8 @@ PullSignals::PullSignals() {
   noted_signal = 0;
   std::signal(SIGINT, note_pull_signal);
   std::signal(SIGTERM, note_pull_signal);
-  std::signal(SIGPIPE, SIG_IGN);  // a closed connection then becomes an error of the request
-  std::signal(SIGXFSZ, SIG_IGN);  // exceeding the limit on file sizes then becomes a write error
+  std::signal(SIGPIPE, SIG_IGN);  // a closed connection causes an error of the request instead of a signal
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding the file size limit causes a write error instead of a signal
 }
 
 PullSignals::~PullSignals() {

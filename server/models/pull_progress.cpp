@@ -17,7 +17,7 @@ using std::chrono::seconds;
 
 constexpr milliseconds kRedraw{200};
 constexpr seconds kLineEvery{5};
-constexpr seconds kRateOver{10};  // long enough for a steady rate, short enough to follow changes
+constexpr seconds kRateOver{10};  // long enough for a steady rate, short enough to show changes
 constexpr std::string_view kClearLine = "\r\033[K";
 
 void to_stderr(std::string_view text) {

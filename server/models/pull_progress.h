@@ -1,5 +1,5 @@
-// Shows the progress of a pull to the user: on a terminal one line that is updated, otherwise a new line
-// every few seconds.
+// Shows the progress of a download: on a terminal as one line that is updated, otherwise as a new line every
+// few seconds.
 #pragma once
 
 #include <chrono>
@@ -18,17 +18,17 @@ class PullProgress {
 
   /// what: the model's name. Progress is written to standard error.
   explicit PullProgress(std::string what);
-  /// Like the constructor above, but with a different clock and output.
+  /// Like the constructor above, with a replaceable clock and output.
   PullProgress(std::string what, Clock clock, Write write, bool is_terminal);
-  /// Erases the line on a terminal.
+  /// Erases the line if the output is a terminal.
   ~PullProgress();
   PullProgress(const PullProgress&) = delete;
   PullProgress& operator=(const PullProgress&) = delete;
 
-  /// there: bytes present. size: total bytes, or 0 if unknown. loaded: bytes received from the network. Cheap
-  /// enough to be called often.
+  /// there: bytes present. size: total bytes, or 0 if unknown. loaded: bytes received from the network.
+  /// Cheap, so it may be called often.
   void update(uint64_t there, uint64_t size, uint64_t loaded);
-  /// Prints a sentence on a separate line.
+  /// Prints a sentence on a line of its own.
   void note(const std::string& sentence);
 
  private:
@@ -44,7 +44,7 @@ class PullProgress {
   Write write_;
   bool is_terminal_, shown_ = false;
   std::chrono::steady_clock::time_point next_;
-  std::deque<Sample> samples_;  // samples of the last seconds, from which the rate is computed
+  std::deque<Sample> samples_;  // samples of the last seconds, for the rate
 };
 
 }  // namespace hearth

@@ -41,7 +41,7 @@ std::string text_of(const ModelFile& file, std::string_view key) {
   }
 }
 
-/// Returns a text from the file in a form that is safe for a terminal.
+/// Returns a text from the file, escaped so that it is safe to print on a terminal.
 std::string shown(const std::string& text) {
   std::string quoted = file_error::quoted(text, 200);
   return quoted.substr(1, quoted.size() - 2);
@@ -68,7 +68,7 @@ std::string experts_text(const ModelSpec& spec) {
          std::to_string(spec.mixture.n_used);
 }
 
-/// Information from the head of the file, available even if Hearth does not support the model.
+/// Facts from the head of the file. They are available even if Hearth does not support the model.
 struct Head {
   std::string architecture, license, tokenizer, pre_tokenizer;
   bool has_template = false;
@@ -89,7 +89,7 @@ Head head_of(const ModelFile& file) {
   return head;
 }
 
-/// Returns the profile of this machine. Measures it now if there is no profile yet.
+/// Returns the measured speeds of this machine. Measures them if they are not stored yet.
 MachineProfile this_machine(const Environment& environment) {
   const bool watched = isatty(STDERR_FILENO) != 0;
   if (!watched)
@@ -108,7 +108,7 @@ MachineProfile this_machine(const Environment& environment) {
   return std::move(known->machine);
 }
 
-/// Returns the planner's input for serving the model with these options.
+/// Returns the planner's input for a server with these options.
 PlanQuestion question_of(const PlannedModel& model, const Options& options) {
   PlanQuestion question{
       .model = model,
@@ -132,12 +132,12 @@ PlanQuestion question_of(const PlannedModel& model, const Options& options) {
   return question;
 }
 
-/// The plan for this machine.
+/// The planner's result for this machine.
 struct Planned {
   std::string machine;
-  Lines lines;               // the lines from the planner that `hearthd show` prints
-  Ordered json;              // the JSON object from the planner
-  std::string does_not_fit;  // a sentence that explains why the model does not fit; empty if it fits
+  Lines lines;               // lines that `hearthd show` prints
+  Ordered json;              // the planner's JSON object
+  std::string does_not_fit;  // why the model does not fit; empty if it fits
 };
 
 Planned plan_of(const fs::path& path, const Options& options, const Environment& environment) {

@@ -1,8 +1,8 @@
-// Implements `hearthd show`: describes a model file, its requirements, and its expected speed on this
+// Implements `hearthd show`: describes a model file, the memory it requires, and its expected speed on this
 // machine.
 //
-// Reads the head of the file, but not the weights. The planner behind `hearth-profiler plan` predicts the
-// model's speed from the machine's speed, which is measured once and stored.
+// Reads the head of the file, not the weights. The planner of `hearth-profiler plan` predicts the model's
+// speed from the machine's speed, which is measured once and stored.
 #pragma once
 
 #include <filesystem>
@@ -16,11 +16,11 @@
 namespace hearth {
 
 struct ShowOptions {
-  bool plan = true;  // if false, neither measures nor predicts the speed
+  bool plan = true;  // whether to predict the speed, which may require measuring the machine
   bool json = false;
 };
 
-/// Returns about ten lines of text, or one JSON object. origin: where a pulled file comes from. Throws
+/// Returns about ten lines of text, or one JSON object. origin: the source of a downloaded file. Throws
 /// ModelFileError if the file is not a model.
 std::string show_model(const std::filesystem::path& path, const std::optional<ModelOrigin>& origin,
                        const ShowOptions& show, const Options& options, const Environment& environment);
