@@ -29,7 +29,8 @@ void ServerState::set_ready(ReadyModel model) {
   const MutexLock lock(mutex_);
   last_name_ = model.name;
   model_ = std::make_shared<const ReadyModel>(std::move(model));
-  if (phase_ != Phase::kStopping) phase_ = Phase::kReady;  // a stop may have begun during the load
+  // the server may have begun to stop during the load
+  if (phase_ != Phase::kStopping) phase_ = Phase::kReady;
   changed_.notify_all();
 }
 

@@ -1,7 +1,7 @@
-// The server's state (loading, ready, unloaded, stopping or failed), the served model, and the probes that
-// report them.
+// The server's state (loading, ready, unloaded or stopping), the loaded model, and the probes that report
+// both.
 //
-// The load thread and main change the state; HTTP threads read it. Thread-safe.
+// The load thread and main change the state, and HTTP threads read it. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -19,67 +19,66 @@
 
 namespace hearth {
 
-/// The loaded model as the routes use it. A reference to this object keeps the model loaded.
+/// The loaded model as the routes use it. The model stays loaded while a reference to its ReadyModel exists.
 struct ReadyModel {
   const ApiContext* api = nullptr;
   const TokenGenerator* engine = nullptr;
   std::string name;
-  const TokenGenerator* embedder = nullptr;  // the embedding model's engine; null: no embedding model
+  const TokenGenerator* embedder = nullptr;  // engine of the embedding model, or null
   std::string embedder_name = {};
-  std::shared_ptr<const void> owner = {};  // owns everything that the pointers above point to
+  std::shared_ptr<const void> owner = {};  // owns the objects of the pointers above
 };
 
 class ServerState {
  public:
   /// kUnloaded: the model was unloaded because no request came for a long time (--idle-unload). The next
-  /// request makes it load again and waits for it.
+  /// request makes the server load the model again, and waits for it.
   enum class Phase { kLoading, kReady, kUnloaded, kStopping };
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
-  /// stale_after: while the engine has work, /health reports a failure if the engine's heartbeat is older
-  /// than this.
+  /// stale_after: /health reports a failure if the engine has work but its heartbeat is older than this.
   explicit ServerState(std::chrono::seconds stale_after = kStaleAfter,
                        Clock now = std::chrono::steady_clock::now)
       : stale_after_(stale_after), now_(std::move(now)) {}
 
-  /// How old a heartbeat may be: longer than the slowest step that still makes progress. A prefill chunk of a
-  /// 70B model on a CPU takes a minute.
+  /// The slowest step that still makes progress must be faster than this: a prefill chunk of a 70B model on a
+  /// CPU takes a minute.
   static constexpr std::chrono::seconds kStaleAfter{180};
-  /// How long a request waits for an unloaded model. A large model takes this long to load from a slow disk.
+  /// How long a request waits while a model is loaded again. A large model on a slow disk takes this long.
   static constexpr std::chrono::seconds kPatience{900};
 
   void set_progress(double fraction) { progress_ = fraction; }
-  /// Makes this model serve all requests from now on.
+  /// All requests from now on use this model.
   void set_ready(ReadyModel model);
-  /// Records that no model serves from now on. why: kLoading or kUnloaded. name: the model served last.
+  /// Records that no model is loaded from now on. why: kLoading or kUnloaded. name: the name of the last
+  /// model.
   void set_absent(Phase why, std::string name);
   void set_stopping();
 
   Phase phase() const;
   double progress() const { return progress_; }
-  /// Returns the loaded model, or null if there is none now.
+  /// Returns the loaded model, or null.
   std::shared_ptr<const ReadyModel> model() const;
-  /// Like model(), for a request: if the model is unloaded, makes it load and waits for it up to `patience`.
+  /// Like model(), but waits up to `patience` for an unloaded model. The waiting makes is_wanted() true.
   std::shared_ptr<const ReadyModel> await_model(std::chrono::seconds patience = kPatience) const;
-  /// Whether a request waits for an unloaded model.
+  /// Whether a request waits for an unloaded model. ModelHost then loads the model again.
   bool is_wanted() const;
-  /// Whether the engines are alive and, if they have work, send heartbeats. False while no model is loaded.
+  /// Whether a model is loaded, its engines have not failed, and engines with work send heartbeats.
   bool engines_are_well() const;
-  /// False if only a restart of the process helps. This is reported by /livez and to the service manager's
-  /// watchdog.
+  /// False if only a restart of the process helps. /livez and the service manager's watchdog report this.
   bool is_alive() const;
-  /// Whether requests are served: the model is loaded, the server is not stopping, and engines_are_well().
+  /// Whether the model is loaded, the server is not stopping, and engines_are_well().
   bool serves() const { return phase() == Phase::kReady && engines_are_well(); }
-  // Answers to probes. They never wait for the engine. They need no key and reveal little: only health()
-  // names the model.
-  /// Returns 200 if requests are served, even if the model must first be loaded again; else 503 with
-  /// Retry-After.
+  // The answers to probes never wait for the engine. They need no key and reveal little: only health()
+  // contains the model's name.
+  /// Returns 200 if requests are served, even if the model must first be loaded again. Otherwise returns 503
+  /// with Retry-After.
   HttpResponse health() const;
-  /// Returns 200 while process and engines are alive, even while loading or stopping; 503 if only a restart
-  /// helps.
+  /// Returns 503 if only a restart of the process helps, otherwise 200, even while the model is loading or
+  /// the server is stopping.
   HttpResponse live() const;
-  /// Returns the status code of health(). If that is 503, the body says why in a sentence and, while loading,
-  /// contains the progress.
+  /// Returns the status code of health(). With status 503, the body contains a sentence that explains the
+  /// reason and, while the model is loading, the progress.
   HttpResponse ready() const;
 
  private:

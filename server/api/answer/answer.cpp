@@ -1,4 +1,4 @@
-// The loop that turns a request's events into bytes for its client.
+// The loop that converts the events of a request to bytes for its client.
 #include "server/api/answer/answer.h"
 
 #include <utility>
@@ -10,11 +10,11 @@
 namespace hearth {
 namespace {
 
-/// A stream is silent during a long prefill. Clients and proxies give up on silent streams, the strict ones
-/// commonly after 30 to 60 s. At a third of 30 s, one ping may be lost.
+/// A stream is silent during a long prefill. Some clients and proxies close a stream after 30 s of silence.
+/// With a ping every 10 s, one ping may be lost.
 constexpr std::chrono::seconds kStreamPingInterval{10};
 
-/// JSON parsers skip white space before the value.
+/// JSON parsers skip white space before a value.
 constexpr std::string_view kJsonPing = "\n";
 
 }  // namespace
@@ -47,7 +47,7 @@ void Answer::run(ResponseWriter& writer) {
   writer.report(choices_.record(outcome == Outcome::kComplete ? "complete"
                                 : outcome == Outcome::kFailed ? "failed"
                                                               : "client left"));
-  events_.cancel();  // whatever the outcome, no more tokens are needed
+  events_.cancel();  // the engine need not generate more tokens
   if (outcome == Outcome::kClientLeft && !begun_) writer.send(error_response(client_left()));
 }
 
@@ -73,8 +73,8 @@ Choices::Update Answer::take(StreamEvent event) {
   return update;
 }
 
-/// Cancels the request and takes the engine's remaining events, because the last event of a sequence contains
-/// the sequence's times.
+/// Cancels the request and reads the engine's remaining events. The last event of a sequence contains the
+/// sequence's times, which the access log needs.
 void Answer::settle() {
   while (!choices_.complete()) {
     std::optional<StreamEvent> event = events_.next_after_cancel();
@@ -85,7 +85,7 @@ void Answer::settle() {
 
 bool Answer::begin_stream(ResponseWriter& writer) {
   begun_ = true;
-  // X-Accel-Buffering stops nginx from buffering the stream.
+  // X-Accel-Buffering: no makes nginx pass on the stream without buffering.
   if (!writer.begin(shape_->stream_type(), {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}))
     return false;
   std::string bytes = shape_->begin();
@@ -93,7 +93,7 @@ bool Answer::begin_stream(ResponseWriter& writer) {
   return write(writer, bytes);
 }
 
-/// Sends all output of one event in one write.
+/// Sends the parts of one event in one write.
 bool Answer::send_update(ResponseWriter& writer, const Choices::Update& update) {
   std::string bytes;
   for (const ChoicePart& part : update.parts) bytes += shape_->part(part);
@@ -101,8 +101,8 @@ bool Answer::send_update(ResponseWriter& writer, const Choices::Update& update) 
   return write(writer, bytes);
 }
 
-/// A stream reports the error in its body. An unstreamed answer sends the error's status; if its body has
-/// begun, the connection is broken instead, so that the part sent so far does not look complete.
+/// A stream reports the error in its body. An unstreamed answer has the error's status. If an unstreamed body
+/// has begun, the connection is broken, so that the client does not take the body for complete.
 void Answer::send_failure(ResponseWriter& writer, const ApiError& error) {
   if (!begun_) return writer.send(failure_response(error, shape_->error_style()));
   if (spec_.stream && write(writer, shape_->failure(error))) writer.finish();
@@ -120,15 +120,15 @@ bool Answer::send_end(ResponseWriter& writer) {
   return true;
 }
 
-/// Keeps a silent connection open: sends a ping if the answer is a stream, else a blank line. Sends the
-/// status and headers before the first blank line.
+/// Keeps a silent connection open: sends a ping to a stream, and a blank line otherwise. The status and
+/// headers precede the first blank line.
 bool Answer::ping(ResponseWriter& writer) {
   if (!std::exchange(begun_, true) && !writer.begin("application/json", {})) return false;
   return write(writer, spec_.stream ? shape_->ping() : kJsonPing);
 }
 
-/// If `bytes` is empty, for example for a token that shows no text yet, sends nothing, and the connection
-/// still counts as silent.
+/// Sends nothing if `bytes` is empty, for example if a token has no text yet. The connection then still
+/// counts as silent.
 bool Answer::write(ResponseWriter& writer, std::string_view bytes) {
   if (bytes.empty()) return true;
   events_.sent();

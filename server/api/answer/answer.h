@@ -1,8 +1,8 @@
-// Sends one answer: waits for the engine's events, checks that the client is still connected, and writes the
-// bytes that the answer's shape makes from the events.
+// Sends one answer to its client: waits for the engine's events, converts them to bytes with an AnswerShape,
+// and stops if the client disconnects.
 //
-// Made by respond() after the engine has accepted the request; runs on the HTTP thread, or on a thread of
-// BackgroundAnswers.
+// respond() creates an Answer after the engine has accepted the request. It runs on the HTTP thread, or on a
+// thread of BackgroundAnswers.
 #pragma once
 
 #include <chrono>
@@ -21,17 +21,17 @@ namespace hearth {
 
 class Answer final : public PendingAnswer {
  public:
-  /// shape: not null. now: the clock for pings. The tokenizer must outlive this object.
+  /// shape: not null. now: the clock that decides when pings are due. The tokenizer must outlive this object.
   Answer(AnswerSpec spec, std::unique_ptr<AnswerShape> shape, const Tokenizer& tokenizer,
          std::shared_ptr<TokenStream> events, AnswerEvents::Clock now);
 
-  /// Waits up to `timeout` for the first event. If that event reports a failure, returns the failure, and
+  /// Waits up to `timeout` for the first event. If the event reports a failure, returns the failure, and
   /// run() must not be called. Call at most once.
   std::optional<ApiError> look_ahead(std::chrono::milliseconds timeout);
 
-  /// Sends the answer. A stream begins at once. An unstreamed answer sends its status when it is complete, so
-  /// that a failure gets an error status, but no later than the first blank line that keeps a silent
-  /// connection open. A client that leaves before the status is sent gets 499, which only the log shows.
+  /// Sends the answer. A stream sends its status immediately. An unstreamed answer sends its status when it
+  /// is complete, so that a failure can have an error status, or with the first blank line that keeps a
+  /// silent connection open. If the client disconnects before the status is sent, the access log shows 499.
   void run(ResponseWriter& writer) override;
 
  private:
@@ -51,7 +51,7 @@ class Answer final : public PendingAnswer {
   const std::unique_ptr<AnswerShape> shape_;
   Choices choices_;
   AnswerEvents events_;
-  bool begun_ = false;  // the status was sent; the body follows in pieces
+  bool begun_ = false;  // whether the status has been sent
 };
 
 }  // namespace hearth

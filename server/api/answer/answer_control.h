@@ -1,7 +1,7 @@
 // Lets another thread cancel an answer that is still being generated.
 //
-// Shared by the answer and the threads that may cancel it. A cancelled answer is not a failure: the generated
-// part is sent, marked as cancelled.
+// Shared by the answer and the threads that may cancel it. A cancelled answer is not a failure: the client
+// gets the text generated so far, marked as cancelled.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@ namespace hearth {
 
 class AnswerControl {
  public:
-  /// Called once, by the thread that submitted the request. Cancels the request at once if cancel() was
-  /// called before.
+  /// Connects the engine's request. If cancel() was called before, cancels the request immediately. Called
+  /// once, by the thread that submitted the request.
   void attach(const std::shared_ptr<TokenStream>& events);
 
-  /// Ends the engine's request within one step. Any thread; idempotent.
+  /// Makes the engine end the request within one step. Any thread may call it; later calls have no effect.
   void cancel();
   bool cancelled() const;
 

@@ -4,11 +4,10 @@
 namespace hearth {
 namespace {
 
-/// Interval for checking whether the client is still connected. The cost of twenty checks a second is
-/// negligible.
+/// Interval of the checks whether the client is connected. Twenty checks a second cost almost nothing.
 constexpr std::chrono::milliseconds kLookInterval{50};
-/// How long to wait for a cancelled request to end. The engine ends it within one step, which rarely takes a
-/// second.
+/// How long to wait for the end of a cancelled request. The engine ends it within one step, which rarely
+/// takes a second.
 constexpr std::chrono::milliseconds kSettleTime{1000};
 
 }  // namespace
@@ -29,12 +28,12 @@ std::optional<StreamEvent> AnswerEvents::next(ResponseWriter& writer, const std:
   while (true) {
     std::optional<StreamEvent> event = stream_->pop_for(kLookInterval);
     const auto now = now_();
-    // Check the client even while events arrive quickly, because an answer may write nothing for minutes.
+    // Check the client even while events arrive quickly, because an answer may send nothing for minutes.
     if (!event || now - last_look_ >= kLookInterval) {
       last_look_ = now;
       const bool ping_due = silence_.count() > 0 && now - last_sent_ >= silence_;
       if (!writer.client_alive() || (ping_due && !ping())) {
-        early_ = std::move(event);  // so that the log counts it
+        early_ = std::move(event);  // the access log must count this event
         return std::nullopt;
       }
     }

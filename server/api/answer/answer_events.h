@@ -1,7 +1,7 @@
-// Waits for the engine's events of one answer and watches the client meanwhile.
+// Waits for the engine's events of one answer, and checks meanwhile whether the client is still connected.
 //
-// A waiting answer detects within 50 ms that its client has left, even while events arrive quickly, and sends
-// a ping whenever the client has received nothing for a while. Owned by an answer and used by its thread.
+// A disconnected client is detected within 50 ms, even while events arrive quickly. A ping is sent if the
+// client has received nothing for a while. Each Answer has one AnswerEvents, used by the Answer's thread.
 #pragma once
 
 #include <chrono>
@@ -19,27 +19,26 @@ class AnswerEvents {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
-  /// stream: not null. silence: time without output after which a ping is due; 0: no pings. now: the clock
-  /// for pings and client checks.
+  /// stream: not null. silence: time without output after which a ping is due; 0: no pings. now: the clock.
   AnswerEvents(std::shared_ptr<TokenStream> stream, std::chrono::seconds silence, Clock now);
   /// Cancels the request.
   ~AnswerEvents() { cancel(); }
   AnswerEvents(const AnswerEvents&) = delete;
   AnswerEvents& operator=(const AnswerEvents&) = delete;
 
-  /// Returns the next event, or nullopt if none arrives within the timeout. Does not watch the client.
+  /// Returns the next event, or nullopt if none arrives within the timeout. Does not check the client.
   std::optional<StreamEvent> pop_for(std::chrono::milliseconds timeout);
-  /// Makes `event` the next event that is returned. Do not call again before it has been returned.
+  /// Makes `event` the next event to be returned. At most one event can be put back at a time.
   void put_back(StreamEvent event) { early_ = std::move(event); }
 
-  /// Waits for the next event, and calls `ping` whenever a ping is due. Returns nullopt if the client has
-  /// left or `ping` returns false.
+  /// Waits for the next event. Calls `ping` whenever a ping is due. Returns nullopt if the client has
+  /// disconnected or `ping` returns false.
   std::optional<StreamEvent> next(ResponseWriter& writer, const std::function<bool()>& ping);
-  /// Call after bytes were sent to the client. The time until the next ping begins anew.
+  /// Call after bytes were sent to the client, to restart the time until the next ping.
   void sent() { last_sent_ = now_(); }
 
-  /// Cancels the request and returns the request's next event, or nullopt if the engine sends none in time.
-  /// The last event of a sequence contains the sequence's times, which the log shows.
+  /// Cancels the request and returns its next event, or nullopt if none arrives in time. Needed because the
+  /// last event of a sequence contains the sequence's times.
   std::optional<StreamEvent> next_after_cancel();
 
   void cancel() { stream_->cancel(); }

@@ -1,10 +1,10 @@
-// The wire format of an answer: the interface that turns generated parts into the bytes for one family of
-// clients.
+// The wire format of an answer, for example OpenAI's chat chunks: an interface that converts the parts of an
+// answer to bytes.
 //
-// Choices turns the engine's events into parts that do not depend on a protocol; a shape turns parts into
-// bytes, for example OpenAI's chat or completion chunks. For a stream, Answer calls begin() first; then, for
-// each choice, part() several times and end() once; and finally finish() or failure(). For an unstreamed
-// answer it calls only whole(). Each answer has its own shape, on the HTTP thread.
+// Choices converts the engine's events to parts, which do not depend on a protocol. An AnswerShape converts
+// parts to bytes. For a stream, Answer calls begin(); then, for each choice, part() several times and end()
+// once; then finish() or failure(). For an unstreamed answer, Answer calls only whole(). Each answer has its
+// own AnswerShape, used on one thread.
 #pragma once
 
 #include <cstdint>
@@ -25,71 +25,72 @@ namespace hearth {
 
 class AnswerControl;
 
-/// How many drafted tokens of a request's prediction were accepted and rejected.
+/// Drafted tokens of the request's prediction: how many were accepted, and how many were rejected.
 struct PredictionUsage {
   int64_t n_accepted = 0, n_rejected = 0;
 };
 
 struct Usage {
   int64_t n_prompt = 0, n_cached = 0, n_completion = 0;  // tokens
-  /// How many of the n_completion tokens are thinking. The tokens of the tags around the thinking may or may
-  /// not be included.
+  /// Tokens of thinking, as a part of n_completion. The tokens of the tags around the thinking may be
+  /// included.
   int64_t n_reasoning = 0;
-  std::optional<PredictionUsage> prediction = {};  // absent: the request has no prediction
+  std::optional<PredictionUsage> prediction = {};  // absent if the request has no prediction
 };
 
-/// Cost of an answer. Each time is the maximum over the answer's sequences.
+/// The cost of an answer. Each time is the maximum over the answer's sequences.
 struct AnswerTotals {
   Usage usage;
-  std::optional<DraftCounts> drafts = {};  // absent: the engine does not draft
+  std::optional<DraftCounts> drafts = {};  // absent if the engine does not draft
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
 };
 
-/// The prompt that a completion repeats before its text.
+/// The prompt, which a completion with `echo` repeats before its text.
 struct EchoedPrompt {
   const PreparedPrompt* prompt = nullptr;
-  /// Log-probabilities of the prompt's tokens from the second one on; empty if none are requested.
+  /// Log-probabilities of the prompt's tokens from the second token on. Empty if none are requested.
   std::span<const TokenEvent> tokens = {};
 };
 
-/// A piece of a choice; the parts of a choice arrive in order.
+/// A part of a choice. The parts of a choice arrive in order.
 struct ChoicePart {
   int choice = 0;
   ToolEvent said;
-  /// If log-probabilities are requested: the tokens whose text arrived since the choice's previous part.
-  /// Offsets count from the start of the choice's text, including an echoed prompt.
+  /// The tokens whose text arrived since the choice's previous part, if log-probabilities are requested.
+  /// Their offsets count from the start of the choice's text, which includes an echoed prompt.
   std::vector<PlacedToken> tokens = {};
-  const EchoedPrompt* echo = nullptr;  // not null if `said` is the prompt's text; valid during the call
+  const EchoedPrompt* echo = nullptr;  // not null if `said` is the echoed prompt; valid during the call
 };
 
 enum class ChoiceEnd { kStop, kLength, kToolCalls };
 
-/// "stop", "length" or "tool_calls", for OpenAI's clients and the log.
+/// Returns "stop", "length" or "tool_calls", as in OpenAI's API and the access log.
 const char* finish_reason(ChoiceEnd end);
 
 struct FinishedChoice {
   int choice = 0;
   ChoiceEnd end = ChoiceEnd::kStop;
-  std::string stop_string = {};  // the stop string that ended the choice; empty if none did
-  bool cancelled = false;        // true: it was cancelled through the AnswerControl; ignore `end`
+  std::string stop_string = {};  // the stop string that ended the choice, or empty
+  bool cancelled = false;        // cancelled through the AnswerControl; `end` is then meaningless
 };
 
-/// An item of a choice: adjacent parts of one kind, joined.
+/// A part of a whole choice: the concatenation of adjacent ChoiceParts of one kind.
 struct SaidItem {
   enum class Kind { kText, kReasoning, kCall };
   Kind kind = Kind::kText;
   std::string text = {};  // kCall: the arguments, as JSON
   std::string name = {};  // kCall: the function's name
   std::string id = {};    // kCall
-  bool whole = true;      // kCall: the arguments are complete
-  size_t n_tokens = 0;    // if log-probabilities are requested: how many of the choice's tokens, in order,
-                          // belong to this item
+  bool whole = true;      // kCall: whether the arguments are complete
+  // If log-probabilities are requested: the number of the choice's tokens that belong to this item. Items and
+  // tokens have the same order.
+  size_t n_tokens = 0;
 };
 void append(std::vector<SaidItem>& items, const ToolEvent& part);
-/// The concatenated texts of all items of one kind.
+/// Returns the concatenated texts of all items of one kind.
 std::string joined(std::span<const SaidItem> items, SaidItem::Kind kind);
 
-/// A call's arguments; nullopt if the call is incomplete. REQUIRES: kind kCall.
+/// Returns a call's arguments, or nullopt if the call is incomplete. REQUIRES: call.kind is kCall.
 std::optional<Json> arguments_object(const SaidItem& call);
 
 /// A choice of an unstreamed answer.
@@ -105,32 +106,32 @@ class AnswerShape {
  public:
   virtual ~AnswerShape() = default;
 
-  /// The error format used before the status is sent.
+  /// The format of errors that are sent instead of an answer.
   virtual ErrorStyle error_style() const { return ErrorStyle::kOpenAi; }
   virtual std::string_view stream_type() const { return "text/event-stream"; }
-  /// Returns the bytes to send on a silent stream, which this family's clients skip; empty if there are no
+  /// Returns bytes that clients of this protocol ignore, to keep a silent stream open. Empty if there are no
   /// such bytes.
   virtual std::string_view ping() const { return ": ping\n\n"; }
 
-  /// Tells the shape the number of prompt tokens. Called once, when the engine has accepted the request,
-  /// before accepted() and the functions that return bytes.
+  /// Receives the number of prompt tokens. Called once, when the engine has accepted the request, before
+  /// accepted().
   virtual void know_prompt(int64_t /*n_tokens*/) {}
   /// Called when the engine has accepted the request. Returns a handle with which other threads can cancel
-  /// the answer, or null if only the client can.
+  /// the answer, or null if only a disconnect of the client cancels it.
   virtual std::shared_ptr<AnswerControl> accepted() { return nullptr; }
 
   virtual std::string begin() { return {}; }
   virtual std::string part(const ChoicePart& part) = 0;
   virtual std::string end(const FinishedChoice& choice) = 0;
   virtual std::string finish(const AnswerTotals& totals) = 0;
-  /// Called if the answer cannot be completed after its status was sent.
+  /// Called if an error occurs after the status was sent.
   virtual std::string failure(const ApiError& error) = 0;
 
-  /// The body of an unstreamed answer. choices: in order.
+  /// Returns the body of an unstreamed answer. choices: in order.
   virtual std::string whole(std::span<const WholeChoice> choices, const AnswerTotals& totals) = 0;
 };
 
-/// A server-sent event: "data: ...\n\n".
+/// Returns a server-sent event: "data: ...\n\n".
 std::string sse_event(std::string_view data);
 
 }  // namespace hearth

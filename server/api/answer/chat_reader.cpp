@@ -26,7 +26,7 @@ std::vector<ToolEvent> ChatReader::shown(std::vector<ToolEvent> events) {
       if (stopped()) return out;
       continue;
     }
-    release(matcher_.finish(), out);  // a stop string cannot extend into a call or thinking
+    release(matcher_.finish(), out);  // a stop string does not continue into a call or thinking
     made_calls_ = made_calls_ || event.kind == Kind::kCallBegin;
     out.push_back(std::move(event));
   }

@@ -1,9 +1,8 @@
-// Splits one generated chat answer into what its client sees: text up to a stop string, thinking, and tool
-// calls.
+// Splits a generated chat answer into text up to a stop string, thinking, and tool calls.
 //
-// ChatReader receives whole characters from TextStream and finds calls and thinking in them (ToolCallParser).
-// Stop strings apply only to the answer's text, not to thinking or calls. Each generated sequence has its own
-// ChatReader, on the HTTP thread that answers.
+// ChatReader receives whole characters from a TextStream and finds calls and thinking in them with a
+// ToolCallParser. Stop strings are searched only in the answer's text, not in thinking or calls. Each
+// generated sequence has its own ChatReader, on the HTTP thread that answers the request.
 #pragma once
 
 #include <string>
@@ -17,16 +16,17 @@ namespace hearth {
 
 class ChatReader {
  public:
-  /// stop: strings that end the answer, none of them empty. The form must outlive this object.
+  /// stop: strings that end the answer; none is empty. The form must outlive this object.
   ChatReader(const ChatForm& form, MakeCallId make_id, std::vector<std::string> stop);
 
-  /// Takes text and returns the parts that can be shown now; their texts are not empty. REQUIRES: !stopped().
+  /// Adds text and returns the parts that are now certain. The texts of parts are not empty. REQUIRES:
+  /// !stopped().
   std::vector<ToolEvent> push(std::string_view text);
-  /// Call once, when the text has ended. Returns everything that was held back.
+  /// Call once, when the text has ended. Returns the text that was held back.
   std::vector<ToolEvent> finish();
 
   bool stopped() const { return matcher_.stopped(); }
-  const std::string& stop_string() const { return matcher_.stop_string(); }  // empty: none found
+  const std::string& stop_string() const { return matcher_.stop_string(); }  // empty if none was found
   bool made_calls() const { return made_calls_; }
 
  private:

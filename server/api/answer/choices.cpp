@@ -1,4 +1,4 @@
-// Turns the engine's events into the parts of an answer's choices.
+// Converts the engine's events to parts of an answer's choices.
 #include "server/api/answer/choices.h"
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 namespace hearth {
 namespace {
 
-/// Ranks an answer for best_of by its mean log-probability, because a sum would favor short answers. An empty
-/// answer ranks last.
+/// Returns the quality of a candidate for best_of: its mean log-probability, because the sum would favor
+/// short answers. An empty answer has the lowest quality.
 double rank(const TextStream& text) {
   return text.n_tokens() == 0 ? -std::numeric_limits<double>::infinity()
                               : text.sum_logprob() / text.n_tokens();
 }
 
-/// How a choice ended, for the log.
+/// Returns how a choice ended, for the access log.
 const char* finish_word(const std::optional<FinishedChoice>& finished) {
   if (!finished) return "";
   return finished->cancelled ? "cancelled" : finish_reason(finished->end);
@@ -43,7 +43,7 @@ Choices::Candidate Choices::new_candidate(const PreparedPrompt& prompt, int sequ
                          spec_->with_logprobs, chat ? chat->syntax.control_tokens : std::vector<int32_t>())};
   candidate.echo_due = spec_->echo;
   if (!chat) return candidate;
-  // Call ids must differ between choices.
+  // The ids of calls must differ between choices.
   const auto make_id = [seed = spec_->call_id_seed, sequence, is_short = chat->syntax.short_ids](int index) {
     return make_call_id(seed, 1000 * sequence + index, is_short);
   };
@@ -58,7 +58,7 @@ const PreparedPrompt& Choices::prompt_of(int sequence) const {
 std::vector<ChoicePart> Choices::opening() {
   std::vector<ChoicePart> parts;
   if (!spec_->echo || spec_->with_logprobs)
-    return parts;  // the echo waits for the prompt's log-probabilities
+    return parts;  // the echo needs the prompt's log-probabilities, which come later
   for (int sequence = 0; sequence < static_cast<int>(candidates_.size()); ++sequence)
     parts.push_back(echo_part(sequence));
   return parts;
@@ -70,7 +70,7 @@ Choices::Update Choices::take(StreamEvent event) {
   if (PromptEvent* prompt = std::get_if<PromptEvent>(&event.what)) {
     std::move(prompt->tokens.begin(), prompt->tokens.end(), std::back_inserter(candidate.prompt_tokens));
   } else if (TokenEvent* token = std::get_if<TokenEvent>(&event.what)) {
-    if (candidate.finished) return update;  // this token was generated before the stop reached the engine
+    if (candidate.finished) return update;  // generated before the engine received the stop
     ++candidate.n_undecided;
     take_piece(event.sequence, candidate.text.push(std::move(*token)), update);
     if (candidate.stopped()) {
@@ -105,7 +105,7 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
   }
   take_piece(sequence, candidate.text.finish(), update);
   if (candidate.reader) take_parts(sequence, candidate.reader->finish(), update);
-  // The last character may have completed a stop string, so check whether the text was stopped.
+  // The last character may have completed a stop string, so stopped() is checked again.
   const bool stop = event.reason == FinishReason::kStop || candidate.stopped();
   const bool calls = candidate.reader && candidate.reader->made_calls();
   end(sequence,
@@ -115,7 +115,8 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
       update, cancelled);
 }
 
-/// Converts token offsets in the generated text to offsets in the choice's text.
+/// Converts offsets in the generated text to offsets in the choice's text, which may begin with an echoed
+/// prompt.
 void Choices::place(std::vector<PlacedToken>& tokens, int sequence) const {
   if (!spec_->echo) return;
   const int64_t n_echoed = count_characters(prompt_of(sequence).text);
@@ -138,14 +139,14 @@ void Choices::take_piece(int sequence, TextPiece piece, Update& update) {
       {.choice = sequence, .said = {.text = std::move(piece.text)}, .tokens = std::move(piece.tokens)});
 }
 
-/// Assigns to the last item all tokens that do not belong to an item yet.
+/// Assigns all tokens that do not belong to an item yet to the last item.
 void Choices::count_tokens(Candidate& candidate) {
   candidate.said.back().n_tokens += candidate.tokens.size() - candidate.n_placed;
   candidate.n_placed = candidate.tokens.size();
 }
 
-// Makes parts for a stream, or items for an unstreamed answer. A token that has arrived is assigned to the
-// next part. If that is the end of a call, the token is assigned to the part after it.
+// Creates parts for a stream, or items for an unstreamed answer. A token belongs to the first part that
+// follows it, unless this part is the end of a call; it then belongs to the next part.
 void Choices::take_parts(int sequence, const std::vector<ToolEvent>& parts, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   for (const ToolEvent& part : parts) {
@@ -193,7 +194,8 @@ WholeChoice Choices::whole_choice(int sequence, int index) {
   return choice;
 }
 
-/// Returns the sequences that become the choices of a prompt, in order.
+/// Returns the sequences that become the choices of a prompt: all candidates, or the best ones in descending
+/// order if best_of exceeds n.
 std::vector<int> Choices::best(int prompt) const {
   std::vector<int> order(static_cast<size_t>(spec_->best_of));
   std::iota(order.begin(), order.end(), prompt * spec_->best_of);
@@ -239,8 +241,8 @@ AnswerTotals Choices::totals() const {
     usage.prediction = {.n_accepted = drafts_.n_foreseen,
                         .n_rejected = drafts_.n_predicted - drafts_.n_foreseen};
   for (size_t prompt = 0; prompt < spec_->prompts.size(); ++prompt) {
-    // Count each prompt only once, although several candidates share it. The first candidate puts the prompt
-    // into the cache, where the later ones find it, so the minimum over the candidates is the number of
+    // Candidates share their prompt, which counts only once. The first candidate stores the prompt in the
+    // prefix cache, where the others find it. The minimum over the candidates is therefore the number of
     // tokens that were cached before the request.
     int n_cached = std::numeric_limits<int>::max();
     for (size_t i = 0; i < static_cast<size_t>(spec_->best_of); ++i) {

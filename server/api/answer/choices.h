@@ -1,8 +1,8 @@
-// The state of an answer's choices while the engine's events arrive: text so far, end, usage.
+// The state of an answer's choices: their text so far, their end, and the tokens used.
 //
-// This state machine is independent of protocols and does no I/O. Answer passes events to it, and passes its
-// results to the answer's shape. Each request has one, on the HTTP thread. Sequence p * best_of + i of the
-// engine's request is candidate i for prompt p.
+// A state machine that depends on no protocol and does no I/O. Answer passes the engine's events to Choices,
+// and passes the resulting parts to the AnswerShape. Each answer has one Choices, used on one thread.
+// Sequence p * best_of + i of the engine's request is candidate i for prompt p.
 #pragma once
 
 #include <chrono>
@@ -23,23 +23,23 @@
 
 namespace hearth {
 
-/// How to answer an accepted request.
+/// How an accepted request is answered.
 struct AnswerSpec {
   bool stream = false;
-  /// An unstreamed answer gets a blank line after each silence of this length; 0: never.
+  /// An unstreamed answer sends a blank line after each silence of this length; 0: never.
   std::chrono::seconds blank_line_interval{0};
   int n = 1;                   // choices per prompt
-  int best_of = 1;             // sequences per prompt: at least n; exactly n for a stream
-  bool echo = false;           // the answer begins with the prompt's text
-  bool with_logprobs = false;  // parts carry their tokens
+  int best_of = 1;             // sequences per prompt: at least n; equal to n for a stream
+  bool echo = false;           // whether the answer begins with the prompt's text
+  bool with_logprobs = false;  // whether parts contain their tokens
   std::vector<std::string> stop;
-  std::optional<ChatForm> chat;  // set for chats whose answers separate thinking or calls from text
-  uint64_t call_id_seed = 0;     // source of the ids of calls
+  std::optional<ChatForm> chat;  // set if the answer may contain thinking or calls
+  uint64_t call_id_seed = 0;     // determines the ids of calls
   std::vector<PreparedPrompt> prompts;
-  std::string model = {};                       // the served name, for the access log
-  bool speculates = false;                      // the engine drafts tokens
-  bool has_prediction = false;                  // the request has a prediction
-  std::shared_ptr<AnswerControl> control = {};  // null: only the client can end the answer
+  std::string model = {};                       // name of the served model, for the access log
+  bool speculates = false;                      // whether the engine drafts tokens
+  bool has_prediction = false;                  // whether the request has a prediction
+  std::shared_ptr<AnswerControl> control = {};  // null if only a disconnect of the client cancels the answer
 
   bool cancelled() const { return control != nullptr && control->cancelled(); }
 };
@@ -49,43 +49,43 @@ class Choices {
   /// Both arguments must outlive this object.
   Choices(const AnswerSpec& spec, const Tokenizer& tokenizer);
 
-  /// Returns the parts that a stream sends before the first event: echoed prompts.
+  /// Returns the echoed prompts, which a stream sends before the first event.
   std::vector<ChoicePart> opening();
 
   /// The result of an event.
   struct Update {
     std::vector<ChoicePart> parts;           // streams only, in order
     std::optional<FinishedChoice> finished;  // streams only, after the parts
-    bool stop_found = false;          // true: a stop string is complete, so the event's sequence can be
-                                      // cancelled
-    std::optional<ApiError> failure;  // set if the answer cannot be completed
+    // A stop string is complete, so that the event's sequence can be cancelled.
+    bool stop_found = false;
+    std::optional<ApiError> failure;  // set if an error ends the answer
   };
   Update take(StreamEvent event);
 
   /// Whether all sequences have finished.
   bool complete() const { return n_open_ == 0; }
-  /// Returns the choices of an unstreamed answer, in order. REQUIRES: complete(), not stream. Call once. The
-  /// result is valid as long as this object.
+  /// Returns the choices of an unstreamed answer, in order. They are valid as long as this object. Call once.
+  /// REQUIRES: complete(), and the answer is not a stream.
   std::vector<WholeChoice> whole();
   AnswerTotals totals() const;
-  /// Returns the cost so far, for the access log. ended: see GenerationRecord.
+  /// Returns the cost so far, for the access log. ended: as in GenerationRecord.
   GenerationRecord record(const char* ended) const;
 
  private:
   struct Candidate {
     TextStream text;
-    std::optional<ChatReader> reader = {};       // with AnswerSpec::chat
+    std::optional<ChatReader> reader = {};       // set if AnswerSpec::chat is set
     std::vector<SaidItem> said = {};             // items so far; unstreamed answers only
-    std::vector<PlacedToken> tokens = {};        // tokens not yet sent, or all tokens if unstreamed
-    std::vector<TokenEvent> prompt_tokens = {};  // from prompt token 1 on
+    std::vector<PlacedToken> tokens = {};        // stream: tokens not yet sent; unstreamed: all tokens
+    std::vector<TokenEvent> prompt_tokens = {};  // the prompt's tokens from the second one on
     std::optional<FinishedChoice> finished = {};
     EchoedPrompt echo = {};
-    size_t n_placed = 0;  // unstreamed: how many of `tokens` have been assigned to items
+    size_t n_placed = 0;  // unstreamed: how many of `tokens` belong to an item
     int n_cached = 0;
-    /// n_reasoning: number of thinking tokens. n_undecided: number of tokens since the last part. They are
-    /// added to n_reasoning if the next part is thinking.
+    /// n_reasoning: tokens of thinking. n_undecided: tokens since the last part; they count as thinking if
+    /// the next part is thinking.
     int n_reasoning = 0, n_undecided = 0;
-    bool echo_due = false;  // true while the echo waits for the prompt's log-probabilities
+    bool echo_due = false;  // whether the echo waits for the prompt's log-probabilities
 
     bool stopped() const { return reader ? reader->stopped() : text.stopped(); }
   };
@@ -107,8 +107,8 @@ class Choices {
   const Tokenizer* tokenizer_;
   std::vector<Candidate> candidates_;
   int n_open_ = 0;
-  bool has_times_ = false;                                               // at least one sequence has finished
-  DraftCounts drafts_;                                                   // of finished sequences
+  bool has_times_ = false;                                               // whether a sequence has finished
+  DraftCounts drafts_;                                                   // sum over the finished sequences
   double queue_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0;  // maxima so far
 };
 

@@ -10,8 +10,8 @@
 namespace hearth {
 namespace {
 
-/// Suggested delay before a client retries. By then a restart has begun, so the retry does not reach the
-/// stopping server.
+/// Suggested delay before a client repeats its request. The server has stopped by then, so that the repeated
+/// request reaches a new server.
 constexpr const char* kStoppingRetrySeconds = "5";
 
 HttpResponse retry_response(const ApiError& error, std::string retry_seconds, ErrorStyle style) {
@@ -49,7 +49,7 @@ HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, co
                              .code = "server_stopping"},
                             kStoppingRetrySeconds, style);
     case Refusal::kContextExceeded:
-      break;  // the handler has checked the length, but the engine's own limit may be lower
+      break;  // the handler has checked the length, but the engine's limit may be lower
   }
   return error_response({.status = 400,
                          .message = "Prompt and completion exceed the context of this model.",

@@ -1,6 +1,6 @@
-// Error responses for requests that the engine refuses or does not complete.
+// Error responses to requests that the engine refuses or fails to complete.
 //
-// Used on HTTP threads by all endpoints that use the engine. No state.
+// Used on HTTP threads by all endpoints that use the engine. Stateless.
 #pragma once
 
 #include <string_view>
@@ -11,19 +11,20 @@
 
 namespace hearth {
 
-/// Returns the response to a request that the engine refused. prompt_param: name of the parameter that
-/// contains the request's texts.
+/// Returns the response to a request that the engine refused. prompt_param: the parameter with the request's
+/// texts.
 HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, const EngineStatus& engine,
                               ErrorStyle style);
 
-/// Returns the reason why a sequence of an accepted request has no answer. REQUIRES: event.reason is
-/// kUnsatisfiable, kFailed, kTimedOut or kCancelled.
+/// Returns the error of a sequence that ended without an answer. REQUIRES: event.reason is kUnsatisfiable,
+/// kFailed, kTimedOut or kCancelled.
 ApiError failure_of(const FinishedEvent& event);
 
-/// The response to an accepted request that failed.
+/// Returns the response to an accepted request that failed.
 HttpResponse failure_response(const ApiError& failure, ErrorStyle style);
 
-/// Returns the error for a client that left before anything was sent (status 499, which only the log shows).
+/// Returns the error for a client that disconnected before anything was sent. Only the access log shows its
+/// status, 499.
 ApiError client_left();
 
 }  // namespace hearth

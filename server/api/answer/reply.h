@@ -1,5 +1,5 @@
-// The reply of a handler that generates text: a whole response, or an answer that the handler still has to
-// wait for.
+// The result of a handler that generates text: a complete response, or an answer that is still being
+// generated.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace hearth {
 
-/// The answer to a request that the engine has accepted. Destroying it cancels its remaining work. Used by
+/// The answer to a request that the engine has accepted. The destructor cancels the rest of its work. Used by
 /// one thread at a time.
 class PendingAnswer {
  public:

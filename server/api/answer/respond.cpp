@@ -17,13 +17,12 @@
 namespace hearth {
 namespace {
 
-/// How long to wait for the first event. An engine that fails at once reports the failure within this time,
-/// so that the client can still get an error status. Other requests are not delayed, because their first
-/// token takes longer than this.
+/// How long to wait for the first event. An engine that fails at once does so within this time, and the
+/// client then gets an error status. The wait delays no other request, because a first token takes longer.
 constexpr std::chrono::milliseconds kFirstLook{10};
 
-/// Returns the tokens of the request's prediction, or null if the request has none or the engine does not
-/// draft.
+/// Returns the tokens of the request's prediction. Null if the request has no prediction or the engine does
+/// not draft.
 std::shared_ptr<const std::vector<int32_t>> prediction_of(const GenerationFields& generation,
                                                           const ApiContext& api) {
   if (!generation.prediction || !api.model().engine->status().speculates) return nullptr;
@@ -104,7 +103,7 @@ Reply respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec
 Reply respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
                       std::unique_ptr<AnswerShape> shape) {
   require_generation(api);
-  // 1. Decide the form of the conversation, and tokenize its messages.
+  // 1. Render the conversation and tokenize it.
   AnswerSpec spec;
   RenderedChat chat = api.dialect().render(asked);
   if (!asked.generation.keep_prompt_tokens)

@@ -1,5 +1,5 @@
-// The last steps of every endpoint that generates: builds the engine's sequences, and the answer that sends
-// their result. Called on the HTTP thread.
+// The last steps of every endpoint that generates text: submits sequences to the engine, and creates the
+// Answer that sends the result. Called on HTTP threads.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +20,27 @@
 namespace hearth {
 
 /// Submits best_of sequences for every prompt. Returns the answer, or an error response if the engine refuses
-/// the sequences or fails at once. Each choice of a prompt has its own seed: the request's seed plus the
-/// choice's index, or a random number if the request has none. The text of a choice does not depend on the
-/// other prompts and choices. Throws RequestError if a prompt does not fit, or if the model is an encoder.
+/// the sequences or fails at once. Choice i of every prompt has the request's seed + i as its seed, or a
+/// random seed if the request has none. The text of a choice does not depend on other prompts or choices.
+/// Throws RequestError if a prompt does not fit into the context, or if the model is an encoder.
 Reply respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec,
               std::unique_ptr<AnswerShape> shape, const SequenceTemplate& common, const LengthRule& length);
 
-/// Like respond(), for a conversation and the given shape.
+/// Like respond(), for the conversation of a chat request.
 Reply respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
                       std::unique_ptr<AnswerShape> shape);
 
-/// Returns a number that identifies the request's client when the engine shares its slots among clients.
+/// Returns a number for the request's client. The engine shares its slots among these numbers.
 uint64_t client_number(const HttpRequest& request);
 
 /// Returns a response with status 200 and this body.
 HttpResponse json_response(const Json& json);
 
-/// Returns the response to a RequestError that a handler threw. Call only inside a catch block. Rethrows
-/// other exceptions, which the transport logs but does not show to the client.
+/// Returns the response to a RequestError that a handler threw. Rethrows other exceptions, which the HTTP
+/// server logs but does not show to the client. Call only inside a catch block.
 HttpResponse response_to_exception(ErrorStyle style);
 
-/// Runs a handler that answers at once, and turns RequestErrors into error responses.
+/// Calls a handler that answers immediately. A RequestError becomes an error response.
 template <typename Handler>
 HttpResponse guarded(ErrorStyle style, Handler handler) {
   try {
@@ -50,9 +50,9 @@ HttpResponse guarded(ErrorStyle style, Handler handler) {
   }
 }
 
-/// Answers a request that may have to wait. read() reads the request, submits its work and returns the Reply;
-/// if it throws a RequestError, the client gets that error. Before it waits for the answer, frees the
-/// request's body and all that read() parsed, because hundreds of requests may wait, each with megabytes.
+/// Answers a request that may have to wait. read(): parses the request, submits its work and returns the
+/// Reply. A RequestError becomes an error response. The request's body is freed before the wait, because
+/// hundreds of requests may wait, and each body may have megabytes.
 template <typename Read>
 void read_and_answer(ResponseWriter& writer, ErrorStyle style, Read read) {
   Reply reply;

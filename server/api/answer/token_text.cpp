@@ -1,5 +1,5 @@
-// Detokenizes tokens, searches for stop strings, and assigns tokens to the released text. Stop strings are
-// few and short, so a plain search in the held text and the new piece is fast enough.
+// Detokenizes tokens, searches for stop strings, and assigns tokens to text. Stop strings are few and short,
+// so a plain search is fast enough.
 #include "server/api/answer/token_text.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stop
 std::string StopMatcher::push(std::string_view text) {
   assert(!stopped_);
   held_ += text;
-  // Only the first occurrence of each stop string matters, because later ones also end later. The stop
-  // string whose first occurrence ends first counts; if several end there, the longest.
+  // Only the first occurrence of each stop string matters, because later occurrences end later. Among the
+  // first occurrences, the one that ends first is used; if several end there, the longest is used.
   size_t best_end = std::string::npos;
   size_t best_start = std::string::npos;
   for (const std::string& stop : stops_) {
@@ -62,7 +62,8 @@ TextStream::TextStream(const Tokenizer& tokenizer, bool at_start, std::vector<st
 TextPiece TextStream::push(TokenEvent event) {
   ++n_tokens_;
   sum_logprob_ += event.logprob;
-  // Models with padded embeddings can sample a token id outside the vocabulary; such a token has no text.
+  // A model with a padded embedding matrix can sample a token id outside the vocabulary. Such a token has no
+  // text.
   const std::string text =
       event.token < tokenizer_->n_vocab() ? detokenizer_.push(event.token) : std::string();
   const int64_t offset = n_decoded_;
@@ -87,7 +88,8 @@ TextPiece TextStream::release(std::string text, bool all) {
   piece.text = std::move(text);
   while (!held_.empty()) {
     const HeldToken& front = held_.front();
-    // A token without text of its own, such as part of a character, is released with the next character.
+    // A token without text of its own, for example a part of a character, is returned with the next
+    // character.
     const bool whole = n_released_ >= std::max(front.end, front.token.offset + 1);
     const bool begun = front.token.offset < n_released_;
     if (!whole && !(stopped() ? begun : all)) break;

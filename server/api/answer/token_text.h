@@ -1,8 +1,8 @@
-// Converts the tokens of one sequence to the text that a client may see: whole characters, no part of a stop
-// string, nothing lost.
+// Converts the tokens of one sequence to text for the client. The text consists of whole characters and
+// contains no stop string.
 //
-// Used by the HTTP thread that answers the request. Tokens are returned together with the text that they
-// made, so that a piece of text is sent with the log-probabilities of its own tokens.
+// Used by the HTTP thread that answers the request. Tokens are returned together with their text, so that a
+// piece of text is sent with the log-probabilities of its own tokens.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,24 @@
 
 namespace hearth {
 
-/// Finds stop strings in text that arrives in pieces, and holds back text that may be the beginning of one.
-/// The result does not depend on where the pieces were cut: the text ends at the first character that
-/// completes a stop string; if that character completes several, the longest one counts. One per generated
-/// sequence.
+/// Searches for stop strings in text that arrives in pieces. Holds back text that may be the beginning of a
+/// stop string. The result does not depend on how the text is divided into pieces: the text ends at the first
+/// character that completes a stop string; if this character completes several stop strings, the longest is
+/// used. Each generated sequence has one StopMatcher.
 class StopMatcher {
  public:
-  /// stops: whole UTF-8 strings, none of them empty.
+  /// stops: whole UTF-8 strings; none is empty.
   explicit StopMatcher(std::vector<std::string> stops);
 
-  /// Takes the next piece and returns the text that cannot belong to a stop string anymore. The piece and the
-  /// result consist of whole UTF-8 characters. When a stop string is complete, returns the text before it,
-  /// and stopped() becomes true. REQUIRES: !stopped().
+  /// Adds a piece and returns the text that cannot belong to a stop string. The piece and the result consist
+  /// of whole UTF-8 characters. If a stop string is complete, returns the text before the stop string, and
+  /// stopped() becomes true. REQUIRES: !stopped().
   std::string push(std::string_view text);
-  /// Call when the text has ended. Returns the text held back, because no stop string can be completed now.
+  /// Call when the text has ended. Returns the text that was held back, because no stop string can be
+  /// completed anymore.
   std::string finish();
   bool stopped() const { return stopped_; }
-  /// The stop string that was found; empty until stopped().
+  /// Returns the stop string that was found, or an empty string.
   const std::string& stop_string() const { return stop_string_; }
 
  private:
@@ -44,7 +45,7 @@ class StopMatcher {
   std::string stop_string_;
 };
 
-/// Number of code points in well-formed UTF-8; OpenAI's text_offset counts in this unit.
+/// Returns the number of code points in valid UTF-8. OpenAI's text_offset counts code points.
 int64_t count_characters(std::string_view utf8);
 
 /// A token and the position of its text, in characters from the start of the generated text.
@@ -55,39 +56,39 @@ struct PlacedToken {
 
 struct TextPiece {
   std::string text;                 // may be empty
-  std::vector<PlacedToken> tokens;  // tokens whose text has been released; empty unless keep_tokens
+  std::vector<PlacedToken> tokens;  // with keep_tokens: the tokens whose text has been returned
 };
 
-/// Turns the tokens of one sequence into pieces of visible text. One per generated sequence.
+/// Converts the tokens of one sequence to pieces of visible text. Each generated sequence has one TextStream.
 class TextStream {
  public:
-  /// at_start, shown: passed on to the Detokenizer. stop: strings that end the text, none of them empty.
-  /// keep_tokens: true returns each piece together with its tokens. The tokenizer must outlive this object.
+  /// at_start, shown: passed to the Detokenizer. stop: strings that end the text; none is empty. keep_tokens:
+  /// whether pieces contain their tokens. The tokenizer must outlive this object.
   TextStream(const Tokenizer& tokenizer, bool at_start, std::vector<std::string> stop, bool keep_tokens,
              std::vector<int32_t> shown = {});
 
-  /// Takes the next token and returns the text that can be shown now. If the token makes stopped() true, this
-  /// is the last piece: it includes the held tokens that begin before the end of the text, and the other held
-  /// tokens are dropped. REQUIRES: !stopped().
+  /// Adds a token and returns the text that is now certain. If the token completes a stop string, the
+  /// returned piece is the last. Its tokens include each held token that begins before the end of the text;
+  /// other held tokens are dropped. REQUIRES: !stopped().
   TextPiece push(TokenEvent event);
-  /// Call when the sequence has ended. Returns everything held back; an incomplete character becomes U+FFFD.
-  /// Empty after a stop.
+  /// Call when the sequence has ended. Returns the text and tokens that were held back. An incomplete
+  /// character becomes U+FFFD. Returns an empty piece after a stop.
   TextPiece finish();
 
   bool stopped() const { return matcher_.stopped(); }
-  const std::string& stop_string() const { return matcher_.stop_string(); }  // empty: none found
-  /// n_tokens(): number of tokens taken so far, including the token that completed a stop string.
-  /// sum_logprob(): sum of their log-probabilities.
+  const std::string& stop_string() const { return matcher_.stop_string(); }  // empty if none was found
+  /// Number of tokens so far, including the token that completed a stop string, and the sum of their
+  /// log-probabilities.
   int n_tokens() const { return n_tokens_; }
   double sum_logprob() const { return sum_logprob_; }
 
  private:
   struct HeldToken {
     PlacedToken token;
-    int64_t end = 0;  // characters decoded up to and including this token
+    int64_t end = 0;  // characters up to the end of this token
   };
 
-  /// Makes a piece of this text and the tokens that belong to it; if `all`, adds all remaining tokens.
+  /// Returns a piece with this text and the tokens that belong to it. all: adds all remaining tokens.
   TextPiece release(std::string text, bool all);
 
   const Tokenizer* tokenizer_;

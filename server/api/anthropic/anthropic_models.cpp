@@ -9,7 +9,8 @@
 namespace hearth {
 namespace {
 
-constexpr PageRules kModels = {.after = "after_id", .before = "before_id", .max_items = 1000};  // Anthropic's
+// the values of Anthropic's API
+constexpr PageRules kModels = {.after = "after_id", .before = "before_id", .max_items = 1000};
 
 Json model_json(const ApiContext& api, const std::string& name) {
   const ServedModel& model = api.model();

@@ -1,4 +1,4 @@
-// GET /v1/models and GET /v1/models/{id} in Anthropic's form, for clients that send the header
+// GET /v1/models and GET /v1/models/{id} in Anthropic's format, for clients that send the header
 // anthropic-version.
 #pragma once
 
@@ -9,7 +9,8 @@
 
 namespace hearth {
 
-/// Lists the names that /v1/messages accepts. limit, after_id and before_id in the query select a page.
+/// Lists the names that /v1/messages accepts. The query's limit, after_id and before_id select a page of the
+/// list.
 HttpResponse list_anthropic_models(const ApiContext& api, const HttpRequest& request);
 /// id: from the path, percent-decoded; may contain slashes.
 HttpResponse retrieve_anthropic_model(const ApiContext& api, std::string_view id);

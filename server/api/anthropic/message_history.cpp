@@ -1,4 +1,4 @@
-// One function per kind of message and block. Errors contain the full path of a member, for example
+// Each kind of message and block has a function. Errors name a member by its full path, for example
 // messages[0].content[1].type.
 #include "server/api/anthropic/message_history.h"
 
@@ -49,7 +49,7 @@ void for_each_block(const Json& blocks, const std::string& param, Read read) {
   refuse_param(param, message.append(taken).append(" here: the model reads text."));
 }
 
-/// Reads a string, or text blocks, whose texts it joins.
+/// Reads content that is a string or an array of text blocks. The texts of blocks are joined by newlines.
 std::string read_text(const Json& content, const std::string& param) {
   if (content.is_string()) return content.get<std::string>();
   std::string text;
@@ -69,7 +69,7 @@ void add_line(Json& text, const std::string& line) {
   }
 }
 
-/// Returns the last message if it has this role; otherwise appends a new message and returns it.
+/// Returns the last message if it has this role. Otherwise, appends a message and returns it.
 Json& turn_of(const char* role, Json& out) {
   if (out.empty() || out.back()["role"] != role) out.push_back({{"role", role}, {"content", ""}});
   return out.back();
@@ -130,7 +130,8 @@ void read_message(const Json& message, const std::string& param, Json& out) {
   out.push_back({{"role", "system"}, {"content", read_text(*content, fields.param("content"))}});
 }
 
-/// Templates test whether a message has content. A message with calls but no text needs null instead of "".
+/// Templates test whether a message has content. The content of a message with calls but without text is
+/// therefore null instead of "".
 void settle_content(Json& message) {
   if (message.contains("tool_calls") && message["content"] == "") message["content"] = nullptr;
 }

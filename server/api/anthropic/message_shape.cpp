@@ -6,8 +6,8 @@
 namespace hearth {
 namespace {
 
-/// Makes a server-sent event. The event's name repeats its type, because some of Anthropic's clients read the
-/// type from the name.
+/// Returns a server-sent event. The event's name repeats the type in the data, because some of Anthropic's
+/// clients read only the name.
 std::string event(const Json& data) {
   std::string text = "event: ";
   text += data["type"].get_ref<const std::string&>();
@@ -34,8 +34,8 @@ Json stop_sequence(const FinishedChoice& finished) {
                                                                           : Json(finished.stop_string);
 }
 
-/// input_tokens excludes tokens that were found in the prefix cache. Writing to the cache is not billed, so
-/// it counts as 0.
+/// input_tokens excludes tokens from the prefix cache, as in Anthropic's API. Writing to the cache is free,
+/// so cache_creation_input_tokens is 0.
 Json usage_json(const Usage& usage) {
   return {{"input_tokens", usage.n_prompt - usage.n_cached},
           {"cache_creation_input_tokens", 0},
@@ -45,7 +45,7 @@ Json usage_json(const Usage& usage) {
 
 Json text_block(const std::string& text) { return {{"type", "text"}, {"text", text}}; }
 
-/// Anthropic signs the thinking of its models; here the signature is empty.
+/// Anthropic signs the thinking of its models. Here the signature is empty.
 Json thinking_block(const std::string& text) {
   return {{"type", "thinking"}, {"thinking", text}, {"signature", ""}};
 }
@@ -73,7 +73,7 @@ Json MessageShape::message(Json content, const FinishedChoice* finished, const U
           {"usage", usage_json(usage)}};
 }
 
-// The number of cached tokens is known only at the end; the usage sent at the end replaces this one.
+// The number of cached tokens is known only at the end. The usage in finish() replaces the usage sent here.
 std::string MessageShape::begin() {
   return event(
       {{"type", "message_start"}, {"message", message(Json::array(), nullptr, {.n_prompt = n_prompt_})}});
@@ -87,8 +87,8 @@ std::string MessageShape::open(Block kind, Json block) {
   return events;
 }
 
-/// Returns the events that continue a block of this kind: the events that open the block, unless it is open
-/// already, and the delta `what`, unless that is null.
+/// Returns the events that open a block of this kind, unless the current block has this kind, and the event
+/// of the delta `what`, unless it is null.
 std::string MessageShape::continue_as(Block kind, Json empty_block, Json what) {
   std::string events = open_ == kind ? std::string() : open(kind, std::move(empty_block));
   if (!what.is_null()) events += delta(std::move(what));
@@ -141,8 +141,8 @@ std::string MessageShape::failure(const ApiError& error) {
   return "event: error\ndata: " + error_json(error, ErrorStyle::kAnthropic) + "\n\n";
 }
 
-/// Omits a truncated call: its `input` must be a JSON object, and the client could not see that a part of it
-/// is missing.
+/// Omits incomplete calls: `input` must be a JSON object, and the client could not see that a part of it is
+/// missing.
 Json MessageShape::content_of(std::span<const SaidItem> said) const {
   Json content = Json::array();
   for (const SaidItem& item : said) {

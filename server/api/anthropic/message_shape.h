@@ -1,5 +1,5 @@
-// The answer of POST /v1/messages: a message with text, thinking and tool call blocks, whole or as
-// Anthropic's events.
+// The answer of POST /v1/messages: a message with blocks of text, thinking and tool calls, sent whole or as a
+// stream of Anthropic's events.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace hearth {
 
 class MessageShape final : public AnswerShape {
  public:
-  /// model: the name the client used. shows_thinking: if false, thinking blocks are empty.
+  /// model: the name in the request. shows_thinking: if false, thinking blocks are empty.
   MessageShape(std::string id, std::string model, bool shows_thinking);
 
   ErrorStyle error_style() const override { return ErrorStyle::kAnthropic; }
@@ -42,7 +42,7 @@ class MessageShape final : public AnswerShape {
   std::string id_, model_;
   bool shows_thinking_;
   int64_t n_prompt_ = 0;
-  // Streams only: the kind of the open block, and how many blocks have begun.
+  // Streams only: the kind of the current block, and the number of blocks that have begun.
   Block open_ = Block::kNone;
   int n_blocks_ = 0;
   FinishedChoice finished_;

@@ -1,4 +1,4 @@
-// Rewrites Anthropic's tools and choice to OpenAI's form, which read_tool_choice() reads.
+// Converts the members to OpenAI's format and passes them to read_tool_choice().
 #include "server/api/anthropic/message_tools.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// Converts Anthropic's `tools` and `tool_choice` to a ToolChoice.
+// Converts the `tools` and `tool_choice` of Anthropic's API to a ToolChoice.
 //
 // Called by parse_messages_request on the HTTP thread.
 #pragma once
@@ -8,8 +8,8 @@
 
 namespace hearth {
 
-/// Throws RequestError, also for Anthropic's own tools: those that its servers run, and those whose
-/// parameters only its models know.
+/// Throws RequestError if the members are invalid or contain a tool that Anthropic defines. Such a tool runs
+/// on Anthropic's servers, or only Anthropic's models know its parameters.
 ToolChoice read_message_tools(const RequestFields& fields);
 
 }  // namespace hearth

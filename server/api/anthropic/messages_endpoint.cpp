@@ -13,7 +13,7 @@
 namespace hearth {
 namespace {
 
-/// Returns the number of tokens in the conversation's prompt. Throws RequestError.
+/// Returns the number of prompt tokens of the conversation. Throws RequestError.
 size_t count_tokens(const ApiContext& api, const ChatRequest& asked) {
   const std::string rendered = api.dialect().render(asked).prompt;
   refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "messages");
@@ -38,7 +38,7 @@ HttpResponse count_message_tokens(const ApiContext& api, const HttpRequest& requ
                                   std::string_view path_model) {
   return guarded(ErrorStyle::kAnthropic, [&] {
     const Json body = parse_json_body(request.body);
-    api.model_name(body, path_model);  // throws if the model is not served
+    api.model_name(body, path_model);  // throws if the request names a model that is not served
     return json_response(
         {{"input_tokens", count_tokens(api, parse_messages_request(body, api.limits()).chat)}});
   });

@@ -9,7 +9,7 @@
 
 namespace hearth {
 
-/// path_model: the model in the request's path, used if the body names none.
+/// path_model: the model in the request's path; used if the body has no `model`.
 void create_message(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
                     ResponseWriter& writer);
 HttpResponse count_message_tokens(const ApiContext& api, const HttpRequest& request,

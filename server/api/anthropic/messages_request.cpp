@@ -1,5 +1,5 @@
-// Reads the parameters of messages according to Anthropic's documentation. This server's extensions for
-// sampling and formats are also accepted.
+// Reads the parameters that Anthropic's documentation defines, and this server's extensions for sampling and
+// formats.
 #include "server/api/anthropic/messages_request.h"
 
 #include <string>
@@ -14,14 +14,14 @@
 namespace hearth {
 namespace {
 
-/// Features that Anthropic's servers provide in addition to the model.
+/// Features of Anthropic's servers, not of its models.
 constexpr RefusedField kRefusedInMessages[] = {
     {"mcp_servers", "[]", "this server runs no tools itself"},
     {"container", "[]", "this server runs no tools itself"},
 };
 
 GenerationFields read_generation(const RequestFields& fields, const RequestLimits& limits) {
-  fields.number("temperature", 0, 1);  // Anthropic's range
+  fields.number("temperature", 0, 1);  // the range in Anthropic's API
   GenerationFields generation = read_generation_fields(fields, limits);
   if (generation.n != 1) refuse_param("n", "'n' must be 1: a message is one answer.");
   for (std::string& text : read_stop_strings(fields, "stop_sequences"))
@@ -29,7 +29,7 @@ GenerationFields read_generation(const RequestFields& fields, const RequestLimit
   return generation;
 }
 
-/// If the last message is the assistant's, makes the answer continue it.
+/// If the last message has the role assistant, the answer continues it.
 void read_prefill(ChatRequest& request) {
   const Json& last = request.messages.back();
   if (last["role"] != "assistant") return;
@@ -49,14 +49,14 @@ void read_prefill(ChatRequest& request) {
   request.add_generation_prompt = false;
 }
 
-/// Whether the model should think. With the type between_tools, it should think only after a tool result.
+/// Whether the model should think. between_tools: only after a tool result.
 bool read_thinking_type(const RequestFields& thinking, const Json& messages) {
   const std::string type =
       thinking.required_word("type", {"enabled", "disabled", "adaptive", "between_tools"});
   return type == "between_tools" ? messages.back()["role"] == "tool" : type != "disabled";
 }
 
-/// If `thinking` is absent, it is disabled, as in Anthropic's API.
+/// Reads `thinking`. If absent, thinking is off, as in Anthropic's API.
 void read_thinking(const RequestFields& fields, MessagesRequest& out) {
   bool thinks = false;
   if (const Json* json = fields.object("thinking")) {
@@ -68,7 +68,7 @@ void read_thinking(const RequestFields& fields, MessagesRequest& out) {
   set_thinking(out.chat.template_arguments, thinks);
 }
 
-/// Reads {"type": "json_schema", "schema": {...}}.
+/// Reads a format: {"type": "json_schema", "schema": {...}}.
 void read_format(const RequestFields& fields, const char* name, AnswerFormat& out) {
   const Json* json = fields.object(name);
   if (json == nullptr) return;

@@ -1,6 +1,6 @@
-// A POST /v1/messages body as a chat request.
+// Converts the body of POST /v1/messages to a ChatRequest.
 //
-// Parsed on the HTTP thread. Unsupported parameters are refused, not ignored; docs/api.md lists the
+// Parsed on the HTTP thread. Unsupported parameters are refused, not ignored. docs/api.md lists the
 // parameters that are accepted but have no effect.
 #pragma once
 
@@ -11,10 +11,10 @@ namespace hearth {
 
 struct MessagesRequest {
   ChatRequest chat;
-  bool shows_thinking = true;  // false: thinking blocks are empty (thinking.display "omitted")
+  bool shows_thinking = true;  // if false, thinking blocks are empty (thinking.display "omitted")
 };
 
-/// Parses the body's JSON object. Throws RequestError.
+/// body: a JSON object. Throws RequestError.
 MessagesRequest parse_messages_request(const Json& body, const RequestLimits& limits);
 
 }  // namespace hearth

@@ -1,7 +1,7 @@
 // GET /openapi.json: describes this server's HTTP API as an OpenAPI 3.1 document.
 //
-// The build embeds server/api/description/openapi.json; tests compare the document with the table of
-// endpoints and with actual answers. Called on HTTP threads.
+// The build embeds server/api/description/openapi.json. Tests compare the document with the table of
+// endpoints and with real answers. Called on HTTP threads.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace hearth {
 
-/// The document's text: JSON.
+/// Returns the document as JSON text.
 std::string_view openapi_document();
 
 HttpResponse openapi(const HttpRequest& request);

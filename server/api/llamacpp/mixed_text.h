@@ -1,4 +1,4 @@
-// llama.cpp's texts, which may contain token ids: "text", or ["text", 12, 7, "more text"].
+// Texts of llama.cpp's API, which may contain token ids: "text", or ["text", 12, 7, "more text"].
 //
 // Called by handlers on the HTTP thread.
 #pragma once
@@ -12,12 +12,13 @@
 namespace hearth {
 
 struct MixedTextOptions {
-  bool add_special = false;   // if the value begins with a text: adds the begin token that the model requires
-  bool parse_special = true;  // names of special tokens become those tokens
-  bool within_context = true;  // refuses texts that cannot fit into the context, before tokenizing
+  bool add_special = false;   // whether a value that begins with text gets the model's begin token
+  bool parse_special = true;  // whether names of special tokens become these tokens
+  // whether a text that cannot fit into the context is refused before it is tokenized
+  bool within_context = true;
 };
 
-/// Returns the member's tokens, or none if the member is absent. Throws RequestError.
+/// Returns the tokens of the member `name`, or no tokens if the member is absent. Throws RequestError.
 std::vector<int32_t> read_mixed_text(const RequestFields& fields, std::string_view name,
                                      const MixedTextOptions& options, const ApiContext& api);
 

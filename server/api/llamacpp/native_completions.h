@@ -1,4 +1,4 @@
-// POST /completion and POST /infill, for llama.cpp's own clients and editors.
+// POST /completion and POST /infill of llama.cpp's API, for its own clients and for editors.
 //
 // Called on HTTP threads.
 #pragma once
@@ -13,7 +13,7 @@ namespace hearth {
 
 void native_completion(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
                        ResponseWriter& writer);
-/// Fills the gap between two texts.
+/// Generates the text between a prefix and a suffix.
 void infill(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
             ResponseWriter& writer);
 

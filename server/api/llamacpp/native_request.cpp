@@ -1,5 +1,5 @@
-// Most parameters are read like those of other endpoints; this file reads the parameters that only llama.cpp
-// has.
+// Reads the parameters that only llama.cpp has. The functions that other endpoints use read the other
+// parameters.
 #include "server/api/llamacpp/native_request.h"
 
 #include <string>
@@ -13,11 +13,11 @@ namespace {
 
 constexpr int kMaxProbs = 20;
 constexpr size_t kMaxResponseFields = 64;
-/// Editors send parts of recently opened files (input_extra). More files than this would not fit into the
+/// Editors send parts of recently opened files in input_extra. More files than this do not fit into the
 /// context.
 constexpr size_t kMaxFiles = 256;
 
-/// Unsupported parameters of these endpoints.
+/// Unsupported parameters, with the accepted values and the explanation in the error.
 constexpr RefusedField kRefusedNatively[] = {
     {"n_indent", "[0, -1]", "indentation is not checked while tokens are generated; use 'stop'"},
     {"min_keep", "[0, 1, -1]", "'top_p' and 'min_p' always keep the most likely token"},
@@ -26,9 +26,9 @@ constexpr RefusedField kRefusedNatively[] = {
     {"multimodal_data", "[]", "the model reads text only"},
 };
 
-/// Returns the body as the readers of other endpoints accept it: without the members that they would refuse,
-/// and without a seed of -1, which requests a random seed. Also drops the time limit t_max_predict_ms,
-/// because it would make answers depend on the machine's load; n_predict limits their length.
+/// Returns the body without members that the functions of other endpoints would refuse, and without a seed of
+/// -1, which means a random seed. Also removes the time limit t_max_predict_ms, with which answers would
+/// depend on the machine's load; n_predict limits their length.
 Json for_other_readers(const Json& body) {
   Json rest = body;
   for (const char* name : {"n_probs", "response_fields", "return_tokens", "t_max_predict_ms"})
@@ -74,7 +74,7 @@ NativeRequest parse_native_request(const Json& body, const RequestLimits& limits
   request.generation = read_generation_fields(RequestFields(rest), limits);
   check_copies(request.generation, 1);
   if (request.generation.n != 1) refuse_param("n", "'n' must be 1 here; send one request for each answer.");
-  for (const char* name : {"max_tokens", "n_predict"}) {  // llama.cpp also accepts OpenAI's name
+  for (const char* name : {"max_tokens", "n_predict"}) {  // llama.cpp also accepts OpenAI's max_tokens
     const std::optional<int64_t> n = fields.integer(name, -1, kMaxInt64);
     if (n) request.n_predict = *n < 0 ? std::nullopt : n;
   }

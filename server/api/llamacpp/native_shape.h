@@ -1,4 +1,4 @@
-// The answers of llama.cpp's POST /completion and POST /infill: one object, or a stream without [DONE].
+// The answers of llama.cpp's POST /completion and POST /infill: one JSON object, or a stream without [DONE].
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ class NativeShape final : public AnswerShape {
   NativeShape(std::string model, const Tokenizer& tokenizer, const NativeRequest& asked);
 
   std::string part(const ChoicePart& part) override;
-  /// Returns no bytes: finish() reports the end of the choice together with the totals, in the last object.
+  /// Returns no bytes, because finish() reports the end of the choice together with the totals.
   std::string end(const FinishedChoice& choice) override;
   std::string finish(const AnswerTotals& totals) override;
   std::string failure(const ApiError& error) override;

@@ -25,7 +25,7 @@ Json template_text(const ServedModel& model) {
   return model.chat_template == nullptr ? Json(nullptr) : Json(model.chat_template->source());
 }
 
-/// Returns the values used for parameters that a request omits.
+/// Returns the values of parameters that a request omits.
 Json default_params(const ApiContext& api) {
   const SamplingParams defaults = parse_completion_request(Json::object(), api.limits()).generation.sampling;
   return {{"temperature", defaults.temperature},
@@ -40,7 +40,7 @@ Json default_params(const ApiContext& api) {
           {"stream", false}};
 }
 
-/// Returns the control tokens by id, in the form that a model's tokenizer_config.json has.
+/// Returns the control tokens by id, in the format of a model's tokenizer_config.json.
 Json added_tokens(const Tokenizer& tokenizer) {
   Json added = Json::object();
   for (int32_t token = 0; token < tokenizer.n_vocab(); ++token) {

@@ -1,7 +1,6 @@
-// GET /props, /slots and /tokenizer_info: what clients ask about a server before they use it.
+// GET /props, /slots and /tokenizer_info: facts that clients read before they use a server.
 //
-// The answers contain only true facts. Of other clients' requests, they reveal only the number. Called on
-// HTTP threads.
+// The answers reveal nothing about other clients' requests except their number. Called on HTTP threads.
 #pragma once
 
 #include <string_view>
@@ -11,12 +10,13 @@
 
 namespace hearth {
 
-/// llama.cpp's /props: context, slots, template, begin and end tokens, and default parameter values.
+/// llama.cpp's /props: the context, slots, template, begin and end tokens, and default parameters.
 HttpResponse props(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-/// llama.cpp's /slots. All slots are alike: as many slots as are in use are shown as busy, beginning with the
-/// first. With fail_on_no_slot=1 in the query, the status is 503 if no slot is free.
+/// llama.cpp's /slots. Slots are interchangeable: if n slots are in use, the first n are shown as busy. With
+/// fail_on_no_slot=1 in the query, the status is 503 if no slot is free.
 HttpResponse slots(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-/// vLLM's /tokenizer_info, for clients that tokenize with this server and render its template themselves.
+/// vLLM's /tokenizer_info, for clients that render the chat template themselves and use this server to
+/// tokenize.
 HttpResponse tokenizer_info(const ApiContext& api, const HttpRequest& request,
                             std::string_view argument = {});
 

@@ -18,8 +18,8 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-/// Maximum number of tokens in a request. Each byte of a body may be a token, and the answer may take a
-/// hundred bytes per token.
+/// Limit of tokens in a request. Each byte of a body may become a token, and the answer may use a hundred
+/// bytes per token.
 constexpr size_t kMaxTokens = size_t{1} << 18;
 
 size_t max_tokens(const ApiContext& api) {
@@ -33,7 +33,7 @@ void check_number(size_t n_tokens, std::string_view param, const ApiContext& api
                           ". Send it in parts.");
 }
 
-/// Refuses a text that would have too many tokens even if every token were as long as possible.
+/// Refuses a text that would have too many tokens even if each token had the maximum length.
 void check_length(const Json& text, std::string_view param, const ApiContext& api) {
   if (text.is_array()) {
     for (const Json& part : text) check_length(part, param, api);
@@ -42,7 +42,7 @@ void check_length(const Json& text, std::string_view param, const ApiContext& ap
   }
 }
 
-/// Returns a token's text, or its bytes if they are not valid UTF-8 on their own.
+/// Returns a token's text. Returns its bytes as numbers if they are not valid UTF-8.
 Json piece_json(int32_t token, const Tokenizer& tokenizer) {
   std::string bytes;
   tokenizer.append_bytes(token, true, bytes);
@@ -58,7 +58,7 @@ Json with_pieces(const Tokens& tokens, const Tokenizer& tokenizer) {
   return list;
 }
 
-/// Tokenizes a request in llama.cpp's form.
+/// Tokenizes a request of llama.cpp's API.
 Json tokenize_content(const RequestFields& fields, const ApiContext& api) {
   const MixedTextOptions options{.add_special = fields.boolean("add_special").value_or(false),
                                  .parse_special = fields.boolean("parse_special").value_or(true),
@@ -80,11 +80,11 @@ Tokens tokens_of_prompt(const RequestFields& fields, const ApiContext& api) {
 Tokens tokens_of_messages(const RequestFields& fields, const Json& body, const ApiContext& api) {
   const std::string rendered = api.dialect().render(parse_chat_request(body, api.limits())).prompt;
   check_length(rendered, "messages", api);
-  // The template already wrote the begin token.
+  // The template has already written the begin token.
   return api.tokenizer().encode(rendered, fields.boolean("add_special_tokens").value_or(false), true);
 }
 
-/// Makes the answer in vLLM's form.
+/// Returns the answer in the format of vLLM's API.
 Json counted(const Tokens& tokens, const RequestFields& fields, const ApiContext& api) {
   Json json = {{"count", tokens.size()},
                {"max_model_len", api.model().context_tokens},

@@ -1,7 +1,7 @@
-// POST /tokenize, /detokenize and /apply-template: tokenization and templates without generation.
+// POST /tokenize, /detokenize and /apply-template: tokenization and chat templates without generation.
 //
-// llama.cpp and vLLM use the same paths for /tokenize and /detokenize, but with different members; the
-// members of a request determine which form is meant. Called on HTTP threads.
+// llama.cpp and vLLM both have /tokenize and /detokenize, but with different members. The request's members
+// determine which API is meant. Called on HTTP threads.
 #pragma once
 
 #include <string_view>
@@ -11,13 +11,13 @@
 
 namespace hearth {
 
-/// llama.cpp's form: {"content", "add_special", "parse_special", "with_pieces"} -> {"tokens"}.
-/// vLLM's form: {"prompt"} or {"messages", ...} -> {"count", "max_model_len", "tokens", "token_strs"}.
+/// llama.cpp: {"content", "add_special", "parse_special", "with_pieces"} -> {"tokens"}.
+/// vLLM: {"prompt"} or {"messages", ...} -> {"count", "max_model_len", "tokens", "token_strs"}.
 HttpResponse tokenize(const ApiContext& api, const HttpRequest& request, std::string_view path_model = {});
-/// {"tokens"} -> {"content", "prompt"}. Both members contain the text: "content" is for llama.cpp's clients,
-/// "prompt" for vLLM's.
+/// {"tokens"} -> {"content", "prompt"}. Both members contain the text; llama.cpp's clients read "content",
+/// and vLLM's clients read "prompt".
 HttpResponse detokenize(const ApiContext& api, const HttpRequest& request, std::string_view path_model = {});
-/// Takes a /v1/chat/completions body and returns {"prompt"}: the text that the model would receive.
+/// Returns {"prompt"}, the text that the model would receive for a /v1/chat/completions body.
 HttpResponse apply_template(const ApiContext& api, const HttpRequest& request,
                             std::string_view path_model = {});
 

@@ -16,7 +16,7 @@
 namespace hearth {
 namespace {
 
-/// If the last message is a non-empty assistant message, the answer continues it.
+/// If the last message has the role assistant and is not empty, the answer continues it.
 void read_continuation(ChatRequest& request) {
   const Json& last = request.messages.back();
   if (last["role"] != "assistant" || last.contains("tool_calls") || !last["content"].is_string()) return;

@@ -1,4 +1,4 @@
-// POST /api/chat: Ollama's chat.
+// POST /api/chat of Ollama's API.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace hearth {
 
-/// Parses an /api/chat body that has messages. Throws RequestError.
+/// Parses the body of an /api/chat request that has messages. Throws RequestError.
 ChatRequest parse_ollama_chat(const Json& body, const RequestLimits& limits);
 
 void ollama_chat(const ApiContext& api, const HttpRequest& request, std::string_view argument,

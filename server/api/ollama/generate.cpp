@@ -31,7 +31,7 @@ Json messages_of(const RequestFields& fields, const std::string& prompt) {
   return messages;
 }
 
-/// Returns the raw prompt after the model's begin token, or a fill-in-the-middle prompt if there is a suffix.
+/// Returns the prompt with the model's begin token. With a suffix, returns a fill-in-the-middle prompt.
 PreparedPrompt prepare(const ApiContext& api, const OllamaGenerateRequest& asked) {
   refuse_hopeless(asked.prompt, api.longest_token_bytes(), api.model().context_tokens, "prompt");
   refuse_hopeless(asked.suffix, api.longest_token_bytes(), api.model().context_tokens, "suffix");
@@ -39,7 +39,7 @@ PreparedPrompt prepare(const ApiContext& api, const OllamaGenerateRequest& asked
   return prepare_fim_prompt({.prefix = asked.prompt, .suffix = asked.suffix, .begun = {}}, api.tokenizer());
 }
 
-/// Answers with the continuation of the prompt, without the chat template.
+/// Continues the prompt without the chat template.
 Reply respond_raw(const ApiContext& api, const HttpRequest& request, const OllamaGenerateRequest& asked,
                   std::unique_ptr<AnswerShape> shape) {
   AnswerSpec spec;

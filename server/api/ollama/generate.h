@@ -1,5 +1,4 @@
-// POST /api/generate: Ollama's answer to one prompt. The prompt goes through the chat template unless `raw`
-// is set.
+// POST /api/generate of Ollama's API: answers one prompt, with the chat template unless `raw` is set.
 #pragma once
 
 #include <string>
@@ -14,10 +13,10 @@
 namespace hearth {
 
 struct OllamaGenerateRequest {
-  ChatRequest chat;  // the messages are the system text, if there is one, and the prompt
+  ChatRequest chat;  // its messages are the system text, if any, and the prompt
   std::string prompt;
-  std::string suffix;  // if not empty, the answer fills the gap between the prompt and this suffix
-  bool raw = false;    // do not use the chat template; implied by a suffix
+  std::string suffix;  // if not empty: the answer is the text between the prompt and the suffix
+  bool raw = false;    // do not use the chat template; true if there is a suffix
 };
 
 /// Throws RequestError.

@@ -1,4 +1,4 @@
-// Renames members to OpenAI's names; read_messages() checks their values.
+// Renames members to OpenAI's names. read_messages() checks their values.
 #include "server/api/ollama/history.h"
 
 #include <deque>
@@ -33,10 +33,10 @@ std::string text_of(const Json& json, const char* member) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// The ids of the calls in the assistant's last message, for the results that follow the message.
+/// The ids of the calls in the last assistant message. The results after this message refer to them.
 class CallIds {
  public:
-  /// Gives ids to calls that have none.
+  /// Sets the ids of calls that have none.
   void name_calls(Json& message) {
     const auto calls = message.find("tool_calls");
     if (calls == message.end() || !calls->is_array()) return;
@@ -51,7 +51,7 @@ class CallIds {
     }
   }
 
-  /// Gives a result without an id the id of the call that it answers.
+  /// Sets the id of a result that has none to the id of its call.
   void name_result(Json& message) {
     if (!text_of(message, "tool_call_id").empty()) return;
     const std::string name = text_of(message, "name");
@@ -68,7 +68,7 @@ class CallIds {
 };
 
 void read_message(Json& message, const std::string& param, CallIds& ids) {
-  if (!message.is_object()) return;  // read_messages() refuses it
+  if (!message.is_object()) return;  // read_messages() will refuse it
   refuse_images(message, param);
   rename(message, "thinking", "reasoning_content");
   rename(message, "tool_name", "name");

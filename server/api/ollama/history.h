@@ -1,4 +1,4 @@
-// Converts Ollama's `messages` to a conversation for chat templates.
+// Converts the `messages` of Ollama's API to a conversation for chat templates.
 //
 // Called by the /api/chat handler on the HTTP thread.
 #pragma once
@@ -7,11 +7,11 @@
 
 namespace hearth {
 
-/// Throws RequestError, which names the message and member with the mistake. The result has the form of
-/// read_messages(); `thinking` becomes reasoning_content, and `tool_name` becomes the result's name. Ollama's
-/// calls and results need no ids, but some templates need them. A call without an id therefore gets a new
-/// one. A result without an id gets the id of the first unanswered call with the result's name, or of the
-/// next unanswered call if the result has no name.
+/// Converts messages to the form of read_messages(). Throws RequestError, which names the faulty message and
+/// member. `thinking` becomes reasoning_content, and `tool_name` becomes the result's name. Some templates
+/// need ids, which Ollama's calls and results may omit. A call without an id gets a generated id. A result
+/// without an id gets the id of the first unanswered call: of the named function if the result has a name,
+/// otherwise of any function.
 Json read_ollama_messages(const Json& messages);
 
 }  // namespace hearth

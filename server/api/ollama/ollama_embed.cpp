@@ -1,4 +1,4 @@
-// Reads inputs as /v1/embeddings does; the answers have Ollama's form.
+// Reads inputs as in /v1/embeddings. Writes answers in the format of Ollama's API.
 #include "server/api/ollama/ollama_embed.h"
 
 #include <string>
@@ -15,15 +15,15 @@ namespace {
 
 using Vectors = std::vector<std::vector<float>>;
 
-/// Returns the model that embeds, and the model name for the answer. The request may name the model with or
-/// without a tag.
+/// Returns the model that embeds, and the model name for the answer. A name in the request may have a tag.
 std::pair<const EmbeddingTarget*, std::string> target_of(const ApiContext& api, const Json& body) {
   const std::string asked = asked_model(body);
   if (const EmbeddingTarget* target = target_named(api, asked)) return {target, asked};
   return api.embedding_target({{"model", asked}}, {});
 }
 
-/// Returns the vectors as JSON arrays, separated by commas. n_dimensions: 0 means all.
+/// Returns the vectors as JSON arrays, separated by commas. n_dimensions: the length to which vectors are
+/// shortened; 0: none.
 std::string vectors_json(Vectors vectors, size_t n_dimensions) {
   std::string out;
   for (std::vector<float>& values : vectors) {
@@ -42,7 +42,7 @@ std::string embed_json(const std::string& model, const std::string& vectors, con
          std::to_string(cost.n_prompt) + "}";
 }
 
-/// make_body: makes the body from the model's name, the JSON of the vectors and the cost.
+/// make_body: returns the body for the model's name, the JSON of the vectors and the cost.
 template <typename MakeBody>
 void respond_to(const ApiContext& api, const HttpRequest& request, ResponseWriter& writer, const char* member,
                 MakeBody make_body) {
@@ -73,9 +73,9 @@ void respond_to(const ApiContext& api, const HttpRequest& request, ResponseWrite
 EmbeddingRequest parse_ollama_embed(const Json& body, const char* member, const RequestLimits& limits,
                                     int n_dimensions) {
   const RequestFields fields(body);
-  fields.object("options");  // checks the type; no option concerns embeddings
+  fields.object("options");  // checks only the type, because no option concerns embeddings
   const Json* input = fields.find(member);
-  if (std::string_view(member) == "prompt") fields.string(member);  // must be one text
+  if (std::string_view(member) == "prompt") fields.string(member);  // checks that it is one text
   const bool truncate = fields.boolean("truncate").value_or(true);
   EmbeddingRequest request;
   if (input == nullptr || *input == "" || (input->is_array() && input->empty())) return request;

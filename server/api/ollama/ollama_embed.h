@@ -1,4 +1,4 @@
-// Ollama's embeddings: POST /api/embed, and POST /api/embeddings, its older form for one text.
+// Embeddings in Ollama's API: POST /api/embed, and POST /api/embeddings, an older form for one text.
 #pragma once
 
 #include <string_view>
@@ -11,8 +11,9 @@
 
 namespace hearth {
 
-/// member: the member that contains the texts, "input" or "prompt". The result has no inputs if the body has
-/// no texts. n_dimensions: dimensions of the model's vectors. Throws RequestError.
+/// Parses a body of /api/embed or /api/embeddings. member: the member with the texts, "input" or "prompt";
+/// without texts, the result has no inputs. n_dimensions: the length of the model's vectors. Throws
+/// RequestError.
 EmbeddingRequest parse_ollama_embed(const Json& body, const char* member, const RequestLimits& limits,
                                     int n_dimensions);
 

@@ -22,18 +22,18 @@ struct Default {
   const char* name;
   double value;
 };
-/// Ollama's defaults of the options that have another default in OpenAI's API.
+/// Defaults of Ollama's API that differ from those of OpenAI's API.
 constexpr std::array kDefaults = std::to_array<Default>(
     {{"temperature", 0.8}, {"top_k", 40}, {"top_p", 0.9}, {"repeat_penalty", 1.1}, {"repeat_last_n", 64}});
 
-/// Returns the request's options, with defaults filled in.
+/// Returns the request's options. Absent options have their defaults.
 Json read_options(const RequestFields& fields) {
   const Json* sent = fields.object("options");
   Json options = sent == nullptr ? Json::object() : *sent;
   for (const Default& missing : kDefaults)
     if (!options.contains(missing.name) || options[missing.name].is_null())
       options[missing.name] = missing.value;
-  // A negative seed means no seed.
+  // A negative seed means a random seed.
   const std::optional<int64_t> seed =
       options.contains("seed") ? as_integer(options["seed"]) : std::optional<int64_t>();
   if (seed && *seed < 0) options.erase("seed");
@@ -45,7 +45,7 @@ void refuse_copies(const RequestFields& options) {
     refuse_param("options.n", "'options.n' must be 1: this API has one answer.");
 }
 
-/// Reads num_predict; 0 and negative numbers mean all the room left in the context.
+/// Reads num_predict. 0 and negative numbers mean up to the end of the context.
 std::optional<int64_t> read_length(const RequestFields& options) {
   const std::optional<int64_t> n = options.integer("num_predict", kMinInt64, kMaxInt64);
   if (!n) return std::nullopt;
@@ -62,7 +62,7 @@ void read_format(const RequestFields& fields, AnswerFormat& out) {
   out = std::move(asked);
 }
 
-/// Reads `think`, which is true, false, or an effort.
+/// Reads `think`, which is a boolean or an effort.
 void read_think(const RequestFields& fields, Json& arguments) {
   const Json* think = fields.find("think");
   if (think == nullptr) return;

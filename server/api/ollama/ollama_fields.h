@@ -1,6 +1,6 @@
-// The parameters shared by /api/chat and /api/generate: options, format, think, log-probabilities.
+// Parameters that /api/chat and /api/generate share: options, format, think, log-probabilities.
 //
-// Called by the handlers on the HTTP thread; the results are plain data.
+// Called by these endpoints' handlers on the HTTP thread. The results are plain data.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace hearth {
 
 class ChatDialect;
 
-/// Reads a chat request, except messages and tools; the answer streams by default. Missing options get
-/// Ollama's defaults, not OpenAI's. Throws RequestError. docs/api.md lists the parameters that are accepted
-/// but have no effect: those that tell Ollama how to load a model.
+/// Reads a chat request, except messages and tools. An answer is a stream unless the request sets `stream` to
+/// false. Absent options get Ollama's defaults, not OpenAI's. Some parameters that tell Ollama how to load a
+/// model are accepted but have no effect; docs/api.md lists them. Throws RequestError.
 ChatRequest read_ollama_fields(const RequestFields& fields, const RequestLimits& limits);
 
-/// Throws RequestError if `think` requests thinking from a model that cannot think. model: the model's name.
+/// Throws RequestError if `think` asks for thinking and the model cannot think. model: the model's name.
 void check_thinking(const ChatDialect& dialect, const RequestFields& fields, const std::string& model);
 
 }  // namespace hearth

@@ -14,14 +14,13 @@
 namespace hearth {
 namespace {
 
-/// The first Ollama release that has all these endpoints, including Anthropic's messages and OpenAI's
-/// responses.
+/// The first Ollama release with all these endpoints, and with Anthropic's messages and OpenAI's responses.
 constexpr const char* kOllamaVersion = "0.14.0";
-/// /api/ps reports when a model will be unloaded. This server cannot know that time, even with --idle-unload,
-/// and reports a time in the far future.
+/// /api/ps reports when a model will be unloaded. This time is unknown here, even with --idle-unload, so a
+/// time in the far future is reported.
 constexpr int64_t kHundredYearsSeconds = int64_t{100} * 365 * 24 * 3600;
 
-/// "134.52M" or "7.2B".
+/// Examples: "134.52M", "7.2B".
 std::string parameter_size(int64_t n) {
   char text[32];
   const double number = static_cast<double>(n);
@@ -61,8 +60,8 @@ Json capabilities(const ApiContext& api) {
   return list;
 }
 
-/// Returns the model file's metadata, in which the training context is replaced by the context that a request
-/// may use here.
+/// Returns the metadata of the model file. Replaces the context of the training by the context that a request
+/// can use.
 Json model_info(const EmbeddingTarget& target) {
   Json info = target.facts.keys;
   info[target.facts.architecture + ".context_length"] = target.context_tokens;
@@ -76,7 +75,7 @@ std::string modelfile(const EmbeddingTarget& target, const std::string& name,
   return text + "PARAMETER num_ctx " + std::to_string(target.context_tokens) + "\n";
 }
 
-/// name: as the client wrote it. can: the model's capabilities.
+/// name: as in the request. can: the model's capabilities.
 Json description(const EmbeddingTarget& target, const std::string& name, const std::string& chat_template,
                  Json can) {
   return {{"modelfile", modelfile(target, name, chat_template)},

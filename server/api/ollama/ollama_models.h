@@ -1,4 +1,4 @@
-// Ollama's endpoints about models and the server: lists and descriptions of the served models. Requests that
+// Endpoints of Ollama's API about models and the server: lists and describes the served models. Requests that
 // would change the set of models are refused.
 #pragma once
 
@@ -12,15 +12,15 @@ namespace hearth {
 /// GET /api/version. Returns the version of an Ollama release with this API, because clients require a
 /// minimum version.
 HttpResponse ollama_version(const HttpRequest& request);
-/// GET /api/tags: every name of the model, and of the embedding model if there is one.
+/// GET /api/tags: lists all names of the model and of the embedding model.
 HttpResponse ollama_tags(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-/// GET /api/ps: lists the same models as /api/tags, and reports that they stay loaded.
+/// GET /api/ps: lists the models of /api/tags, and reports that they stay loaded.
 HttpResponse ollama_ps(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
 /// POST /api/show.
 HttpResponse ollama_show(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-/// /api/pull, /api/create and similar: 501.
+/// /api/pull, /api/create and similar: returns status 501.
 HttpResponse refuse_management(const HttpRequest& request);
-/// GET /: one line of text, for clients that check whether a server is there.
+/// GET /: returns one line of text, for clients that check whether a server runs.
 HttpResponse greeting(const HttpRequest& request);
 
 }  // namespace hearth

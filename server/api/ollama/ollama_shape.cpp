@@ -15,7 +15,7 @@ Json calls_json(std::span<const SaidItem> said, int first) {
   Json calls = Json::array();
   for (const SaidItem& item : said) {
     if (item.kind != SaidItem::Kind::kCall) continue;
-    // Skip a truncated call, because the client could not see that some of its arguments are missing.
+    // Skips an incomplete call, because the client could not see that arguments are missing.
     std::optional<Json> arguments = arguments_object(item);
     if (!arguments) continue;
     calls.push_back({{"id", item.id},
@@ -27,7 +27,7 @@ Json calls_json(std::span<const SaidItem> said, int first) {
   return calls;
 }
 
-/// Adds the members that contain the generated text, thinking and calls.
+/// Adds the members with the generated text, thinking and calls.
 void add_said(OllamaAnswer kind, std::span<const SaidItem> said, int first_call, Json& out) {
   const std::string text = joined(said, SaidItem::Kind::kText);
   const std::string thinking = joined(said, SaidItem::Kind::kReasoning);

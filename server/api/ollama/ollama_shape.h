@@ -1,4 +1,5 @@
-// The answers of POST /api/chat and POST /api/generate: one JSON object, or one per line.
+// The answers of POST /api/chat and POST /api/generate: one JSON object, or a stream with one object per
+// line.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +17,26 @@
 namespace hearth {
 
 enum class OllamaAnswer {
-  kChat,      // text in a message, with thinking and tool calls
-  kGenerate,  // text in `response`, with `thinking`
+  kChat,      // text, thinking and tool calls in a `message`
+  kGenerate,  // text in `response`, thinking in `thinking`
 };
 
-/// Members shared by all objects of one answer.
+/// Members that all objects of one answer have.
 struct OllamaHead {
   OllamaAnswer kind = OllamaAnswer::kChat;
-  std::string model;    // the name the client used
+  std::string model;    // the name in the request
   int64_t created = 0;  // Unix seconds
 };
 
 class OllamaShape final : public AnswerShape {
  public:
-  /// n_logprobs: number of alternatives to send with each token; if absent, no log-probabilities are sent.
-  /// The tokenizer must outlive this object.
+  /// n_logprobs: alternatives to send with each token; absent: no log-probabilities. The tokenizer must
+  /// outlive this object.
   OllamaShape(OllamaHead head, const Tokenizer& tokenizer, std::optional<int> n_logprobs);
 
   ErrorStyle error_style() const override { return ErrorStyle::kOllama; }
   std::string_view stream_type() const override { return "application/x-ndjson"; }
-  /// No ping, because clients parse every line.
+  /// Empty, because clients parse every line as JSON.
   std::string_view ping() const override { return {}; }
 
   std::string part(const ChoicePart& part) override;
@@ -51,14 +52,14 @@ class OllamaShape final : public AnswerShape {
   OllamaHead head_;
   const Tokenizer* tokenizer_;
   std::optional<int> n_logprobs_;
-  // Streams only.
-  std::vector<SaidItem> call_;       // an unfinished call; sent when it is complete
+  // The members below are used only by streams.
+  std::vector<SaidItem> call_;       // an incomplete call, which is sent when it is complete
   std::vector<PlacedToken> tokens_;  // not yet sent in a line
   int n_calls_ = 0;
   FinishedChoice finished_;
 };
 
-/// Returns the answer to a request that only asks the server to load the model.
+/// Returns the answer to a request that has no prompt. Such a request only asks the server to load the model.
 Json ollama_load_answer(const OllamaHead& head);
 
 }  // namespace hearth

@@ -39,7 +39,7 @@ std::string ollama_model_name(const ApiContext& api, const Json& body) {
   const EmbeddingTarget* target = target_named(api, asked);
   if (target == nullptr) return api.served_name(asked);
   if (target != api.targets().front())
-    api.served_name(target->names.front());  // throws for the embedding model
+    api.served_name(target->names.front());  // throws if the name belongs to the embedding model
   return asked;
 }
 

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kMaxTopLogprobs = 20;
 
-/// Reads vLLM's continue_final_message, and DeepSeek's "prefix": true in the last message.
+/// Reads continue_final_message, an extension of vLLM, and "prefix": true in the last message, an extension
+/// of DeepSeek.
 bool read_continuation(const RequestFields& fields, Json& messages, bool& add_generation_prompt) {
   const bool asked = fields.boolean("continue_final_message").value_or(false);
   if (asked && fields.boolean("add_generation_prompt").value_or(false)) {
@@ -47,7 +48,7 @@ void check_modalities(const RequestFields& fields) {
   }
 }
 
-/// Reads OpenRouter's parameter: {"effort": "low", "enabled": true}.
+/// Reads `reasoning`, an extension of OpenRouter: {"effort": "low", "enabled": true}.
 void read_reasoning(const RequestFields& fields, Json& arguments) {
   const Json* reasoning = fields.object("reasoning");
   if (reasoning == nullptr) return;
@@ -83,7 +84,8 @@ ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits) {
   check_modalities(fields);
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   for (const char* name :
-       {"n_predict", "max_tokens", "max_completion_tokens"}) {  // if several are present, the last one counts
+       // if several are present, the last one is used
+       {"n_predict", "max_tokens", "max_completion_tokens"}) {
     const std::optional<int64_t> n = fields.integer(name, -1, kMax);
     if (!n) continue;
     if (*n == 0)

@@ -1,6 +1,6 @@
-// A POST /v1/chat/completions body as plain data, with messages in the form that chat templates expect.
+// The body of POST /v1/chat/completions as plain data, with messages in the form that chat templates expect.
 //
-// Parsed on the HTTP thread. Unsupported input (images, audio) is refused, not ignored.
+// Parsed on the HTTP thread. Unsupported inputs, such as images, are refused, not ignored.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@ namespace hearth {
 
 struct ChatRequest {
   GenerationFields generation;
-  /// The messages as sent, except that content parts are joined to one string and the role developer becomes
+  /// The request's messages. Content parts are joined to one string, and the role developer is replaced by
   /// system.
   Json messages;
   ToolChoice choice;                  // the tools, and which of them may be called
-  std::optional<int64_t> max_tokens;  // >= 1; absent: up to the end of the context
+  std::optional<int64_t> max_tokens;  // at least 1; absent: up to the end of the context
   bool logprobs = false;
-  int top_logprobs = 0;                      // 0 .. 20
-  bool add_generation_prompt = true;         // extension; false: the prompt does not open an assistant turn
-  bool continue_last = false;                // extension: the answer continues the last message, which is the
-                                             // assistant's
-  Json template_arguments = Json::object();  // extension chat_template_kwargs: variables for the template
+  int top_logprobs = 0;               // 0 .. 20
+  bool add_generation_prompt = true;  // extension; if false, the prompt does not open an assistant turn
+  // Extension; if true, the answer continues the last message, whose role is assistant.
+  bool continue_last = false;
+  Json template_arguments = Json::object();  // extension chat_template_kwargs: variables of the template
 };
 
 /// Reads the reasoning effort from the member `name`. Sets the template variable reasoning_effort, which some
-/// models support; "none" also turns thinking off if the template has a switch for it. Keeps variables
-/// already in `arguments`. Throws RequestError.
+/// templates use. "none" also turns thinking off if the template has a switch for it. Variables that are
+/// already in `arguments` stay. Throws RequestError.
 void read_reasoning_effort(const RequestFields& fields, std::string_view name, Json& arguments);
 
-/// Parses the body's JSON object. Throws RequestError.
+/// body: a JSON object. Throws RequestError.
 ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits);
 
 }  // namespace hearth

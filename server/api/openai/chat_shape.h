@@ -1,4 +1,4 @@
-// The answer of POST /v1/chat/completions: the object chat.completion, whole or in chunks.
+// The answer of POST /v1/chat/completions: a chat.completion object, or a stream of chunks.
 #pragma once
 
 #include <optional>
@@ -32,11 +32,11 @@ class ChatShape final : public AnswerShape {
   AnswerHead head_;
   const Tokenizer* tokenizer_;
   int n_choices_;
-  std::optional<int> n_logprobs_;  // number of alternatives for each token; absent: no log-probabilities
+  std::optional<int> n_logprobs_;  // alternatives to send with each token; absent: no log-probabilities
   bool include_usage_;
 };
 
-/// Returns a message's `tool_calls`, made from the message's items.
+/// Returns the `tool_calls` of a message.
 Json tool_calls_json(std::span<const SaidItem> said);
 
 }  // namespace hearth

@@ -15,8 +15,7 @@ constexpr int kMaxLogprobs = 5;
 
 int read_best_of(const RequestFields& fields, const GenerationFields& generation) {
   const int best_of = static_cast<int>(fields.integer("best_of", 0, kMaxBestOf).value_or(0));
-  if (best_of == 0)
-    return generation.n;  // absent or 0; OpenAI allows 0, and a request for no answer would be pointless
+  if (best_of == 0) return generation.n;  // OpenAI's API allows 0; here it means n
   if (best_of < generation.n) {
     refuse_param("best_of", "'best_of' is " + std::to_string(best_of) +
                                 " and must not be less than 'n', which is " + std::to_string(generation.n) +
@@ -53,7 +52,8 @@ CompletionRequest parse_completion_request(const Json& body, const RequestLimits
   const std::optional<int64_t> n_predict = fields.integer("n_predict", -1, kMax);
   request.max_tokens = fields.integer("max_tokens", -1, kMax);
   if (!request.max_tokens) request.max_tokens = n_predict;
-  if (request.max_tokens == -1) request.max_tokens = kMax;  // llama.cpp's value for "all the room left"
+  // in llama.cpp, -1 means up to the end of the context
+  if (request.max_tokens == -1) request.max_tokens = kMax;
   request.best_of = read_best_of(fields, request.generation);
   request.echo = fields.boolean("echo").value_or(false);
   if (const std::optional<int64_t> logprobs = fields.integer("logprobs", 0, kMaxLogprobs)) {

@@ -1,6 +1,6 @@
-// A POST /v1/completions body as plain data.
+// The body of POST /v1/completions as plain data.
 //
-// Parsed on the HTTP thread. Checking it needs only the model's vocabulary size and tokenizer.
+// Parsed on the HTTP thread. The checks need only the model's vocabulary size and tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,17 @@ namespace hearth {
 
 struct CompletionRequest {
   GenerationFields generation;
-  std::vector<Prompt> prompts;        // at least one; if absent, one empty text
-  std::optional<int64_t> max_tokens;  // >= 0; absent: 16, or fewer if the context has no room for 16
-  int best_of = 1;                    // sequences per prompt, >= generation.n
-  bool echo = false;                  // the answer begins with the prompt
-  std::optional<int> logprobs;        // 0 .. 5
-  std::string suffix;                 // if not empty: the text after the gap that the completion fills
-  bool add_special_tokens = true;     // extension: adds the begin token before text prompts
+  std::vector<Prompt> prompts;  // at least one; an absent prompt is one empty text
+  // at least 0; absent: 16, or up to the end of the context if it is nearer
+  std::optional<int64_t> max_tokens;
+  int best_of = 1;              // sequences per prompt, at least generation.n
+  bool echo = false;            // whether the answer begins with the prompt
+  std::optional<int> logprobs;  // 0 .. 5
+  std::string suffix;           // if not empty: the completion is the text between the prompt and the suffix
+  bool add_special_tokens = true;  // extension: whether text prompts get a begin token
 };
 
-/// Parses the body's JSON object. Throws RequestError.
+/// body: a JSON object. Throws RequestError.
 CompletionRequest parse_completion_request(const Json& body, const RequestLimits& limits);
 
 }  // namespace hearth

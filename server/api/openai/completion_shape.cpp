@@ -11,15 +11,15 @@ namespace {
 
 constexpr const char* kObject = "text_completion";
 
-/// Adds the tokens of an echoed prompt with their character offsets in its text.
+/// Adds the tokens of an echoed prompt, with their offsets in the prompt's text in characters.
 void add_prompt(LegacyLogprobs& out, const EchoedPrompt& echo, const Tokenizer& tokenizer) {
   const PreparedPrompt& prompt = *echo.prompt;
   const int64_t length = count_characters(prompt.text);
   Detokenizer detokenizer(tokenizer, true, true);
   int64_t offset = 0;
   for (size_t i = 0; i < prompt.tokens.size(); ++i) {
-    // Because of normalization, the tokens may decode to a longer text than the original; keep offsets within
-    // the original.
+    // After normalization, the decoded tokens may be longer than the original text. Offsets are kept within
+    // the original text.
     const int64_t shown = std::min(offset, length);
     if (i == 0) {
       out.add_first(prompt.tokens[i], shown);
@@ -32,7 +32,7 @@ void add_prompt(LegacyLogprobs& out, const EchoedPrompt& echo, const Tokenizer& 
   }
 }
 
-/// A whole choice and a chunk both have these members.
+/// Returns the members that whole choices and chunks have.
 Json choice_json(int index, std::string text, Json logprobs, const char* reason) {
   Json json = Json::object();
   json["text"] = std::move(text);

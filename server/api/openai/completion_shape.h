@@ -1,4 +1,4 @@
-// The answer of POST /v1/completions: the object text_completion, whole or in chunks.
+// The answer of POST /v1/completions: a text_completion object, or a stream of chunks.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ namespace hearth {
 
 class CompletionShape final : public AnswerShape {
  public:
-  /// n_logprobs: number of alternatives to send with each token; if absent, no log-probabilities are sent.
-  /// The tokenizer must outlive this object.
+  /// n_logprobs: alternatives to send with each token; absent: no log-probabilities. The tokenizer must
+  /// outlive this object.
   CompletionShape(AnswerHead head, const Tokenizer& tokenizer, std::optional<int> n_logprobs,
                   bool include_usage);
 

@@ -1,5 +1,4 @@
-// Reads a request's body and submits its generation to the engine, in numbered steps; Answer then sends the
-// result.
+// Parses the request's body and submits its sequences to the engine. Answer then sends the result.
 #include "server/api/openai/completions.h"
 
 #include <memory>
@@ -18,7 +17,7 @@
 namespace hearth {
 namespace {
 
-/// OpenAI's default for completions.
+/// The default of OpenAI's API for completions.
 constexpr int kDefaultCompletionTokens = 16;
 
 AnswerHead new_head(const ApiContext& api, std::string_view prefix, std::string model) {
@@ -64,8 +63,8 @@ void completions(const ApiContext& api, const HttpRequest& request, std::string_
     spec.stop = asked.generation.stop;
     auto shape = std::make_unique<CompletionShape>(std::move(head), api.tokenizer(), asked.logprobs,
                                                    asked.generation.include_usage);
-    // 4. Describe the engine's work. best_of ranks by log-probabilities, so they are computed even if the
-    // client did not ask for them.
+    // 4. Describe the engine's work. best_of compares log-probabilities, so they are computed even if the
+    // client does not request them.
     const bool ranked = asked.best_of > asked.generation.n;
     const SequenceTemplate common{.generation = &asked.generation,
                                   .n_top_logprobs = asked.logprobs.value_or(ranked ? 0 : -1),

@@ -9,7 +9,7 @@
 
 namespace hearth {
 
-/// path_model: the model in the request's path, used if the body names none.
+/// path_model: the model in the request's path; used if the body has no `model`.
 void completions(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
                  ResponseWriter& writer);
 void chat_completions(const ApiContext& api, const HttpRequest& request, std::string_view path_model,

@@ -24,7 +24,7 @@ void EmbeddingAnswer::run(ResponseWriter& writer) {
   writer.report(record(outcome == Outcome::kComplete ? "complete"
                        : outcome == Outcome::kFailed ? "failed"
                                                      : "client left"));
-  if (begun_) return;  // after a failure, the transport breaks the connection
+  if (begun_) return;  // after a failure, the HTTP server breaks the connection
   if (outcome == Outcome::kFailed) writer.send(failure_response(*failure_, spec_.errors));
   if (outcome == Outcome::kClientLeft) writer.send(error_response(client_left()));
 }
@@ -43,7 +43,7 @@ EmbeddingAnswer::Outcome EmbeddingAnswer::answer(ResponseWriter& writer) {
   return send_vectors(writer) ? Outcome::kComplete : Outcome::kClientLeft;
 }
 
-/// Keeps a silent connection open. Sends the status and headers before the first blank line.
+/// Keeps a silent connection open. The status and headers precede the first blank line.
 bool EmbeddingAnswer::send_blank_line(ResponseWriter& writer) {
   events_.sent();
   if (!std::exchange(begun_, true) && !writer.begin("application/json", {})) return false;
@@ -72,7 +72,7 @@ void EmbeddingAnswer::take(StreamEvent event) {
   }
 }
 
-/// Cancels the request and takes the engine's remaining events, for the log.
+/// Cancels the request and reads the engine's remaining events, which the access log needs.
 void EmbeddingAnswer::settle() {
   while (n_open_ > 0) {
     std::optional<StreamEvent> event = events_.next_after_cancel();

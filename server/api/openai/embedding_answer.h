@@ -1,6 +1,6 @@
-// Waits for the vectors of one /v1/embeddings request and sends them.
+// Waits for the vectors of one request to an embeddings endpoint, and sends them.
 //
-// Made by respond_with_embeddings() after the engine has accepted the request; used by the request's HTTP
+// respond_with_embeddings() creates it after the engine has accepted the request. Used by the request's HTTP
 // thread.
 #pragma once
 
@@ -24,24 +24,24 @@ namespace hearth {
 class EmbeddingAnswer final : public PendingAnswer {
  public:
   struct Spec {
-    size_t n_inputs = 0;          // number of inputs; each is one sequence, in order
-    int64_t n_prompt_tokens = 0;  // total over all inputs
+    size_t n_inputs = 0;          // inputs of the request; each is one sequence
+    int64_t n_prompt_tokens = 0;  // sum over all inputs
     EmbeddingFormat format;
-    std::string model;                            // the name shown in the answer
-    std::string served_model = {};                // a name of the served model, for the access log; set by
-                                                  // respond_with_embeddings()
+    std::string model;  // model name in the answer
+    // Default name of the model that embeds, for the access log. Set by respond_with_embeddings().
+    std::string served_model = {};
     std::chrono::seconds blank_line_interval{0};  // as in ServedModel
     ErrorStyle errors = ErrorStyle::kOpenAi;
-    /// Makes the body from the vectors, in input order, and from their cost. If this function is empty,
-    /// OpenAI's body is sent.
+    /// Returns the body for the vectors, in input order, and their cost. If this function is empty, OpenAI's
+    /// body is sent.
     std::function<std::string(std::vector<std::vector<float>>, const GenerationRecord&)> body = {};
   };
 
   EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events, AnswerEvents::Clock now);
 
-  /// Sends the status when the vectors have arrived, so that a failure gets an error status, but no later
-  /// than the first blank line that keeps a silent connection open. A client that leaves before the status is
-  /// sent gets 499, which only the log shows.
+  /// Sends the status when the vectors have arrived, so that a failure can have an error status, or with the
+  /// first blank line that keeps a silent connection open. If the client disconnects before the status is
+  /// sent, the access log shows 499.
   void run(ResponseWriter& writer) override;
 
  private:
@@ -56,11 +56,11 @@ class EmbeddingAnswer final : public PendingAnswer {
 
   const Spec spec_;
   AnswerEvents events_;
-  std::vector<std::vector<float>> vectors_;  // [n_inputs]; each empty until it arrives
-  size_t n_open_;                            // sequences that have not ended
+  std::vector<std::vector<float>> vectors_;  // [n_inputs]; a vector is empty until it arrives
+  size_t n_open_;                            // number of sequences that have not ended
   std::optional<ApiError> failure_;
   GenerationRecord record_;
-  bool begun_ = false;  // the status was sent; blank lines may follow
+  bool begun_ = false;  // whether the status has been sent
 };
 
 }  // namespace hearth

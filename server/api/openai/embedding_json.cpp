@@ -15,7 +15,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "floats are sent as they lie in memory");
 
-/// Appends the shortest text that parses to the same float.
+/// Appends the shortest text from which the same float can be read.
 void append_number(std::string& out, float value) {
   std::array<char, 32> text;
   out.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr);

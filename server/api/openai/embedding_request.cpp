@@ -1,4 +1,4 @@
-// Reads the parameters of embeddings according to OpenAI's specification; extensions follow vLLM.
+// Reads the parameters of embeddings according to OpenAI's specification, and vLLM's extensions.
 #include "server/api/openai/embedding_request.h"
 
 #include <limits>
@@ -40,7 +40,7 @@ std::optional<int64_t> read_n_kept(const RequestFields& fields) {
   return n;
 }
 
-/// Other servers' parameters that are refused here because they would change the vectors.
+/// Parameters of other servers that would change the vectors, and are therefore refused.
 constexpr RefusedField kRefusedInEmbeddings[] = {
     {"normalize", "[true]", "vectors always have length 1"},
     {"embd_normalize", "[2]", "vectors always have the Euclidean length 1"},

@@ -1,4 +1,4 @@
-// Reads a request's JSON and submits its sequences to the engine; EmbeddingAnswer then sends the vectors.
+// Parses the request's JSON and submits its sequences to the engine. EmbeddingAnswer then sends the vectors.
 #include "server/api/openai/embeddings.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
       "context_length_exceeded");
 }
 
-/// Keeps only the first n_kept tokens if keeps_start, else only the last n_kept.
+/// Keeps n_kept tokens: the first ones if keeps_start is true, otherwise the last ones.
 void cut(std::vector<int32_t>& tokens, size_t n_kept, bool keeps_start) {
   if (tokens.size() <= n_kept) return;
   if (keeps_start) {
@@ -35,7 +35,7 @@ void cut(std::vector<int32_t>& tokens, size_t n_kept, bool keeps_start) {
   }
 }
 
-/// Encodes a text for an encoder. Truncates only the text between the begin and end tokens, because
+/// Tokenizes a text for an encoder. Truncates only the text between the begin and end tokens, because
 /// embeddings are poor without these two tokens.
 std::vector<int32_t> cut_between_ends(const std::string& text, const Tokenizer& tokenizer, size_t n_kept,
                                       bool keeps_start) {
@@ -48,7 +48,7 @@ std::vector<int32_t> cut_between_ends(const std::string& text, const Tokenizer& 
   return tokens;
 }
 
-/// Returns the tokens of an input, truncated if the request asks for it.
+/// Returns the tokens of an input, truncated if the request asks for truncation.
 std::vector<int32_t> tokens_of(Prompt input, const EmbeddingRequest& asked, const EmbeddingTarget& target) {
   std::vector<int32_t> tokens;
   const std::string* const text = std::get_if<std::string>(&input);
@@ -69,7 +69,7 @@ std::vector<int32_t> tokens_of(Prompt input, const EmbeddingRequest& asked, cons
   return tokens;
 }
 
-/// Makes one sequence per input. Moves the token ids out of `asked`.
+/// Creates one sequence per input. Moves the inputs out of `asked`.
 GenerationRequest make_request(EmbeddingRequest& asked, const EmbeddingTarget& target) {
   GenerationRequest request;
   for (size_t i = 0; i < asked.inputs.size(); ++i) {

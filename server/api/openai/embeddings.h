@@ -1,4 +1,4 @@
-// POST /v1/embeddings: converts texts to vectors with the served model or the embedding model.
+// POST /v1/embeddings: converts texts to vectors, with the served model or the embedding model.
 #pragma once
 
 #include <string_view>
@@ -12,13 +12,13 @@
 
 namespace hearth {
 
-/// Embeds the inputs for an endpoint of any client family. In `spec`, the caller sets the format, the model's
-/// name, the error format and, unless the body has OpenAI's form, the function that makes the body. Returns
-/// the answer, or an error response if the engine refuses the inputs. Throws RequestError.
+/// Embeds the inputs of a request to any embeddings endpoint. In `spec`, the caller sets the format, the
+/// model's name, the error format and, for a body that is not OpenAI's, the function that creates the body.
+/// Returns the answer, or an error response if the engine refuses the inputs. Throws RequestError.
 Reply respond_with_embeddings(const ApiContext& api, const HttpRequest& from, const EmbeddingTarget& target,
                               EmbeddingRequest asked, EmbeddingAnswer::Spec spec);
 
-/// path_model: the model in the request's path, used if the body names none.
+/// path_model: the model in the request's path; used if the body has no `model`.
 void embeddings(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
                 ResponseWriter& writer);
 

@@ -11,7 +11,7 @@
 namespace hearth {
 namespace {
 
-/// Extension to OpenAI's model object: how the FFN is computed and how many bytes that saves. Shares are
+/// An extension of OpenAI's model object: how the FFN is computed, and how many bytes this saves. Shares are
 /// fractions of all FFN neurons, measured when the model is loaded.
 Json sparsity_json(const SparsityReport& report) {
   Json json = Json::object();
@@ -27,7 +27,7 @@ Json sparsity_json(const SparsityReport& report) {
   return json;
 }
 
-/// Extension to OpenAI's model object: the size and pooling of the model's embeddings.
+/// An extension of OpenAI's model object: the dimensions and the pooling of embeddings.
 Json embedding_json(int n_dimensions, Pooling pooling) {
   return {{"dimensions", n_dimensions}, {"pooling", std::string(pooling_name(pooling))}};
 }

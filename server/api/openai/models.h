@@ -1,4 +1,4 @@
-// GET /v1/models and GET /v1/models/{id}: the names under which the models are served.
+// GET /v1/models and GET /v1/models/{id}: the names of the served models.
 #pragma once
 
 #include <string_view>

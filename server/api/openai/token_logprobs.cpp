@@ -1,4 +1,5 @@
-// Not every token is valid text, so chats and completions need a notation for the bytes of a token.
+// Tokens that are not valid UTF-8 need a notation for their bytes, which differs between chat and text
+// completions.
 #include "server/api/openai/token_logprobs.h"
 
 #include <algorithm>
@@ -10,14 +11,14 @@
 namespace hearth {
 namespace {
 
-/// OpenAI's replacement for minus infinity, the log-probability of a banned token.
+/// OpenAI's replacement for the log-probability of a banned token, which is minus infinity.
 constexpr double kLeastLogprob = -9999.0;
 
 double sendable(float logprob) {
   return std::isfinite(logprob) ? std::max<double>(logprob, kLeastLogprob) : kLeastLogprob;
 }
 
-/// Writes every non-ASCII byte as \xNN, in lower case.
+/// Writes every byte that is not ASCII as \xNN, in lower case.
 std::string escaped(const std::string& bytes) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out;
@@ -89,8 +90,7 @@ void LegacyLogprobs::add(const TokenEvent& event, int64_t offset) {
   int n = 0;
   for (const TokenLogprob& other : event.top) {
     if (n++ == n_top_) break;
-    // Tokens with different ids may have the same text; the first of them, which is the most likely,
-    // represents it.
+    // Several alternatives may have equal texts. The first one, which is the most likely, is listed.
     alternatives.emplace(legacy_name(*tokenizer_, other.token), sendable(other.logprob));
   }
   alternatives.emplace(name, sendable(event.logprob));

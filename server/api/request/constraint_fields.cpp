@@ -1,4 +1,4 @@
-// Reads each parameter that can set a format, and checks that only one of them does.
+// Reads the parameters that can set a format, and checks that at most one does.
 #include "server/api/request/constraint_fields.h"
 
 #include <optional>
@@ -13,7 +13,7 @@ using Kind = AnswerFormat::Kind;
 
 constexpr size_t kMaxChoices = 10'000;
 
-/// Reads a schema: an object, true or false, or one of these as JSON text.
+/// Reads a schema, which is an object, true or false, or JSON text of one of these.
 std::optional<AnswerFormat> read_schema(const RequestFields& fields, const char* name) {
   const Json* schema = fields.find(name);
   if (schema == nullptr) return std::nullopt;
@@ -72,8 +72,8 @@ std::optional<AnswerFormat> read_response_format(const RequestFields& fields) {
   if (type == "json_schema") {
     if (const Json* wrapped = inner.object("json_schema")) {
       const RequestFields named(*wrapped, inner.param("json_schema."));
-      named.string("name");  // checks only the type, because the name and the next member do not change what
-                             // is enforced
+      // Only the types of these two members are checked, because they do not change the format.
+      named.string("name");
       named.boolean("strict");
       if (std::optional<AnswerFormat> schema = read_schema(named, "schema")) return schema;
       refuse_param(named.param("schema"), "'" + named.param("schema") + "' is missing; send a JSON schema.");
@@ -90,7 +90,7 @@ std::optional<AnswerFormat> read_response_format(const RequestFields& fields) {
                    describe(*format) + ".");
 }
 
-/// vLLM's object with one member.
+/// Reads an object with one member, as in vLLM's API.
 std::vector<std::optional<AnswerFormat>> read_structured_outputs(const RequestFields& fields) {
   const Json* outputs = fields.object("structured_outputs");
   if (outputs == nullptr) return {};
@@ -103,7 +103,7 @@ std::vector<std::optional<AnswerFormat>> read_structured_outputs(const RequestFi
           read_text(inner, "grammar", Kind::kGrammar), read_json_object(inner, "json_object")};
 }
 
-/// Ollama's form: "json", or a schema.
+/// Reads "json" or a schema, as in Ollama's API.
 std::optional<AnswerFormat> read_ollama_format(const RequestFields& fields) {
   const Json* format = fields.find("format");
   if (format == nullptr || *format == "") return std::nullopt;

@@ -6,7 +6,7 @@
 namespace hearth {
 namespace {
 
-/// Placeholders that models saw in training if a project or the current file had no name.
+/// Placeholders for missing names of the project and of the current file. Models saw them in training.
 constexpr std::string_view kProjectName = "project\n";
 constexpr std::string_view kFileName = "file\n";
 
@@ -18,8 +18,8 @@ Tokens plain(std::string_view text, const Tokenizer& tokenizer) {
   return text.empty() ? Tokens() : tokenizer.encode(text, false, false);
 }
 
-/// Returns the tokens of text.files, followed by the file token and the name with which the file with the gap
-/// begins. Returns no tokens if there are no files.
+/// Returns the tokens of text.files, then the file token and the name of the current file, which contains the
+/// gap. Returns no tokens if there are no other files.
 Tokens file_tokens(const FimText& text, const Tokenizer& tokenizer) {
   const FimTokens& fim = tokenizer.fim();
   Tokens out;

@@ -1,4 +1,4 @@
-// One function per group of parameters; ranges follow OpenAI's specification.
+// Each group of parameters has a function. The ranges are those of OpenAI's specification.
 #include "server/api/request/generation_fields.h"
 
 #include <limits>
@@ -14,20 +14,18 @@ namespace {
 constexpr double kMaxTimeoutSeconds = 7 * 24 * 3600;
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
-/// OpenAI allows four stop strings; agents send more. The text is searched for each of them at every
-/// character.
+/// OpenAI's API allows four stop strings, but agents send more. The text is searched for each of them.
 constexpr size_t kMaxStops = 64;
-/// Each of up to 2048 sequences of a request has a copy of every stop string.
+/// A request has up to 2048 sequences, and each has a copy of every stop string.
 constexpr size_t kMaxStopBytes = 1024;
-constexpr int kMaxAnswers = 128;  // the limit of OpenAI's specification
-/// Each generated token is compared with all stop tokens, and every sequence has a copy of the list.
+constexpr int kMaxAnswers = 128;  // limit of OpenAI's specification
+/// Each generated token is compared with all stop tokens, and each sequence has a copy of the list.
 constexpr size_t kMaxStopTokens = 256;
-/// Limit of the number of logit_bias entries times the number of sequences, because each sequence has a copy
-/// of the entries. At this limit the copies take 16 MB, enough for thirteen sequences with entries for a
-/// vocabulary of 150,000.
+/// Limits the entries of logit_bias times the sequences, because each sequence has a copy of the entries. 2
+/// million entries use 16 MB; they suffice for 13 sequences that bias all tokens of a vocabulary of 150,000.
 constexpr size_t kMaxBiasCopies = 2'000'000;
 
-/// Accepts -2^63 to 2^64 - 1, because some clients draw signed seeds and some unsigned ones.
+/// Accepts -2^63 to 2^64 - 1, because clients generate signed or unsigned seeds.
 std::optional<uint64_t> read_seed(const RequestFields& fields) {
   const Json* seed = fields.find("seed");
   if (seed != nullptr && seed->is_number_unsigned()) return seed->get<uint64_t>();
@@ -51,7 +49,7 @@ void read_streaming(const RequestFields& fields, GenerationFields& out) {
   const RequestFields inner(*options, "stream_options.");
   out.include_usage = inner.boolean("include_usage").value_or(false);
   for (const char* name : {"continuous_usage_stats", "include_obfuscation"})
-    inner.boolean(name);  // no effect
+    inner.boolean(name);  // checks only the type, because the member has no effect
 }
 
 }  // namespace
@@ -77,7 +75,7 @@ std::vector<std::string> read_stop_strings(const RequestFields& fields, const ch
       refuse_param(param, "'" + param + "' has a string of " + std::to_string(size) + " bytes; at most " +
                               std::to_string(kMaxStopBytes) + " are allowed.");
     }
-    // Frontends send empty form fields; an empty stop string stops nothing.
+    // Some user interfaces send empty form fields. An empty stop string has no effect.
     if (!item.get_ref<const std::string&>().empty()) stops.push_back(item.get<std::string>());
   }
   return stops;

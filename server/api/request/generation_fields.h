@@ -1,6 +1,6 @@
-// The parameters shared by completions and chat: sampling, stop strings, choices, streaming.
+// The parameters that completions and chats share: sampling, stop strings, choices, streaming.
 //
-// Read by both request parsers on the HTTP thread; the result is plain data. Defaults are OpenAI's.
+// Read on the HTTP thread. The result is plain data. Defaults are those of OpenAI's API.
 #pragma once
 
 #include <cstdint>
@@ -16,49 +16,50 @@
 
 namespace hearth {
 
-/// Limits against which a request is checked.
+/// Facts about the model against which a request is checked.
 struct RequestLimits {
   int n_vocab = 0;                       // token ids are 0 .. n_vocab - 1
-  const Tokenizer* tokenizer = nullptr;  // finds the tokens of texts; may be null, see read_sampling()
+  const Tokenizer* tokenizer = nullptr;  // finds the tokens of texts; may be null (see read_sampling())
 };
 
 struct GenerationFields {
-  std::string model;                    // empty: not given
-  SamplingParams sampling;              // without the seed
-  std::optional<uint64_t> seed;         // if absent, one is drawn for each sequence
-  std::vector<std::string> stop;        // none of them empty
-  int min_tokens = 0;                   // extension: no end token before this many generated tokens
-  std::vector<int32_t> stop_token_ids;  // extension: more tokens that end the text
+  std::string model;                    // empty if absent
+  SamplingParams sampling;              // all sampling parameters except the seed
+  std::optional<uint64_t> seed;         // if absent, each sequence gets a random seed
+  std::vector<std::string> stop;        // none is empty
+  int min_tokens = 0;                   // extension: minimum number of generated tokens before an end token
+  std::vector<int32_t> stop_token_ids;  // extension: additional tokens that end the text
   AnswerFormat format;                  // the required format of the answer
   bool ignore_eos = false;              // extension: the model's end tokens do not end the text
   int n = 1;                            // choices per prompt
-  /// Extension truncate_prompt_tokens: only this many tokens at the end of a longer prompt are kept; -1: as
+  /// Extension truncate_prompt_tokens: a longer prompt is truncated to this many tokens at its end; -1: to as
   /// many as fit.
   std::optional<int64_t> keep_prompt_tokens = {};
-  /// OpenAI's prediction: text that the client expects in the answer. It does not change any token.
+  /// OpenAI's prediction: a text that the client expects in the answer. Does not change any token.
   std::optional<std::string> prediction = {};
-  int priority = 0;  // extension, as in vLLM: among one client's requests, those with lower values go first
+  int priority = 0;  // extension of vLLM: lower values go first among a client's requests
   std::optional<double> timeout_seconds =
       {};  // extension: time after which the client no longer needs the answer
   bool stream = false;
-  bool include_usage = false;  // only with stream
+  bool include_usage = false;  // only if `stream` is true
 };
 
-/// Reads the fields from a request's body. Throws RequestError, also for unsupported fields that would change
-/// the answer. docs/api.md lists the extensions to OpenAI's specification.
+/// Reads the fields of a request's body. Throws RequestError if a field is invalid, or if an unsupported
+/// field would change the answer. docs/api.md lists the extensions to OpenAI's specification.
 GenerationFields read_generation_fields(const RequestFields& fields, const RequestLimits& limits);
 
-/// Reads stop strings: a string or an array of strings; drops empty ones. Throws RequestError.
+/// Reads stop strings: one string or an array of strings. Drops empty strings. Throws RequestError.
 std::vector<std::string> read_stop_strings(const RequestFields& fields, const char* name);
 
-/// Reads a list of token ids and checks each against the vocabulary. REQUIRES: ids is an array.
+/// Reads token ids and checks that the vocabulary contains them. Throws RequestError. REQUIRES: ids is an
+/// array.
 std::vector<int32_t> read_token_ids(const Json& ids, std::string_view param, const RequestLimits& limits);
 
-/// Throws RequestError if the copies of logit_bias, one for each of n_sequences, would take too much memory.
+/// Throws RequestError if n_sequences copies of logit_bias would use too much memory.
 void check_copies(const GenerationFields& generation, size_t n_sequences);
 
-/// Reads only the `model` member; empty if absent. Called first, so that an unknown model is the first error
-/// reported.
+/// Reads only the member `model`; empty if absent. Called first, so that an unknown model is reported before
+/// other errors.
 std::string read_model_name(const RequestFields& fields);
 
 }  // namespace hearth

@@ -20,7 +20,7 @@ size_t read_limit(const std::string& text, int max) {
   return static_cast<size_t>(n);
 }
 
-/// Returns the item's index in the list. Throws RequestError if the list has no such item.
+/// Returns the index of the item with this id. Throws RequestError if there is no such item.
 size_t place_of(const Json& items, const std::string& id, const char* param) {
   const auto found = std::ranges::find_if(items, [&](const Json& item) { return item["id"] == id; });
   if (found != items.end()) return static_cast<size_t>(found - items.begin());
@@ -44,7 +44,7 @@ Json page_json(const Json& items, const Page& page, const PageRules& rules) {
   size_t end = page.before ? place_of(items, *page.before, rules.before) : items.size();
   end = std::max(begin, end);
   const bool has_more = end - begin > page.limit;
-  // If only `before` is given, the page consists of the last items that precede that item.
+  // With only `before`, the page ends with the item that precedes `before`.
   const bool at_end = page.before && !page.after;
   if (has_more && at_end) begin = end - page.limit;
   if (has_more && !at_end) end = begin + page.limit;

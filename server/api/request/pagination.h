@@ -1,6 +1,6 @@
-// Reads pagination parameters from the query of a URL, and selects that page of a list.
+// Reads pagination parameters from a URL's query, and selects a page of a list.
 //
-// Called by handlers on HTTP threads; no state.
+// Called on HTTP threads; stateless.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,24 @@
 
 namespace hearth {
 
-/// The names of the pagination parameters of one family of clients, and the maximum number of items on a
-/// page.
+/// The names of an API's pagination parameters, and the maximum number of items on a page.
 struct PageRules {
   const char* after = nullptr;
-  const char* before = nullptr;  // null: not supported
+  const char* before = nullptr;  // null if not supported
   int max_items = 0;
 };
 
 struct Page {
-  size_t limit = 20;                  // OpenAI's and Anthropic's default
-  std::optional<std::string> after;   // id of the item before the page
-  std::optional<std::string> before;  // id of the item after the page
+  size_t limit = 20;                  // default of OpenAI's and Anthropic's APIs
+  std::optional<std::string> after;   // id of the item before the first item of the page
+  std::optional<std::string> before;  // id of the item after the last item of the page
 };
 
-/// Throws RequestError. query: HttpRequest::query.
+/// query: HttpRequest::query. Throws RequestError.
 Page read_page(std::string_view query, const PageRules& rules);
 
-/// Returns {"data", "first_id", "last_id", "has_more"}. items: an array in list order; each item has an id.
-/// Throws RequestError if no item has the page's `after` or `before` id.
+/// Returns {"data", "first_id", "last_id", "has_more"}. items: the whole list, an array of items with ids.
+/// Throws RequestError if no item has the id `after` or `before`.
 Json page_json(const Json& items, const Page& page, const PageRules& rules);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// Converts prompts to tokens, checks their lengths, and makes sequences from them.
+// Converts prompts to tokens, checks their lengths, and creates the engine's sequences.
 #include "server/api/request/prompt_tokens.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-/// Returns the token used for an empty prompt. Throws RequestError if there is none.
+/// Returns the token that replaces an empty prompt. Throws RequestError if the model has none.
 int32_t start_token(const Tokenizer& tokenizer) {
   const std::vector<int32_t> end_of_text = tokenizer.encode("<|endoftext|>", false, true);
   if (end_of_text.size() == 1 && tokenizer.is_control(end_of_text.front())) return end_of_text.front();
@@ -19,8 +19,7 @@ int32_t start_token(const Tokenizer& tokenizer) {
                "'prompt' is empty, and this model has no token to start a text with; send some text.");
 }
 
-/// Returns true if the first of `tokens` is a begin token that the tokenizer added, not one written in the
-/// text.
+/// Whether the first token is a begin token that the tokenizer added, and is not written in the text.
 bool adds_begin(const Tokenizer& tokenizer, const std::string& text, const std::vector<int32_t>& tokens) {
   if (tokens.empty() || tokenizer.bos() < 0 || tokens.front() != tokenizer.bos()) return false;
   const std::vector<int32_t> plain = tokenizer.encode(text, false, true);
@@ -58,7 +57,7 @@ PreparedPrompt prepare_ids(const std::vector<int32_t>& ids, const Tokenizer& tok
 }  // namespace
 
 size_t longest_token_bytes(const Tokenizer& tokenizer) {
-  size_t longest = 4;  // a character (at most 4 bytes) that no token contains becomes one unknown token
+  size_t longest = 4;  // a character without a token, of at most 4 bytes, becomes one unknown token
   std::string bytes;
   for (int32_t token = 0; token < tokenizer.n_vocab(); ++token) {
     bytes.clear();

@@ -1,6 +1,6 @@
-// Reads the texts of a request: a string, token ids, or arrays of either.
+// Reads the prompts of a request: a string, an array of token ids, or an array of strings and such arrays.
 //
-// Shared by completions and embeddings. HTTP thread; no state.
+// Used by completions and embeddings on HTTP threads; stateless.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 
 namespace hearth {
 
-/// OpenAI's limit on the number of prompts in a request. Here it limits all sequences of a request, including
-/// those of best_of, because each has a copy of its prompt.
+/// OpenAI's limit on the prompts in a request. Here it limits all sequences, including those of best_of,
+/// because each has a copy of its prompt.
 inline constexpr size_t kMaxSequences = 2048;
 
-/// Text, or token ids (at least one).
+/// A text, or at least one token id.
 using Prompt = std::variant<std::string, std::vector<int32_t>>;
 
-/// Reads 1 to kMaxSequences prompts. Texts may be empty. param: name of the member `value`, for errors.
-/// Throws RequestError.
+/// Reads 1 to kMaxSequences prompts. A text may be empty. param: the name of `value` in errors. Throws
+/// RequestError.
 std::vector<Prompt> read_prompts(const Json& value, std::string_view param, const RequestLimits& limits);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// One function per group of parameters.
+// Each group of parameters has a function.
 #include "server/api/request/sampling_fields.h"
 
 #include <algorithm>
@@ -18,16 +18,16 @@ namespace hearth {
 namespace {
 
 constexpr int64_t kMaxTokenCount = std::numeric_limits<int32_t>::max();
-/// A temperature below this is treated as argmax: the softmax would be one-hot in float anyway, and dividing
-/// by the temperature would overflow.
+/// A lower temperature becomes 0, which selects the most likely token. The softmax would have the same result
+/// in float, and dividing by the temperature would overflow.
 constexpr double kLeastTemperature = 1e-4;
-/// These limits only keep the arithmetic finite; useful repetition penalties lie between 0.5 and 2. A higher
-/// one turns text to noise, and a lower one makes the model repeat one token.
+/// The limits keep the arithmetic finite. Useful repetition penalties are between 0.5 and 2: a higher one
+/// produces noise, and a lower one makes the model repeat a token.
 constexpr double kMaxRepetitionPenalty = 100, kLeastRepetitionPenalty = 0.01;
 constexpr double kMaxDryMultiplier = 100;
-/// Smallest positive value that is passed on; a smaller double would become 0 as a float.
+/// A smaller positive double would become 0 as a float, so it is replaced by this value.
 constexpr float kLeastFloat = std::numeric_limits<float>::min();
-constexpr double kMaxTau = 100;  // bits; no vocabulary has more than 20
+constexpr double kMaxTau = 100;  // in bits; no vocabulary exceeds 20
 constexpr size_t kMaxBreakers = 64;
 
 void set(float& out, const std::optional<double>& value) {
@@ -36,9 +36,9 @@ void set(float& out, const std::optional<double>& value) {
 
 void read_filters(const RequestFields& fields, SamplingParams& sampling) {
   sampling.top_k = static_cast<int>(fields.integer("top_k", -1, kMaxTokenCount).value_or(0));
-  if (sampling.top_k < 0) sampling.top_k = 0;  // vLLM's -1 and llama.cpp's 0 both mean no limit
+  if (sampling.top_k < 0) sampling.top_k = 0;  // -1 in vLLM's API and 0 in llama.cpp's API mean no limit
   sampling.top_p = static_cast<float>(fields.number("top_p", 0, 1).value_or(1));
-  if (sampling.top_p <= 0) {  // OpenAI allows 0: only the most likely token remains
+  if (sampling.top_p <= 0) {  // OpenAI's API allows 0, which keeps only the most likely token
     sampling.top_p = 1;
     sampling.top_k = 1;
   }
@@ -53,7 +53,7 @@ void read_penalties(const RequestFields& fields, SamplingParams& sampling) {
     set(sampling.repetition_penalty, fields.number(name, kLeastRepetitionPenalty, kMaxRepetitionPenalty));
 }
 
-/// Reads from llama.cpp's parameters how many of the last tokens the repetition penalty covers.
+/// Reads how many of the last tokens the repetition penalty considers, as in llama.cpp's API.
 void read_penalty_window(const RequestFields& fields, SamplingParams& sampling) {
   for (const char* name : {"repeat_last_n", "penalty_last_n"}) {
     const std::optional<int64_t> n = fields.integer(name, -1, kMaxTokenCount);
@@ -61,7 +61,7 @@ void read_penalty_window(const RequestFields& fields, SamplingParams& sampling) 
   }
 }
 
-/// Reads a number greater than 0.
+/// Reads a positive number.
 void read_positive(const RequestFields& fields, const char* name, double max, float& out) {
   const std::optional<double> value = fields.number(name, 0, max);
   if (!value) return;
@@ -99,7 +99,7 @@ void read_mirostat(const RequestFields& fields, SamplingParams& sampling) {
   set(sampling.mirostat_eta, fields.number("mirostat_eta", 0, 1));
 }
 
-/// Returns the set of tokens whose text contains one of the strings.
+/// Returns the tokens whose text contains any of the strings.
 std::shared_ptr<const TokenMask> tokens_with(const std::vector<std::string>& strings,
                                              const Tokenizer& tokenizer) {
   auto mask = std::make_shared<TokenMask>(static_cast<size_t>(tokenizer.n_vocab()));
@@ -115,7 +115,7 @@ std::shared_ptr<const TokenMask> tokens_with(const std::vector<std::string>& str
 
 std::vector<std::string> read_breakers(const RequestFields& fields) {
   const Json* breakers = fields.array("dry_sequence_breakers");
-  if (breakers == nullptr) return {"\n", ":", "\"", "*"};  // defaults of DRY's author
+  if (breakers == nullptr) return {"\n", ":", "\"", "*"};  // the defaults of DRY's author
   const std::string param = fields.param("dry_sequence_breakers");
   if (breakers->size() > kMaxBreakers) {
     refuse_param(param, "'" + param + "' has " + std::to_string(breakers->size()) + " strings; at most " +
@@ -141,7 +141,7 @@ void read_dry(const RequestFields& fields, const Tokenizer* tokenizer, DryParams
   if (dry.multiplier > 0 && tokenizer != nullptr) dry.breakers = tokens_with(breakers, *tokenizer);
 }
 
-/// Refuses a request that bans every token. The engine would detect this only at the first token.
+/// Refuses a request that bans all tokens. The engine would detect this only when it samples the first token.
 void check_something_is_left(int n_vocab, const SamplingParams& sampling, std::string_view param) {
   std::set<int32_t> banned;
   for (const auto& [token, bias] : sampling.logit_bias) {
@@ -151,8 +151,8 @@ void check_something_is_left(int n_vocab, const SamplingParams& sampling, std::s
   refuse_param(param, "'logit_bias' bans every token of the vocabulary with -100; leave at least one.");
 }
 
-/// Reads llama.cpp's list of samplers and turns off samplers that are not in it. The list does not change the
-/// order in which samplers apply.
+/// Reads a list of sampler names, as in llama.cpp's API, and turns off all other samplers. The list does not
+/// change the order of the samplers.
 void read_samplers(const RequestFields& fields, SamplingParams& sampling) {
   const Json* names = fields.find("samplers");
   if (names == nullptr || (names->is_array() && names->empty())) return;
@@ -188,7 +188,7 @@ void read_samplers(const RequestFields& fields, SamplingParams& sampling) {
   if (!listed("xtc")) sampling.xtc_probability = off.xtc_probability;
 }
 
-/// Reads a token and its logit bias. name: the token as the request wrote it.
+/// Reads one entry of logit_bias. name: the token as written in the request.
 std::pair<int32_t, float> read_bias(std::optional<int64_t> token, const std::string& name, const Json& value,
                                     const std::string& param, int n_vocab) {
   if (!token || *token < 0 || *token >= n_vocab) {
@@ -204,7 +204,7 @@ std::pair<int32_t, float> read_bias(std::optional<int64_t> token, const std::str
   return {static_cast<int32_t>(*token), static_cast<float>(bias)};
 }
 
-/// Returns the token id in a key of OpenAI's object, which is a decimal number; nullopt for other keys.
+/// Converts a key of OpenAI's logit_bias to a token id. Returns nullopt if the key is not a decimal number.
 std::optional<int64_t> token_of_key(const std::string& key) {
   int32_t token = -1;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
@@ -212,8 +212,8 @@ std::optional<int64_t> token_of_key(const std::string& key) {
   return token;
 }
 
-/// Reads OpenAI's object {id: bias}, or llama.cpp's array of pairs [id, bias]. In the array, a bias of
-/// `false` bans the token.
+/// Reads an object {id: bias}, as in OpenAI's API, or an array of pairs [id, bias], as in llama.cpp's API. In
+/// an array, the bias `false` bans the token.
 void read_logit_bias(const RequestFields& fields, int n_vocab, SamplingParams& sampling) {
   const Json* biases = fields.find("logit_bias");
   if (biases == nullptr) return;

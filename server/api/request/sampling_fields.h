@@ -1,7 +1,7 @@
-// Reads a request's sampling parameters: OpenAI's, and extensions known from llama.cpp and vLLM.
-// engine/sampling/sampling_params.h states the order in which they apply.
+// Reads a request's sampling parameters: those of OpenAI's API, llama.cpp and vLLM.
+// engine/sampling/sampling_params.h defines the order in which they apply.
 //
-// Called by the request parsers on the HTTP thread.
+// Called on the HTTP thread.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace hearth {
 
-/// Reads everything except the seed. Throws RequestError. tokenizer: finds the tokens of DRY's sequence
-/// breakers; if it is null, dry_sequence_breakers are checked but not used.
+/// Reads all sampling parameters except the seed. tokenizer: finds the tokens of DRY's sequence breakers; if
+/// null, dry_sequence_breakers are checked but not used. Throws RequestError.
 SamplingParams read_sampling(const RequestFields& fields, int n_vocab, const Tokenizer* tokenizer);
 
 }  // namespace hearth

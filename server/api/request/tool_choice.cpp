@@ -1,5 +1,4 @@
-// Reads tool_choice, which has six forms: three words, a named function, and OpenAI's two spellings of
-// allowed_tools.
+// tool_choice has six forms: three words, a named function, and two forms of allowed_tools.
 #include "server/api/request/tool_choice.h"
 
 #include <algorithm>
@@ -15,7 +14,7 @@ constexpr size_t kMaxTools = 1024;
 
 std::string name_of(const Json& tool) { return tool["function"]["name"].get<std::string>(); }
 
-/// Throws RequestError unless the tool has the form {"type": "function", "function": {"name", ...}}.
+/// Checks that the tool has the form {"type": "function", "function": {"name", ...}}. Throws RequestError.
 void check_tool(const Json& tool, const std::string& param) {
   if (!tool.is_object())
     refuse_param(param, "'" + param + "' must be an object, found " + describe(tool) + ".");
@@ -56,12 +55,12 @@ Json read_tools(const RequestFields& fields) {
 ToolMode mode_of(const std::string& word, const std::string& param) {
   if (word == "none") return ToolMode::kNone;
   if (word == "auto") return ToolMode::kAuto;
-  if (word == "required" || word == "any") return ToolMode::kRequired;  // "any" is Mistral's word
+  if (word == "required" || word == "any") return ToolMode::kRequired;  // "any" is the word of Mistral's API
   refuse_param(param,
                "'" + param + "' must be 'none', 'auto' or 'required', found " + describe(Json(word)) + ".");
 }
 
-/// Returns the name in {"type": "function", "function": {"name"}} or in {"type": "function", "name"}.
+/// Returns the name in {"type": "function", "function": {"name"}} or {"type": "function", "name"}.
 std::string read_name(const Json& choice, const std::string& param) {
   if (choice.is_object()) {
     const RequestFields fields(choice, param + ".");
@@ -107,7 +106,7 @@ void read_choice(const RequestFields& fields, ToolChoice& out) {
     } else {
       out.mode = ToolMode::kRequired;
       out.allowed = {read_name(*choice, param)};
-      out.parallel = false;  // OpenAI promises one call of the named function; small models would repeat it
+      out.parallel = false;  // OpenAI's API allows one call of a named function; small models would repeat it
     }
   } else {
     refuse_param(param, "'" + param + "' must be 'none', 'auto', 'required' or an object, found " +

@@ -68,8 +68,8 @@ bool is_empty(const Json& value) {
                            : value.is_structured() && value.empty();
 }
 
-/// Checks the types of parameters that concern accounts, billing, caches and logs of other servers. These
-/// parameters have no effect here.
+/// Checks the types of parameters for accounts, billing, caches and logs of other servers. They have no
+/// effect here.
 void check_harmless(const RequestFields& fields) {
   for (const char* name : {"user", "service_tier", "safety_identifier", "prompt_cache_key",
                            "prompt_cache_retention", "cache_salt", "request_id"})
@@ -81,7 +81,7 @@ void check_harmless(const RequestFields& fields) {
     fields.integer(name, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
 }
 
-/// Refuses parameters that exist only for completions.
+/// Refuses parameters of text completions in chats.
 void refuse_of_completions(const RequestFields& fields) {
   if (fields.boolean("echo").value_or(false))
     refuse_param("echo", "'echo' belongs to /v1/completions; a chat's prompt is not repeated.");

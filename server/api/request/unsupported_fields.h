@@ -1,9 +1,8 @@
-// Handles parameters that clients send and this server does not support.
+// Handles parameters that clients send but this server does not support.
 //
-// If the server ignored a parameter that changes the answer, the client would get a wrong answer with status
-// 200. The server therefore refuses such a parameter, unless its value requests the default behavior.
-// Parameters for accounts, billing and caches are checked and then ignored; docs/api.md lists them. Called by
-// the request parsers on the HTTP thread.
+// Ignoring a parameter that changes the answer would give the client a wrong answer with status 200. The
+// server therefore refuses such a parameter, unless its value requests the default behavior. Parameters for
+// accounts, billing and caches have no effect; docs/api.md lists them. Called on the HTTP thread.
 #pragma once
 
 #include <span>
@@ -12,20 +11,21 @@
 
 namespace hearth {
 
-/// A parameter that would change the answer.
+/// A parameter that would change the answer and is therefore refused.
 struct RefusedField {
   const char* name;
-  /// A JSON array of values that have no effect. Null, "", [] and {} never have an effect and need not be
-  /// listed.
+  /// A JSON array of values that are accepted because they have no effect. Null, "", [] and {} are always
+  /// accepted.
   const char* neutral;
-  /// The end of the error message: why the parameter is refused, or what to send instead.
+  /// The end of the error message: the reason, or a replacement for the parameter.
   const char* advice;
 };
 
-/// Throws RequestError for the first of these fields whose value would have an effect.
+/// Throws RequestError for the first field whose value would have an effect.
 void refuse_fields(const RequestFields& fields, std::span<const RefusedField> refused);
 
-/// Checks the unsupported fields. Throws RequestError. chat: true for a chat request, false for a completion.
+/// Checks all unsupported parameters of a completion (chat: false) or a chat (chat: true). Throws
+/// RequestError.
 void check_foreign_fields(const RequestFields& fields, bool chat);
 
 }  // namespace hearth

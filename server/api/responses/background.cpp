@@ -11,7 +11,8 @@
 namespace hearth {
 namespace {
 
-/// Stands in for a client: stays connected until the server ends, and discards the answer.
+/// Acts as the client of a background answer: stays connected until the server stops, and discards the
+/// output.
 class Nobody final : public ResponseWriter {
  public:
   explicit Nobody(const std::atomic<bool>& ending) : ending_(ending) {}
@@ -38,8 +39,8 @@ bool BackgroundAnswers::start(std::unique_ptr<PendingAnswer> answer) {
   std::erase_if(running_, has_ended);
   if (running_.size() >= kMaxRunning) return false;
   running_.push_back(std::async(std::launch::async, [this, answer = std::move(answer)]() mutable {
-    // Take the answer out of this function object, which lives as long as the future: the answer must be
-    // destroyed here, even if run() throws.
+    // This function object lives as long as the future. The answer must be destroyed earlier, at the end of
+    // this function, even if run() throws.
     const std::unique_ptr<PendingAnswer> mine = std::move(answer);
     Nobody nobody(ending_);
     try {

@@ -1,7 +1,7 @@
-// Generates answers for which no client waits: responses with `background`, which clients fetch later.
+// Generates responses with `background`. No client waits for them; clients fetch them later.
 //
-// Each answer has a thread, which takes the engine's events as a client's HTTP thread otherwise would. Each
-// ApiContext has one object, used by all HTTP threads at once.
+// Each answer has a thread, which reads the engine's events in place of a client's HTTP thread. Each
+// ApiContext has one BackgroundAnswers. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace hearth {
 
 class BackgroundAnswers {
  public:
-  /// Maximum number of threads at once. Further answers would only wait for the engine's slots.
+  /// Maximum number of running answers. More answers would only wait for the engine's slots.
   static constexpr size_t kMaxRunning = 64;
 
   BackgroundAnswers() = default;
@@ -26,14 +26,14 @@ class BackgroundAnswers {
   BackgroundAnswers(const BackgroundAnswers&) = delete;
   BackgroundAnswers& operator=(const BackgroundAnswers&) = delete;
 
-  /// Runs the answer and discards its output. If kMaxRunning answers are already running, destroys `answer`
-  /// and returns false.
+  /// Runs the answer and discards its output. If kMaxRunning answers are running, destroys `answer` and
+  /// returns false.
   bool start(std::unique_ptr<PendingAnswer> answer);
 
  private:
   std::atomic<bool> ending_{false};
   Mutex mutex_;
-  /// The next start() removes finished answers.
+  /// start() removes the answers that have finished.
   std::vector<std::future<void>> running_ HEARTH_GUARDED_BY(mutex_);
 };
 

@@ -13,7 +13,8 @@ Conversation::Conversation(const std::string& instructions) {
   if (!instructions.empty()) add_system(instructions);
 }
 
-/// Joins adjacent system messages, because many templates accept only one, at the beginning.
+/// Adds a system message, or appends to the last one, because many templates accept only one at the
+/// beginning.
 void Conversation::add_system(const std::string& text) {
   if (!messages_.empty() && messages_.back()["role"] == "system") {
     std::string& before = messages_.back()["content"].get_ref<std::string&>();
@@ -23,7 +24,7 @@ void Conversation::add_system(const std::string& text) {
   }
 }
 
-/// Returns the assistant message that is under construction; begins one if there is none.
+/// Returns the current assistant message. Begins one if there is none.
 Json& Conversation::assistant() {
   if (!assistant_speaks_) messages_.push_back({{"role", "assistant"}, {"content", ""}});
   assistant_speaks_ = true;
@@ -40,7 +41,7 @@ void Conversation::add_assistant(const Json& item) {
     calls_.insert(item["call_id"].get<std::string>());
     return;
   }
-  // In a message, thinking comes first, then text, then calls. An item out of this order starts a new
+  // A message has thinking first, then text, then calls. An item that does not follow this order begins a new
   // message.
   const Json& message = assistant();
   const bool has_text = message["content"] != "";

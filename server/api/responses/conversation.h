@@ -1,7 +1,6 @@
-// Converts items to messages in the form that chat templates use.
+// Converts items of the Responses API to messages for chat templates.
 //
-// Several items of the Responses API in a row (thinking, text and calls) make one assistant message for a
-// template. Used by the /v1/responses handlers on the HTTP thread.
+// Consecutive items with thinking, text and calls become one assistant message. Used on HTTP threads.
 #pragma once
 
 #include <set>
@@ -13,16 +12,15 @@ namespace hearth {
 
 class Conversation {
  public:
-  /// instructions: text of the system message that precedes all messages; empty: no such message.
+  /// instructions: text of a system message before all others; empty: no such message.
   explicit Conversation(const std::string& instructions);
 
-  /// Adds an item that comes from read_input_items() or from a response's output, and is not an
-  /// item_reference. param: the item's position in the request. Throws RequestError if the item is the result
-  /// of a call that no earlier item made.
+  /// Adds an item from read_input_items() or from a response's output. REQUIRES: it is not an item_reference.
+  /// param: position of the item in the request. Throws RequestError if the item is the result of a call that
+  /// no earlier item contains.
   void add(const Json& item, const std::string& param);
 
-  /// Returns the messages in the form of read_messages(). Call once, after the last add(); at least one item
-  /// must have been added.
+  /// Returns the messages in the form of read_messages(). Call once. REQUIRES: at least one item was added.
   Json take();
 
  private:
@@ -32,8 +30,9 @@ class Conversation {
   void add_result(const Json& item, const std::string& param);
 
   Json messages_ = Json::array();
-  std::set<std::string> calls_;    // ids of all calls so far
-  bool assistant_speaks_ = false;  // the last message is the assistant's and can take more items
+  std::set<std::string> calls_;  // ids of all calls so far
+  // whether the last message is an assistant message that can take more items
+  bool assistant_speaks_ = false;
 };
 
 }  // namespace hearth

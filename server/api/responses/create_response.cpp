@@ -1,4 +1,4 @@
-// Reads a request's body and submits its generation to the engine, in numbered steps.
+// Parses a request's body and submits its sequences to the engine.
 #include <memory>
 #include <set>
 #include <string>
@@ -20,18 +20,19 @@ namespace {
 
 std::string place_of(size_t i) { return "input[" + std::to_string(i) + "]"; }
 
-/// Returns the status for a response that is not stored. OpenAI sends 400. A proxy that sends X-Ask-Others
-/// needs 404, which makes it ask the next replica (docs/shipping.md).
+/// Returns the status for a response that is not stored. OpenAI's API uses 400. A proxy with several replicas
+/// sends X-Ask-Others; it asks the next replica if the status is 404 (docs/shipping.md).
 int status_of_missing(const HttpRequest& request) {
   return request.header("X-Ask-Others").empty() ? 400 : 404;
 }
 
-/// Replaces item references by the stored items.
+/// Replaces references to items by the stored items.
 void resolve_references(ResponseStore& store, Json& items, int status_of_missing) {
   std::set<std::string> ids;
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i]["type"] != "item_reference") continue;
-    // Allow each id only once: an item of megabytes could be referenced a hundred thousand times.
+    // Each id is allowed once, because a request could refer to an item of megabytes a hundred thousand
+    // times.
     if (!ids.insert(items[i]["id"].get<std::string>()).second)
       refuse_param(place_of(i) + ".id", "'" + place_of(i) + ".id' names the item " +
                                             describe(items[i]["id"]) + " again; name it once.");
@@ -52,7 +53,7 @@ void resolve_references(ResponseStore& store, Json& items, int status_of_missing
   }
 }
 
-/// Gives an id to items without one.
+/// Gives ids to items that have none.
 void name_items(const ApiContext& api, Json& items) {
   for (Json& item : items) {
     if (item.contains("id")) continue;
@@ -61,7 +62,7 @@ void name_items(const ApiContext& api, Json& items) {
   }
 }
 
-/// Returns the stored conversation before this request. Throws RequestError if a response is missing or
+/// Returns the stored responses before this request, oldest first. Throws RequestError if one is missing or
 /// incomplete.
 std::vector<KeptResponse> earlier(ResponseStore& store, const std::string& previous_id,
                                   int status_of_missing) {
@@ -84,7 +85,7 @@ std::vector<KeptResponse> earlier(ResponseStore& store, const std::string& previ
   return kept;
 }
 
-/// Fills asked.chat with the messages of the whole conversation.
+/// Sets asked.chat to the messages of the whole conversation.
 void assemble(const ApiContext& api, ResponseRequest& asked, int status_of_missing) {
   resolve_references(api.responses(), asked.input, status_of_missing);
   name_items(api, asked.input);
@@ -103,14 +104,14 @@ void replace_all(std::string& text, std::string_view what, std::string_view with
     text.replace(at, what.size(), with);
 }
 
-/// Errors of code shared with chats name the parameters of a chat. Replaces these names by those of the
+/// Errors from code for chats contain the names of a chat's parameters. Replaces these by names of the
 /// Responses API.
 ApiError in_own_words(ApiError error) {
   if (error.param == "messages") {
     error.param = "input";
     replace_all(error.message, "'messages'", "'input'");
   }
-  // A tool of the Responses API has no inner object "function".
+  // Tools of the Responses API have no inner object "function".
   if (error.param.starts_with("tools[")) {
     replace_all(error.param, "].function.", "].");
     replace_all(error.message, "].function.", "].");
@@ -118,7 +119,7 @@ ApiError in_own_words(ApiError error) {
   return error;
 }
 
-/// Runs the steps after parsing. Their errors then name the parameters of the Responses API.
+/// Runs the steps after parsing, and converts the parameter names in their errors.
 template <typename Steps>
 auto in_own_words(Steps steps) {
   try {
@@ -128,10 +129,10 @@ auto in_own_words(Steps steps) {
   }
 }
 
-/// Continues the answer in the background and replies with the response as it is now.
+/// Continues the answer in the background. Returns the response in its current state.
 Reply leave_in_background(const ApiContext& api, const std::string& id, Reply reply) {
   auto* const answer = std::get_if<std::unique_ptr<PendingAnswer>>(&reply);
-  if (answer == nullptr) return reply;  // refused, or failed already
+  if (answer == nullptr) return reply;  // refused, or failed at once
   const std::optional<KeptResponse> kept = api.responses().find(id);
   if (!kept)
     refuse_param("background", "The response is too large to be kept, so nobody could ask for it later.");
@@ -175,7 +176,7 @@ HttpResponse count_input_tokens(const ApiContext& api, const HttpRequest& reques
                                 std::string_view path_model) {
   return guarded(ErrorStyle::kOpenAi, [&] {
     const Json body = parse_json_body(request.body);
-    api.model_name(body, path_model);  // throws if the model is unknown
+    api.model_name(body, path_model);  // throws if the request names a model that is not served
     ResponseRequest asked = parse_response_request(body, api.limits());
     return in_own_words([&] {
       assemble(api, asked, status_of_missing(request));

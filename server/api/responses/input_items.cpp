@@ -1,4 +1,4 @@
-// One reader for each item type. Errors for unsupported content (images, files, audio, tools that are not
+// Each item type has a function. Errors for unsupported content (images, files, audio, tools that are not
 // functions) name the content's type.
 #include "server/api/responses/input_items.h"
 
@@ -29,7 +29,7 @@ std::string required_text(const RequestFields& fields, std::string_view name) {
   return std::move(*text);
 }
 
-/// Returns the text of a part. types: the part types allowed here.
+/// Returns the text of a part. types: the allowed types of parts.
 std::string part_text(const Json& part, const std::string& param, std::span<const std::string_view> types) {
   if (!part.is_object())
     refuse_param(param, "'" + param + "' must be an object, found " + describe(part) + ".");
@@ -46,7 +46,8 @@ std::string part_text(const Json& part, const std::string& param, std::span<cons
   return std::move(*text);
 }
 
-/// Checks an array of parts and returns it; returns an empty array if it is absent.
+/// Checks and returns the array of parts in the member `name`. Returns an empty array if the member is
+/// absent.
 Json read_parts(const RequestFields& fields, std::string_view name, std::string_view type) {
   Json parts = Json::array();
   const Json* sent = fields.array(name);

@@ -1,7 +1,6 @@
-// Checks the input items of a response and normalizes them to the form in which they are stored, shown and
-// read.
+// Checks the input items of a response and converts them to the form in which they are stored and sent.
 //
-// Pure functions of JSON, called on the HTTP thread.
+// Pure functions, called on the HTTP thread.
 #pragma once
 
 #include <string>
@@ -10,9 +9,9 @@
 
 namespace hearth {
 
-/// Reads `input`, a text or an array of items. Throws RequestError, which names the member with the mistake
-/// (for example input[2].content[0].type). Returns an array of items of these types, with the client's `id`
-/// if it sent one:
+/// Reads `input`, which is a text or an array of items. Throws RequestError, which names the faulty member
+/// (for example input[2].content[0].type). Returns an array of items of the types below. Each item has the
+/// client's `id`, if any:
 ///   message               role (user, assistant, system, developer); status; content: an array of
 ///                         input_text parts, or for the assistant of output_text and refusal parts
 ///   function_call         call_id, name, arguments (text), status

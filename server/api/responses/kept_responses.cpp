@@ -1,4 +1,4 @@
-// Operations on stored responses: show, delete, cancel, list input items.
+// Operations on stored responses: retrieve, delete, cancel, list input items.
 #include <algorithm>
 #include <string>
 
@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-constexpr PageRules kItems = {.after = "after", .max_items = 100};  // OpenAI's
+constexpr PageRules kItems = {.after = "after", .max_items = 100};  // the limit of OpenAI's API
 
 [[noreturn]] void refuse_unknown(std::string_view id) {
   throw RequestError({.status = 404,

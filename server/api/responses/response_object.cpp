@@ -16,7 +16,7 @@ Json usage_json(const Usage& usage) {
           {"total_tokens", usage.n_prompt + usage.n_completion}};
 }
 
-/// OpenAI's clients accept a fixed list of error codes; only this one fits failures that occur after the
+/// OpenAI's clients accept a fixed list of error codes. Only server_error fits failures that occur after the
 /// status was sent.
 Json error_object(const ApiError& error) { return {{"code", "server_error"}, {"message", error.message}}; }
 
@@ -25,7 +25,7 @@ Json call_json(const OutputItem& item, const char* status, const std::string& ar
           {"call_id", item.said.id}, {"name", item.said.name},  {"arguments", arguments}};
 }
 
-/// Makes an item with these parts.
+/// Returns an item with these parts.
 Json item_of(const OutputItem& item, const char* status, Json parts) {
   if (item.said.kind == Kind::kReasoning) {
     return {{"id", item.id},

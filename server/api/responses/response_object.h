@@ -1,7 +1,6 @@
-// The JSON objects of the Responses API: a response, and its output items.
+// The JSON of the Responses API: a response and its output items.
 //
-// Pure functions of plain data. The members are those that OpenAI sends, in OpenAI's order where OpenAI
-// defines one.
+// Pure functions. Members and their order are those of OpenAI's API.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +12,12 @@
 
 namespace hearth {
 
-/// The members that do not change while the response is generated.
+/// The members that stay the same while the response is generated.
 struct ResponseHead {
   std::string id;       // resp_...
   int64_t created = 0;  // Unix seconds
-  std::string model;    // the name the client used
-  Json echo;            // ResponseRequest::echo
+  std::string model;    // the name in the request
+  Json echo;            // as in ResponseRequest
 };
 
 enum class ResponseStatus { kInProgress, kCompleted, kIncomplete, kFailed, kCancelled };
@@ -27,25 +26,25 @@ const char* status_name(ResponseStatus status);
 struct ResponseState {
   ResponseStatus status = ResponseStatus::kInProgress;
   Json output = Json::array();            // finished items
-  std::optional<Usage> usage = {};        // absent: not yet known
+  std::optional<Usage> usage = {};        // absent while unknown
   std::optional<int64_t> completed = {};  // Unix seconds; completed responses only
   const ApiError* error = nullptr;        // failed responses only
 };
 Json response_json(const ResponseHead& head, const ResponseState& state);
 
-/// An output item: a message, thinking, or a call.
+/// An output item: a message, thinking, or a tool call.
 struct OutputItem {
-  SaidItem said;                  // the item's content so far; a call's `id` is its call_id
+  SaidItem said;                  // the content so far; for a call, `said.id` is the call_id
   std::string id;                 // msg_..., rs_... or fc_...
-  Json logprobs = Json::array();  // log-probabilities of a message's tokens
+  Json logprobs = Json::array();  // of a message's tokens
 };
-/// The prefix of an item's id.
+/// Returns the prefix of the ids of such items.
 const char* id_prefix(SaidItem::Kind kind);
-/// Returns the content part with the item's text. REQUIRES: the item is not a call.
+/// Returns the content part of an item. REQUIRES: the item is not a call.
 Json part_json(const OutputItem& item);
-/// status: "completed" or "incomplete".
+/// Returns an item. status: "completed" or "incomplete".
 Json item_json(const OutputItem& item, const char* status);
-/// Returns the item as it is announced, without content.
+/// Returns the item without content, for the event that announces it.
 Json begun_item_json(const OutputItem& item);
 
 }  // namespace hearth

@@ -17,9 +17,9 @@ namespace hearth {
 namespace {
 
 constexpr int kMaxTopLogprobs = 20;
-constexpr size_t kMaxMetadata = 16, kMaxMetadataKey = 64, kMaxMetadataValue = 512;  // OpenAI's limits
+constexpr size_t kMaxMetadata = 16, kMaxMetadataKey = 64, kMaxMetadataValue = 512;  // limits of OpenAI's API
 
-/// Parameters that would change the answer but are unsupported, or that have another name in this API.
+/// Parameters that would change the answer but are unsupported or have a different name in this API.
 constexpr RefusedField kRefusedInResponses[] = {
     {"conversation", "[]", "send 'previous_response_id', or the whole conversation as 'input'"},
     {"prompt", "[]", "this server keeps no prompt templates; send 'instructions' and 'input'"},
@@ -37,8 +37,8 @@ constexpr RefusedField kRefusedInResponses[] = {
 Json or_null(const std::optional<std::string>& text) { return text ? Json(*text) : Json(nullptr); }
 
 AnswerFormat read_schema(const RequestFields& format) {
-  format.string("name");  // checks only the types of these members, because they do not change what is
-                          // enforced
+  // The types of these members are checked. The members do not change the format.
+  format.string("name");
   format.string("description");
   format.boolean("strict");
   const Json* schema = format.find("schema");
@@ -50,7 +50,7 @@ AnswerFormat read_schema(const RequestFields& format) {
   return {AnswerFormat::Kind::kJsonSchema, json_text(*schema), {}, param};
 }
 
-/// Reads `text`: {"format": {"type": ...}, "verbosity"}. Returns the `text` that the response repeats.
+/// Reads `text`: {"format": {"type": ...}, "verbosity"}. Returns the `text` of the response.
 Json read_text(const RequestFields& fields, AnswerFormat& out) {
   Json echo = {{"format", {{"type", "text"}}}, {"verbosity", "medium"}};
   const Json* text = fields.object("text");
@@ -81,11 +81,11 @@ Json read_reasoning(const RequestFields& fields, Json& arguments) {
   read_reasoning_effort(inner, "effort", arguments);
   echo["effort"] = or_null(inner.string("effort"));
   echo["summary"] = or_null(inner.word("summary", {"auto", "concise", "detailed"}));
-  inner.word("generate_summary", {"auto", "concise", "detailed"});  // its older name
+  inner.word("generate_summary", {"auto", "concise", "detailed"});  // the older name of `summary`
   return echo;
 }
 
-/// Reads `top_logprobs` and `include`. In `include`, only the log-probabilities are supported.
+/// Reads `top_logprobs` and `include`. `include` may only request log-probabilities.
 void read_logprobs(const RequestFields& fields, ChatRequest& chat) {
   static constexpr std::array<std::string_view, 8> kIncludable = {
       "message.output_text.logprobs",   "reasoning.encrypted_content",
@@ -131,7 +131,7 @@ Json read_metadata(const RequestFields& fields) {
   return *metadata;
 }
 
-/// Reads members that the response repeats and that have no other effect.
+/// Reads members that the response repeats and that have no effect.
 void read_labels(const RequestFields& fields, Json& echo) {
   for (const char* name : {"user", "safety_identifier", "prompt_cache_key"})
     echo[name] = or_null(fields.string(name));
@@ -139,7 +139,7 @@ void read_labels(const RequestFields& fields, Json& echo) {
   echo["service_tier"] = "default";  // the only tier
   const std::optional<int64_t> calls = fields.integer("max_tool_calls", 1, kMaxInt64);
   echo["max_tool_calls"] =
-      calls ? Json(*calls) : Json(nullptr);  // limits built-in tools, which do not exist here
+      calls ? Json(*calls) : Json(nullptr);  // limits built-in tools, which this server does not have
   if (const Json* options = fields.object("stream_options"))
     RequestFields(*options, "stream_options.").boolean("include_obfuscation");
 }

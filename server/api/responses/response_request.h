@@ -1,7 +1,7 @@
-// A POST /v1/responses body as plain data.
+// The body of POST /v1/responses as plain data.
 //
-// Parsed on the HTTP thread. Such a request means the same as a chat request (ChatRequest) and differs from
-// it only in form.
+// Parsed on the HTTP thread. Most of the request is converted to a ChatRequest, from which it differs only in
+// form.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@
 namespace hearth {
 
 struct ResponseRequest {
-  /// The whole request except the messages, which are made from the items later.
+  /// The request as a chat. The messages are added later, when the items are converted.
   ChatRequest chat;
   Json input;                // items from read_input_items()
-  std::string instructions;  // empty: none
-  std::string previous_id;   // id of the response that this one continues; empty: none
-  bool store = true;         // store the response
-  bool background = false;   // the client does not wait for the response, which is generated like a stream
-  bool truncate = false;     // the oldest turns may be dropped
-  Json echo;                 // members that the response repeats from its request
+  std::string instructions;  // empty if absent
+  std::string previous_id;   // id of the response that this response continues, or empty
+  bool store = true;         // whether the response is stored
+  bool background = false;   // whether the response is generated without a waiting client
+  bool truncate = false;     // whether the oldest turns may be dropped
+  Json echo;                 // members of the request that the response repeats
 };
 
-/// Parses the body's JSON object. Throws RequestError.
+/// body: a JSON object. Throws RequestError.
 ResponseRequest parse_response_request(const Json& body, const RequestLimits& limits);
 
 }  // namespace hearth

@@ -19,12 +19,12 @@ ResponseStatus status_of(const FinishedChoice& choice) {
   return choice.end == ChoiceEnd::kLength ? ResponseStatus::kIncomplete : ResponseStatus::kCompleted;
 }
 
-/// Returns the status of the item that is unfinished when the answer ends.
+/// Returns the status of the item that was current when the answer ended.
 const char* last_status(const FinishedChoice& choice) {
   return status_of(choice) == ResponseStatus::kCompleted ? kCompleted : kIncomplete;
 }
 
-/// Returns a new item for a part of this kind.
+/// Returns a new item whose first part is `said`.
 SaidItem begun(const ToolEvent& said) {
   switch (said.kind) {
     case ToolEvent::Kind::kText:
@@ -50,7 +50,7 @@ ResponseShape::~ResponseShape() {
   }
 }
 
-/// Called when the client has left, or the request failed before its status was sent.
+/// Called if the client disconnected, or if the request failed before its status was sent.
 void ResponseShape::leave() {
   if (!has_begun_) {
     api_.responses().erase(head_.id);
@@ -77,7 +77,7 @@ std::string ResponseShape::event(const char* type, Json data) {
   return std::string("event: ").append(type).append("\n").append(sse_event(json_text(json)));
 }
 
-/// Returns an event about the unfinished item.
+/// Returns an event about the current item.
 std::string ResponseShape::item_event(const char* type, Json data) {
   Json json = {{"item_id", item_->id}, {"output_index", output_.size()}};
   if (item_->said.kind != Kind::kCall) json["content_index"] = 0;
@@ -157,7 +157,7 @@ std::string ResponseShape::part(const ChoicePart& part) {
 
 std::string ResponseShape::end(const FinishedChoice& choice) {
   finished_ = choice;
-  // Clients expect at least one item, so an empty answer gets an empty message.
+  // Clients expect at least one item, so an empty answer consists of an empty message.
   std::string events = !item_ && output_.empty() && !choice.cancelled ? open({}) : "";
   return events + close(last_status(choice));
 }
@@ -177,7 +177,7 @@ std::string ResponseShape::failure(const ApiError& error) {
 }
 
 std::string ResponseShape::whole(std::span<const WholeChoice> choices, const AnswerTotals& totals) {
-  const WholeChoice& choice = choices.front();  // the only choice
+  const WholeChoice& choice = choices.front();  // a response has one choice
   std::span<const PlacedToken> tokens = choice.tokens;
   const char* status = last_status(choice.finished);
   for (const SaidItem& said : choice.said) {
@@ -192,7 +192,7 @@ std::string ResponseShape::whole(std::span<const WholeChoice> choices, const Ans
   return json_text(ended({.status = status_of(choice.finished), .usage = totals.usage}));
 }
 
-/// Makes the final response and stores it.
+/// Returns the final response, and stores it if requested.
 Json ResponseShape::ended(ResponseState state) {
   state.output = output_;
   if (state.status == ResponseStatus::kCompleted) state.completed = api_.world().unix_seconds();

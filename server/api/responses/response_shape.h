@@ -1,4 +1,4 @@
-// The answer of POST /v1/responses: a response object, or the events that build it.
+// The answer of POST /v1/responses: a response object, or a stream of events that build it.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace hearth {
 
-/// Stores the response, if the request asks for that, as soon as the engine has accepted the request. If the
-/// client leaves early, the part of a stream that was sent is stored as cancelled; an unstreamed answer is
-/// removed from the store, because no client knows its id.
+/// If requested, stores the response as soon as the engine has accepted the request. If the client
+/// disconnects early, the part of a stream that was sent is stored as cancelled. An unstreamed response is
+/// then removed, because no client knows its id.
 class ResponseShape final : public AnswerShape {
  public:
   struct Asked {
-    std::optional<int> n_logprobs;  // number of alternatives for each token; absent: no log-probabilities
+    std::optional<int> n_logprobs;  // alternatives to send with each token; absent: no log-probabilities
     bool store = false;
     std::string previous_id = {};  // as in KeptResponse
     Json input = Json::array();    // as in KeptResponse
@@ -52,8 +52,8 @@ class ResponseShape final : public AnswerShape {
   const ResponseHead head_;
   Asked asked_;
   int64_t n_events_ = 0;
-  Json output_ = Json::array();     // finished items
-  std::optional<OutputItem> item_;  // the unfinished item
+  Json output_ = Json::array();     // items that are complete
+  std::optional<OutputItem> item_;  // the current item
   FinishedChoice finished_;
   bool is_accepted_ = false, has_begun_ = false, has_ended_ = false;
 };

@@ -71,8 +71,8 @@ std::optional<KeptResponse> ResponseStore::find(const std::string& id) {
   return entry->kept;
 }
 
-// Marks the newest response as used before the older ones. The oldest therefore counts as used last, so a
-// conversation loses its newest responses first, and the older ones can still be continued.
+// Marks the newest response as used first and the oldest response last. A conversation therefore loses its
+// newest responses first, and its older responses can still be continued.
 std::vector<KeptResponse> ResponseStore::conversation(const std::string& id, std::string& missing) {
   const MutexLock lock(mutex_);
   std::vector<KeptResponse> found;
@@ -109,8 +109,7 @@ size_t ResponseStore::bytes() const {
   return bytes_;
 }
 
-/// Drops the least recently used entries while they are too old, or while there are too many entries or
-/// bytes.
+/// Drops the least recently used entries that exceed the limits of age, number or bytes.
 void ResponseStore::make_room() {
   const auto oldest = now_() - limits_.max_age;
   while (!entries_.empty() && (entries_.size() > limits_.max_responses || bytes_ > limits_.max_bytes ||
@@ -119,7 +118,7 @@ void ResponseStore::make_room() {
   }
 }
 
-/// Marks the entry as used now and returns it, or null if it is not stored.
+/// Marks the entry as used now and returns it. Returns null if it is not stored.
 ResponseStore::Entry* ResponseStore::use(const std::string& id) {
   make_room();
   const auto found = by_id_.find(id);

@@ -1,7 +1,7 @@
-// Stores responses, so that they can be fetched again, continued, and cancelled while they are generated.
+// Stores responses, so that clients can retrieve and continue them, and cancel them while they are generated.
 //
-// Responses are kept in memory only, limited in number, bytes and age; the least recently used response is
-// dropped first. Each ApiContext has one store, used by all HTTP threads at once.
+// Responses are stored in memory only. Their number, bytes and age are limited, and the least recently used
+// response is dropped first. Each ApiContext has one ResponseStore. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -24,16 +24,16 @@
 namespace hearth {
 
 struct KeptResponse {
-  std::string previous_id;                      // id of the response that this one continues; empty if none
-  std::shared_ptr<const Json> input;            // the response's own items, each with an id; not null
-  std::shared_ptr<const Json> response;         // the response as sent to its client; not null
-  std::shared_ptr<AnswerControl> control = {};  // cancels the response; null once the response has ended
+  std::string previous_id;                      // id of the response that this response continues, or empty
+  std::shared_ptr<const Json> input;            // the input items of this response, with ids; not null
+  std::shared_ptr<const Json> response;         // the response object; not null
+  std::shared_ptr<AnswerControl> control = {};  // cancels the response; null after the response has ended
 };
 
-/// Limits of a store. They are far above the needs of one household's conversations in a day.
+/// Limits of a store. One household's conversations in a day need much less.
 struct ResponseStoreLimits {
   size_t max_responses = 1024;
-  size_t max_bytes = size_t{64} << 20;                    // json_bytes() of all inputs and responses
+  size_t max_bytes = size_t{64} << 20;                    // sum of json_bytes() over inputs and responses
   std::chrono::seconds max_age = std::chrono::hours(24);  // since the last use
 };
 
@@ -42,10 +42,10 @@ class ResponseStore {
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
   explicit ResponseStore(Clock now, ResponseStoreLimits limits = {});
 
-  /// Stores a response under a new id. A response larger than the whole store is not stored.
+  /// Stores a response under a new id, unless it is larger than the limit of the whole store.
   void put(const std::string& id, KeptResponse response);
 
-  /// Replaces a stored response by its final state and drops the control. Does nothing if the response is no
+  /// Replaces a stored response by its final state and removes `control`. Does nothing if the response is no
   /// longer stored.
   void end(const std::string& id, std::shared_ptr<const Json> response);
 
@@ -54,11 +54,11 @@ class ResponseStore {
 
   std::optional<KeptResponse> find(const std::string& id);
 
-  /// Returns the response and all responses that it continues, oldest first, and marks them as used. If one
-  /// of them is not stored, returns an empty vector and sets `missing` to its id.
+  /// Returns the response and all responses that precede it, oldest first, and marks them as used. If one of
+  /// them is not stored, returns an empty vector and sets `missing` to its id.
   std::vector<KeptResponse> conversation(const std::string& id, std::string& missing);
 
-  /// Returns the stored items with these ids, from inputs and outputs.
+  /// Returns the items with these ids in stored inputs and outputs.
   std::map<std::string, Json> items(const std::set<std::string>& ids);
 
   size_t size() const;
@@ -85,7 +85,7 @@ class ResponseStore {
   size_t bytes_ HEARTH_GUARDED_BY(mutex_) = 0;
 };
 
-/// Approximate memory of a value.
+/// Returns the approximate memory of a value in bytes.
 size_t json_bytes(const Json& json);
 
 }  // namespace hearth

@@ -8,7 +8,7 @@
 namespace hearth {
 namespace {
 
-/// Converts {"type": "function", "name", ...} to the chat form: {"type": "function", "function": {"name",
+/// Converts {"type": "function", "name", ...} to the form of chats: {"type": "function", "function": {"name",
 /// ...}}.
 Json nested_tool(const Json& tool, const std::string& param) {
   if (!tool.is_object())
@@ -25,7 +25,7 @@ Json nested_tool(const Json& tool, const std::string& param) {
     refuse_param(fields.param("name"),
                  "'" + fields.param("name") + "' is missing or empty; send the function's name.");
   }
-  fields.string("description");  // checks only the types, as the next two lines do
+  fields.string("description");  // the type is checked here and in the next two lines
   fields.boolean("strict");
   fields.object("parameters");
   Json function = Json::object();

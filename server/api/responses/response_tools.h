@@ -1,6 +1,6 @@
-// The tools of a response: functions in the Responses API's flat form.
+// The tools of a response. The Responses API describes functions without an inner object "function".
 //
-// Called by parse_response_request on the HTTP thread.
+// Called on the HTTP thread.
 #pragma once
 
 #include "server/api/request/tool_choice.h"
@@ -8,8 +8,9 @@
 
 namespace hearth {
 
-/// Reads tools, tool_choice and parallel_tool_calls into `choice`, and a copy of them for the response into
-/// `echo`. Throws RequestError, also for tools that the server would have to run.
+/// Reads tools, tool_choice and parallel_tool_calls. choice: receives the result. echo: receives the members
+/// that the response repeats. Throws RequestError if a member is invalid, or contains a tool that the server
+/// would have to run.
 void read_response_tools(const RequestFields& fields, ToolChoice& choice, Json& echo);
 
 }  // namespace hearth

@@ -10,7 +10,7 @@
 namespace hearth {
 namespace {
 
-/// Returns the turn index of every message, or -1 for system messages, which belong to no turn.
+/// Returns the index of each message's turn. It is -1 for system messages, which belong to no turn.
 std::vector<int> turns_of(const Json& messages) {
   std::vector<int> turns;
   int n_users = 0;
@@ -29,8 +29,8 @@ Json without_turns(const Json& messages, const std::vector<int>& turns, int n_dr
   return kept;
 }
 
-/// Returns a lower bound on the number of turns to drop. Counts only bytes of text, so that a conversation
-/// that is megabytes too long need not be rendered.
+/// Returns a lower bound on the number of turns to drop. It is computed from bytes of text, so that a
+/// conversation that is megabytes too long is not rendered in full.
 int hopeless_turns(const Json& messages, const std::vector<int>& turns, size_t max_bytes) {
   size_t bytes = 0;
   for (size_t i = messages.size(); i-- > 0;) {
@@ -58,7 +58,7 @@ void drop_oldest_turns(const ApiContext& api, ChatRequest& request) {
     return rendered.size() <= max_bytes &&
            api.tokenizer().encode(rendered, false, true).size() + room <= context;
   };
-  // A prompt with fewer turns is shorter, so binary search finds the smallest number of turns to drop.
+  // A prompt with fewer turns is shorter. Binary search therefore finds the smallest number of turns to drop.
   int least = std::min(last, hopeless_turns(all, turns, max_bytes)), most = last;
   while (least < most) {
     const int middle = least + (most - least) / 2;

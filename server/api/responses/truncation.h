@@ -1,6 +1,6 @@
-// "truncation": "auto": drops the oldest turns of a conversation that exceeds the context.
+// "truncation": "auto": drops the oldest turns of a conversation that does not fit into the context.
 //
-// Called by the /v1/responses handlers on the HTTP thread.
+// Called on the HTTP thread.
 #pragma once
 
 #include "server/api/api_context.h"
@@ -8,10 +8,10 @@
 
 namespace hearth {
 
-/// Drops turns from the beginning of request.messages until the prompt leaves enough room for the answer: the
-/// requested length, or a quarter of the context if that is less. A turn is a user message and everything up
-/// to the next user message. System messages and the last turn always stay, so the prompt may still be too
-/// long. Throws RequestError if the template refuses the messages.
+/// Drops the oldest turns in request.messages until there is enough room for the answer: the requested
+/// length, or a quarter of the context if that is less. A turn is a user message with all messages up to the
+/// next user message. System messages and the last turn always stay, so the prompt may still be too long.
+/// Throws RequestError if the template refuses the messages.
 void drop_oldest_turns(const ApiContext& api, ChatRequest& request);
 
 }  // namespace hearth
