@@ -45,7 +45,7 @@ Grammar format_grammar(const AnswerFormat& format) {
   return grammar;
 }
 
-/// Each text is preceded by its length, so different formats cannot have the same key.
+/// The length of each text precedes the text, so that different formats have different keys.
 std::string format_key(const AnswerFormat& format) {
   std::string key = std::to_string(static_cast<int>(format.kind)) + ":" + std::to_string(format.text.size()) +
                     ":" + format.text;

@@ -1,11 +1,11 @@
-// How the served model handles the tools, the answer format and the thinking of one chat request.
+// The tools, the answer format and the thinking of one chat request, in the form that fits the served model.
 //
-// ChatDialect decides this once per request. Everything else uses its result: with_tools_in_text() describes
-// the tools to the model and writes past calls, build_tool_grammar() constrains the answer, and
-// ToolCallParser reads the answer. These three therefore agree on how calls are written, which calls are
-// allowed, and whether the answer begins inside the model's thinking.
+// ChatDialect creates a ChatForm for each request. with_tools_in_text() uses it to write tools and past calls
+// into the prompt, build_tool_grammar() to constrain the answer, and ToolCallParser to parse the answer. They
+// therefore agree on how calls are written, which calls are allowed, and whether the answer begins with
+// thinking.
 //
-// Plain data that does not change after ChatDialect has returned it. Any thread may read it.
+// Plain data that does not change. Any thread may read it.
 #pragma once
 
 #include <string>
@@ -19,14 +19,14 @@ namespace hearth {
 
 enum class ToolMode {
   kNone,      // text only
-  kAuto,      // text, calls, or text followed by calls; if the text must have a format, only one of the two
-  kRequired,  // only calls; if the request names a function, only calls of that function
+  kAuto,      // text, calls, or text and then calls; with a required format, either text or calls
+  kRequired,  // only calls; only of one function if the request names it
 };
 
 struct ToolChoice {  // NOLINT(bugprone-exception-escape): a Json that holds nothing does not throw
   Json tools = {};   // the array from the request; null if there are no tools or tool_choice is "none"
   ToolMode mode = ToolMode::kNone;        // kNone if and only if tools is null
-  std::vector<std::string> allowed = {};  // names of the tools that may be called; empty if all may be called
+  std::vector<std::string> allowed = {};  // names of the tools that may be called; empty: all
   bool parallel = true;                   // whether an answer may have more than one call
 };
 
@@ -38,7 +38,7 @@ struct ChatForm {            // NOLINT(bugprone-exception-escape): a Json that h
 
   bool may_call() const { return choice.mode != ToolMode::kNone; }
   bool has_format() const { return format.kind != AnswerFormat::Kind::kText; }
-  /// Whether answers may contain thinking or calls in addition to text, so that a ChatReader must split them.
+  /// Whether an answer may contain thinking or calls, so that a ChatReader must split it.
   bool has_parts() const { return syntax.thinks() || may_call(); }
 };
 

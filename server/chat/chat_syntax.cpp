@@ -5,7 +5,7 @@
 namespace hearth {
 namespace {
 
-/// Adds the tags in a text to `out`: <...> and [CAPITALS], without white space inside.
+/// Adds the tags in a text to `out`. A tag is <...> or [CAPITALS] without white space inside.
 void collect_tags(std::string_view text, std::vector<std::string>& out) {
   for (size_t at = 0; at < text.size(); ++at) {
     if (text[at] != '<' && text[at] != '[') continue;

@@ -1,6 +1,6 @@
-// How a model writes conversations: its tool calls, its thinking, and the control tokens that mark both.
+// The syntax in which a model writes tool calls and thinking, and the control tokens that mark them.
 //
-// Derived from the chat template once, when the model is loaded. Plain data; any thread may read it.
+// Derived from the chat template when the model is loaded. Plain data; any thread may read it.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,28 @@ namespace hearth {
 enum class ThinkingMode {
   kNone,      // the model does not think
   kMayBegin,  // the model may think before it answers
-  kBegun,     // the prompt ends inside the model's thinking
+  kBegun,     // the prompt ends inside thinking, which the answer continues
 };
 
 struct ChatSyntax {
   ToolSyntax calls = plain_tool_syntax();
   ThinkingSyntax thinking = {};
-  /// Whether the ids of new calls must consist of nine letters and digits; see
-  /// ChatTemplate::wants_short_ids().
+  /// Whether the ids of new calls must consist of nine letters and digits (ChatTemplate::wants_short_ids()).
   bool short_ids = false;
-  /// The control tokens among tags(), in ascending order. Their text is part of the answer. The owner of the
-  /// tokenizer fills this in.
+  /// The tokens that spell tags(), in ascending order. Answers contain their text although they are control
+  /// tokens. Set by the owner of the tokenizer.
   std::vector<int32_t> control_tokens = {};
 
-  /// Whether the model thinks before it answers, and marks its thinking in a syntax that Hearth recognizes.
+  /// Whether the model thinks before it answers, in a syntax that Hearth recognizes.
   bool thinks() const { return thinking.exists() || calls.form == ToolSyntax::Form::kHarmony; }
-  /// Whether the answer to this prompt may contain thinking, or already begins inside it.
+  /// Returns whether the answer to this prompt may contain thinking, or begins inside thinking.
   ThinkingMode thinking_after(std::string_view prompt) const;
-  /// Returns all tags that mark calls and thinking, without duplicates. In many vocabularies, these tags are
-  /// control tokens.
+  /// Returns all tags that mark calls and thinking, each once. In many vocabularies, tags are control tokens.
   std::vector<std::string> tags() const;
 };
 
-/// Derives the syntax of tool calls and thinking from a chat template. Leaves control_tokens empty.
-/// end_texts: see derive_tool_syntax(). Does not throw.
+/// Derives the syntax from a chat template. Leaves control_tokens empty. end_texts: as in
+/// derive_tool_syntax(). Does not throw.
 ChatSyntax derive_chat_syntax(const ChatTemplate& chat_template, std::span<const std::string> end_texts = {});
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// Converts messages to the form that the template understands, and detects that form.
+// Converts messages to the form that the template understands, and detects this form.
 #include "server/chat/chat_template.h"
 
 #include <algorithm>
@@ -17,14 +17,14 @@ constexpr std::string_view kChatMl =
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-// A text that occurs in no template.
+// A text that no template contains.
 constexpr std::string_view kNeedle = "hearth-probe";
 
 Json user_message(Json content) { return {{"role", "user"}, {"content", std::move(content)}}; }
 
 Json text_part(std::string_view text) { return {{"type", "text"}, {"text", text}}; }
 
-// Joins the parts of a message's content into one text. Throws TemplateError if a part is not text.
+// Joins text parts to one text. Throws TemplateError if a part is not text.
 std::string joined_parts(const Json& parts) {
   std::string joined;
   bool is_first = true;
@@ -42,8 +42,8 @@ std::string joined_parts(const Json& parts) {
   return joined;
 }
 
-// Parses arguments that are the JSON text of an object, and replaces empty text with an empty object. Leaves
-// any other text unchanged.
+// Replaces JSON text of an object by the object, and empty text by an empty object. Other texts stay
+// unchanged.
 void arguments_to_object(Json& arguments) {
   if (!arguments.is_string()) return;
   const std::string& text = arguments.get_ref<const std::string&>();
@@ -55,8 +55,8 @@ constexpr std::string_view kLongId = "call_hearth_probe_0123456789";
 constexpr std::string_view kShortId = "hearth123";
 constexpr size_t kShortIdLength = 9;
 
-// Returns the id itself if it consists of nine letters and digits, otherwise nine letters and digits derived
-// from its FNV-1a hash.
+// Returns the id if it consists of nine letters and digits. Otherwise, derives nine letters and digits from
+// the id's FNV-1a hash.
 std::string short_id(const std::string& id) {
   constexpr std::string_view kAlphabet = "0123456789abcdefghijklmnopqrstuvwxyz";
   const bool is_short = id.size() == kShortIdLength && std::all_of(id.begin(), id.end(), [](unsigned char c) {
@@ -76,7 +76,7 @@ void shorten_id(Json& object, const char* key) {
   if (id != object.end() && id->is_string()) *id = short_id(id->get_ref<const std::string&>());
 }
 
-// A tool call to render while probing the template. The defaults suit most probes.
+// A tool call that is rendered to examine the template. The defaults suit most cases.
 struct CallProbe {
   Json content = "";
   std::string name = "probe";
@@ -132,8 +132,8 @@ void ChatTemplate::probe() {
   probe_reasoning();
 }
 
-// Sets no_content_. Tries null and "" as the content, each with arguments as an object and as text, because
-// some templates accept only one of these forms of arguments.
+// Sets no_content_. Renders null and "" as the content, each with arguments as an object and as text, because
+// some templates accept arguments only in one form.
 void ChatTemplate::probe_content() {
   const std::string needle(kNeedle);
   const auto shows_call = [&](const Json& content) {
@@ -154,8 +154,9 @@ void ChatTemplate::probe_content() {
   if (!takes_null && (!prints(with_null, "") || prints(with_null, "None"))) no_content_ = NoContent::kText;
 }
 
-// Sets whether the template gets arguments as an object or as text. If it prints JSON text unchanged, the
-// argument's key appears in plain quotes; if it applies tojson to the text, the quotes are escaped.
+// Determines whether the template gets arguments as an object or as text. If it prints JSON text unchanged,
+// the argument's key has plain quotes in the output. If it applies tojson to the text, the quotes are
+// escaped.
 void ChatTemplate::probe_arguments() {
   const std::string needle(kNeedle);
   const Json arguments = {{needle, 1}};
