@@ -31,7 +31,7 @@ std::string model_line(const std::string& what, const ModelFile& file, const std
          " MB, trained for " + std::to_string(spec.context_train) + " tokens)\n";
 }
 
-/// Parses the template without rendering it, because the tokenizer, which rendering needs, is not loaded yet.
+/// Only parses the template. Rendering needs the tokenizer, which is not loaded.
 std::string template_line(const Options& options, const ModelFile& file) {
   if (!options.chat_template_file.empty()) {
     try {

@@ -1,7 +1,7 @@
-// hearthd --check-config: checks everything that a start checks before it binds the port and loads, and
-// describes what would be served. Deployments use it to find mistakes before they stop the running server.
+// hearthd --check-config: makes all checks of a start except binding the port and loading the model, and
+// describes what would be served. Deployments run it before they stop the running server.
 //
-// Called by main instead of serving; one thread.
+// main calls it instead of serving. Runs on one thread.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace hearth {
 
-/// Returns a few lines for people: address, models, chat template, keys and their roles (never a key),
-/// warnings. Opens no port and loads no weights. Throws StartError for whatever a start would refuse.
+/// Returns a few lines of text: address, models, chat template, keys with their roles (without the keys
+/// themselves), warnings. Opens no port and loads no weights. Throws StartError if a start would fail.
 std::string check_config(const Invocation& invocation);
 
 }  // namespace hearth

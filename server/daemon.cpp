@@ -19,20 +19,20 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Number of HTTP threads beyond one for each request that the engine accepts. The spare threads send
-// refusals, answer /health and /v1/models, and read slow bodies.
+// HTTP threads in addition to one per request that the engine accepts. They send refusals, answer /health and
+// /v1/models, and read slow bodies.
 constexpr size_t kSpareThreads = 128;
-// File descriptors reserved for everything but clients: log, model, trace, ports, signals, libraries.
+// Reserved file descriptors for the log, model, trace, ports, signals and libraries.
 constexpr size_t kOwnDescriptors = 64;
-// How often main checks the load, the watchdog and the drain. A signal wakes main at once.
+// Interval at which main checks the load, the watchdog and the drain. A signal wakes main immediately.
 constexpr milliseconds kTick{100};
-// Time between the progress lines of a load. A shorter load logs none.
+// Interval of progress lines during a load. A shorter load logs none.
 constexpr seconds kLoadProgressEvery{2};
-// How long the last bytes may take to reach their clients after the engine has drained.
+// How long to wait, after the engine has drained, until clients have received the last bytes.
 constexpr milliseconds kLastBytes{2000};
-// How long clients may take to read their error answers after the engine has failed.
+// How long to wait, after the engine has failed, until clients have received their error answers.
 constexpr milliseconds kLastErrors{5000};
-constexpr int kTryAgainExit = 1;  // tells supervisors to start hearthd again
+constexpr int kTryAgainExit = 1;  // makes supervisors start hearthd again
 
 void warn_if_open(const Options& options, const Auth& auth) {
   if (!options.api_key_file.empty() && is_readable_by_all(options.api_key_file))
@@ -44,8 +44,8 @@ void warn_if_open(const Options& options, const Auth& auth) {
 
 int64_t to_ms(double time_s) { return std::llround(time_s * 1000); }
 
-/// Whether the request is a successful probe. The access log omits such requests, because probes arrive every
-/// few seconds.
+/// Whether the request is a successful probe. The access log omits these, because probes arrive every few
+/// seconds.
 bool is_routine(const AccessRecord& record) {
   const Endpoint* const endpoint = find_destination(record.path, record.method, false).endpoint;
   return record.status == 200 && endpoint != nullptr && endpoint->is_probe;
@@ -66,7 +66,7 @@ void log_access(const AccessRecord& record) {
                                    {"decode_ms", to_ms(generation->decode_seconds)}});
     }
     if (*generation->finish_reason != 0) fields.push_back({"finish_reason", generation->finish_reason});
-    // A generated answer that could not be sent in full must not be logged as complete.
+    // An answer that was generated but not sent in full must not be logged as complete.
     if (record.complete || generation->ended != std::string_view("complete")) ended = generation->ended;
   }
   fields.insert(fields.end(), {{"bytes", record.bytes},
@@ -91,8 +91,8 @@ HttpServerOptions server_options(const Options& options) {
   return server;
 }
 
-/// Raises the limit on file descriptors, so that each request being answered and each waiting connection has
-/// one.
+/// Raises the limit on file descriptors, so that there is one for each running request and each waiting
+/// connection.
 void make_room_for_clients(const HttpServerOptions& server) {
   const size_t wanted = server.max_threads + server.max_idle_connections + kOwnDescriptors;
   const size_t limit = raise_descriptor_limit(wanted);
@@ -104,7 +104,7 @@ void make_room_for_clients(const HttpServerOptions& server) {
       {{"limit", limit}, {"wanted", wanted}});
 }
 
-/// A few threads and connections are enough, because usually a single scraper sends requests.
+/// Few threads and connections suffice, because usually one scraper sends requests.
 HttpServerOptions metrics_server_options(const Options& options) {
   HttpServerOptions server;
   server.host = options.host;
@@ -215,7 +215,7 @@ void Daemon::log_progress() {
   last_progress_ = now;
   log_info("loading", {{"percent", static_cast<int>(done * 100)},
                        {"seconds_left", static_cast<int>(elapsed / done * (1 - done))}});
-  // Extend the service manager's start timeout, so that a long load does not look like a hang.
+  // A long load must not look like a hang, so the service manager's start timeout is extended.
   if (host_.is_starting()) service_manager_.notify("EXTEND_TIMEOUT_USEC=30000000");
 }
 
@@ -244,7 +244,7 @@ Daemon::Outcome Daemon::abandon_loading() {
   host_.abandon_load();
   const Clock::time_point deadline = Clock::now() + kLastBytes;
   while (!host_.has_ended()) {
-    // Nothing is being served and there is nothing to save, so do not wait for a slow disk.
+    // Nothing is being served and nothing must be saved, so a slow disk is not waited for.
     if (signals_.wait_for(kTick) || Clock::now() > deadline) return {0, true};
   }
   server_->stop(milliseconds(0));
@@ -258,7 +258,7 @@ Daemon::Outcome Daemon::drain() {
   service_manager_.notify("EXTEND_TIMEOUT_USEC=" +
                           std::to_string((options_.drain_seconds + 10LL) * 1'000'000));
   const Clock::time_point deadline = Clock::now() + seconds(options_.drain_seconds);
-  host_.abandon_load();  // stops the load of a replacement model, if there is one
+  host_.abandon_load();  // stops the load of a replacement model, if any
   draining_ = std::async(std::launch::async, [this, deadline] { return host_.drain(deadline); });
   while (draining_.wait_for(seconds(0)) != std::future_status::ready) {
     service_manager_.beat(state_.is_alive());
@@ -275,13 +275,13 @@ Daemon::Outcome Daemon::drain() {
   host_.finish_profile();
   server_->stop(kLastBytes);
   log_info("stopped");
-  // A replacement model may still be loading from a slow disk. In that case exit without waiting for it.
+  // A replacement model may still be loading from a slow disk. The process then exits without waiting for the
+  // load.
   return {.exit_code = 0, .at_once = host_.is_loading() && !host_.has_ended()};
 }
 
-// At this point the engine has ended all its requests with an error. New requests get 503 until the process
-// exits. The daemon frees nothing: after a GPU fault it is safest to leave memory and threads to the
-// operating system.
+// The engine has ended all its requests with an error. New requests get 503 until the process exits. Nothing
+// is freed: after a GPU fault, it is safest to leave memory and threads to the operating system.
 Daemon::Outcome Daemon::end_after_failure(const std::string& why) {
   log_error("the engine has failed, and hearthd ends so that its supervisor can restart it",
             {{"why", why}, {"exit_code", kTryAgainExit}});

@@ -1,7 +1,7 @@
-// Runs hearthd after it has accepted its configuration, until it returns its exit code: bind, load, serve,
-// drain.
+// Runs hearthd once its configuration is accepted: binds the port, loads the model, serves, drains, and
+// returns the exit code.
 //
-// All of it runs on main's thread; the HTTP server, the engine and the load have threads of their own.
+// Runs on main's thread. The HTTP server, the engine and the load have their own threads.
 #pragma once
 
 #include <future>
@@ -25,25 +25,25 @@ namespace hearth {
 
 class Daemon {
  public:
-  /// Binds the port. `files` come from open_checked(). Signals and the trace (may be null) must outlive the
-  /// daemon. Throws ListenError, KeyFileError.
+  /// Binds the port. files: from open_checked(). signals and trace (which may be null) must outlive the
+  /// daemon. Throws ListenError or KeyFileError.
   Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
          ModelFiles files, const StopSignals& signals, Trace* trace);
   ~Daemon();
 
   struct Outcome {
     int exit_code = 0;
-    bool at_once = false;  // end the process without waiting for its threads
+    bool at_once = false;  // whether to end the process without waiting for its threads
   };
-  /// Answers requests with 503 while the model loads, then serves the model until a stop signal arrives or
-  /// the engine fails. Drains after a signal. Throws what loading throws.
+  /// Answers requests with 503 while the model loads, then serves until a stop signal arrives or the engine
+  /// fails. Drains after a signal. Passes on the exceptions of the first load.
   Outcome run();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Called several times a second: loads, replaces and unloads models (ModelHost), and reports changes to
-  /// the log and the service manager. Throws what the first load throws.
+  /// Called several times a second. Calls ModelHost::tick(), which loads, replaces and unloads models, and
+  /// reports changes to the log and the service manager. Passes on the exceptions of the first load.
   void look_after_model();
   void log_progress();
   void tell_ready();
@@ -59,17 +59,17 @@ class Daemon {
   const Auth auth_;
   const CacheFolder cache_;
   Sandbox sandbox_;
-  ModelFiles files_;  // empty once the load has taken them
+  ModelFiles files_;  // empty after the load has begun
   const StopSignals& signals_;
   ServiceManager service_manager_;
   ServerState state_;
   MetricsPage metrics_;
-  ModelHost host_;  // destroyed after the servers
+  ModelHost host_;  // declared before the servers, because they use it
   const Routes routes_;
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<HttpServer> metrics_server_;  // null without --metrics-port
 
-  std::future<bool> draining_;  // valid once a signal has requested a stop
+  std::future<bool> draining_;  // valid after a signal has requested a stop
   Clock::time_point last_progress_;
 };
 

@@ -1,9 +1,8 @@
-// The draft model that --draft-model names. It drafts tokens for the served model
-// (engine/generation/draft_model.h).
+// The model of --draft-model, which drafts tokens for the served model (engine/generation/draft_model.h).
 //
-// It runs on the CPU, on the engine's thread, in turn with the served model. It uses as many threads as the
-// served model and has its own KV cache for every slot. hearthd opens it before it binds the port; the load
-// thread loads it before the served model.
+// It runs on the CPU, on the engine's thread, alternating with the served model. It uses as many threads as
+// the served model, and has its own KV cache for every slot. Its file is opened before the port is bound; the
+// load thread loads it before the served model.
 #pragma once
 
 #include <functional>
@@ -15,12 +14,12 @@
 
 namespace hearth {
 
-/// Opens the draft model and checks that it has the served model's vocabulary. Returns null without
+/// Opens the draft model and checks that it has the vocabulary of the served model. Returns null without
 /// --draft-model. Throws StartError.
 std::shared_ptr<const ModelFile> open_draft_model(const Options& options, const ModelFile& model);
 
-/// Loads the draft model for the context that the served model will have, or for the draft model's training
-/// context if that is shorter. Throws StartError, std::bad_alloc, and whatever `progress` throws.
+/// Loads the draft model with the context of the served model, or with the draft model's training context if
+/// that is shorter. Throws StartError, std::bad_alloc, or an exception of `progress`.
 std::unique_ptr<ModelRuntime> load_draft_model(std::shared_ptr<const ModelFile> file, const ModelFile& model,
                                                const Options& options, std::function<void(double)> progress);
 

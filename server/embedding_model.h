@@ -1,10 +1,10 @@
-// The embedding model that --embedding-model names. It embeds texts for /v1/embeddings with its own engine,
-// so that long lists of texts and running answers do not wait for each other.
+// The model of --embedding-model. It embeds texts for /v1/embeddings on its own engine, so that embeddings
+// and generated answers do not wait for each other.
 //
-// Owned by ServingModel. It runs on the CPU with half of the threads, because the served model uses the GPU
-// if there is one. When both compute at once, they share the processors like two programs.
+// Each ServingModel has at most one. It runs on the CPU, with half of the threads, because the served model
+// uses the GPU if there is one. If both compute at once, they share the processors like two programs.
 //
-// Built by hearthd's load thread, before the served model; const for everyone after that.
+// Built by hearthd's load thread before the served model. Const after that.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +20,27 @@
 
 namespace hearth {
 
-/// Number of sequences embedded at once. Sixteen texts of eight tokens each fill one step at the default
-/// --prefill-chunk.
+/// Number of sequences embedded at once. With the default --prefill-chunk, 16 texts of 8 tokens each fill one
+/// step.
 inline constexpr int kEmbeddingSlots = 16;
 
 class EmbeddingModel {
  public:
-  /// `names`: the model's names in the API, see embedding_model_names(). Throws StartError, std::bad_alloc,
-  /// and whatever `progress` throws.
+  /// names: the model's names in the API, from embedding_model_names(). Throws StartError, std::bad_alloc, or
+  /// an exception of `progress`.
   static std::unique_ptr<EmbeddingModel> load(std::shared_ptr<const ModelFile> file, const Options& options,
                                               std::vector<std::string> names,
                                               std::function<void(double)> progress);
 
   Engine& engine() const { return *engine_; }
   const ModelRuntime& runtime() const { return *runtime_; }
-  /// The part of this model that the API uses. This object must outlive copies of the target.
+  /// The description of this model for the API. Copies of it refer to this object and must not outlive it.
   const EmbeddingTarget& target() const { return target_; }
   const std::string& name() const { return target_.names.front(); }
   void log_summary() const;
 
  private:
-  // Destroyed in reverse order: the engine uses the runtime.
+  // Members are destroyed in reverse order, because the engine uses the runtime.
   std::unique_ptr<ModelRuntime> runtime_;
   std::unique_ptr<Engine> engine_;
   EmbeddingTarget target_;

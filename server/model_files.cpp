@@ -19,10 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Real templates are a few KiB; the limit stops hearthd from reading a large file given by mistake.
+// Real templates have a few KiB. The limit keeps hearthd from reading a large file that was given by mistake.
 constexpr std::uintmax_t kMaxTemplateBytes = 1 << 20;
 
-/// The instruction set that the options request; nullopt selects the best one of this machine.
+/// Returns the ISA that the options request. nullopt selects the machine's best ISA.
 std::optional<Isa> wanted_isa(const Options& options) {
   const std::optional<Isa> isa = engine_isa(options.isa);
   if (!isa) return std::nullopt;
@@ -42,7 +42,7 @@ std::shared_ptr<const ModelFile> open_model(const std::string& path, const std::
   throw StartError(error.what());
 }
 
-/// A file's name without ".gguf" and without a split's "-00001-of-00002".
+/// Returns a file's name without ".gguf" and without "-00001-of-00002" of a split file.
 std::string own_name(const std::string& path) {
   std::string name = fs::path(path).filename().string();
   if (name.size() > 5 && name.substr(name.size() - 5) == ".gguf") name.resize(name.size() - 5);

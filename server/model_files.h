@@ -1,6 +1,6 @@
-// The model files that the options name, and the names that requests may give the models.
+// Opens the model files that the options name, and determines the models' names in the API.
 //
-// Called by main, by ModelHost before each load, and by --check-config; any thread.
+// Called by main, by ModelHost before each load, and by --check-config. Any thread may call these functions.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace hearth {
 /// The open model files.
 struct ModelFiles {
   std::shared_ptr<const ModelFile> model;
-  std::shared_ptr<const ModelFile> embedding;  // of --embedding-model; null: none
-  std::shared_ptr<const ModelFile> draft;      // of --draft-model; null: none
+  std::shared_ptr<const ModelFile> embedding;  // of --embedding-model, or null
+  std::shared_ptr<const ModelFile> draft;      // of --draft-model, or null
 
   uint64_t bytes() const {
     return model->total_bytes() + (embedding ? embedding->total_bytes() : 0) +
@@ -27,26 +27,26 @@ struct ModelFiles {
   }
 };
 
-/// Opens the model files, only once for the whole start. Throws StartError at once for mistakes that would
-/// otherwise show only during the load: no model is given, a path is not a readable, complete GGUF file, the
-/// chat template file is unreadable, this machine lacks the ISA or the GPU, no name is left for the embedding
-/// model, or the draft model's vocabulary is not the served model's.
+/// Opens the model files once for the whole start. Throws StartError for errors that the load would detect
+/// only later: no model is given, a path is not a readable and complete GGUF file, the chat template file is
+/// not readable, the machine lacks the requested ISA or GPU, no name is left for the embedding model, or the
+/// draft model's vocabulary differs from the served model's.
 ModelFiles open_checked(const Options& options);
 
-/// Returns the GPU, or the reason why none is used. Throws StartError if the options request a GPU and there
-/// is none.
+/// Returns the GPU, or the reason why no GPU is used. Throws StartError if the options request a GPU and
+/// there is none.
 std::variant<cuda::Device, std::string> find_device(const Options& options);
 
-/// The text of --chat-template-file. Throws StartError if it is not a plain file, is too large or is not
-/// readable.
+/// Returns the contents of --chat-template-file. Throws StartError if the file is not a regular file, is too
+/// large or is not readable.
 std::string read_template_file(const std::string& path);
 
-/// The served model's names, the default first: --alias in its order (without '*'), then the file's name
-/// without ".gguf" and without a split's "-00001-of-00002".
+/// Returns the served model's names. The first one is the default. The names are those of --alias (without
+/// '*') and the file's name without ".gguf" and without "-00001-of-00002" of a split file.
 std::vector<std::string> model_names(const Options& options);
 
-/// The embedding model's names: --embedding-alias, then the file's name, except names that the served model
-/// has. Empty if no name is left.
+/// Returns the embedding model's names: those of --embedding-alias and the file's name, except names of the
+/// served model. Empty if no name is left.
 std::vector<std::string> embedding_model_names(const Options& options);
 
 }  // namespace hearth

@@ -17,11 +17,11 @@ namespace {
 
 using std::chrono::seconds;
 
-/// Ends an abandoned load; thrown through ModelRuntime::load.
+/// Thrown by the progress function to end a load that was abandoned.
 struct LoadAbandoned : std::exception {};
 
-/// Upper estimate of a model's memory relative to its file: weights plus KV cache, scratch and neuron
-/// bundles.
+/// Upper estimate of a model's memory (weights, KV cache, scratch and neuron bundles), divided by the bytes
+/// of its file.
 constexpr double kBesideWeights = 1.5;
 
 HttpResponse json_answer(int status, const Json& body) {
@@ -31,7 +31,7 @@ HttpResponse json_answer(int status, const Json& body) {
   return response;
 }
 
-/// Returns the served model's options with the changes that the body requests. Throws RequestError.
+/// Returns the served model's options with the changes in the body. Throws RequestError.
 Options wished_options(const Json& body, Options options) {
   const RequestFields fields(body);
   const std::optional<std::string> model = fields.string("model");
@@ -91,7 +91,7 @@ void ModelHost::load(Wish wish) {
   });
 }
 
-// If the running load has ended, serves the model that it loaded. Returns true if a new model is served.
+// If the load has ended, the loaded model begins to serve. Returns true if so.
 bool ModelHost::take_loaded() {
   if (loading_.wait_for(seconds(0)) != std::future_status::ready) return false;
   std::string error;
@@ -110,7 +110,7 @@ bool ModelHost::take_loaded() {
   }
   if (!loaded) {
     log_error("the model could not be loaded", {{"model", loading_options_.model}, {"why", error}});
-    if (current_ != nullptr) return false;  // the current model has served during the load, and still serves
+    if (current_ != nullptr) return false;  // the current model served during the load and still serves
     if (std::exchange(falls_back_, true)) {
       lose("neither " + loading_options_.model + " nor the previous model can be loaded: " + error);
       return false;
@@ -136,7 +136,7 @@ bool ModelHost::take_loaded() {
   return true;
 }
 
-// Starts the requested replacement.
+// Begins the requested replacement, if any.
 void ModelHost::take_wish() {
   if (next_ && leaving_.empty() && !loading_.valid()) {
     load(*std::exchange(next_, std::nullopt));
@@ -163,18 +163,18 @@ void ModelHost::take_wish() {
   load(*std::move(wish));
 }
 
-// Stops serving the current model. The model is freed when its last answer has ended; answers that still run
-// at the deadline are cut off.
+// Stops serving the current model. It is freed after its last answer has ended. Answers that are running at
+// the deadline are cut off.
 void ModelHost::leave(Clock::time_point deadline) {
-  current_->close_watchers();  // open pages would keep the model alive
+  current_->close_watchers();  // the event streams of open pages would keep the model alive
   leaving_.push_back({.model = std::move(current_), .deadline = deadline, .drained = {}});
   current_ = nullptr;
 }
 
 void ModelHost::look_after_leaving() {
   for (Leaving& one : leaving_) {
-    // Each request holds a reference to the model until it is answered. When no request holds one, only
-    // background answers can still be running.
+    // Each request refers to the model until it is answered. When no request refers to it, only background
+    // answers may be running.
     const bool in_use = one.model.use_count() > 1;
     if (!one.drained.valid()) {
       if (in_use && Clock::now() < one.deadline) continue;
@@ -207,7 +207,7 @@ void ModelHost::look_whether_idle() {
   leave(Clock::now() + seconds(options_.drain_seconds));
 }
 
-// Reloads the unloaded model if a request waits for it.
+// Loads the unloaded model again if a request waits for it.
 void ModelHost::wake() {
   if (!loading_.valid() && leaving_.empty() && state_.is_wanted()) load_again();
 }
@@ -218,14 +218,14 @@ void ModelHost::load_again() try {
   lose(gone.what());
 }
 
-// Called when no model is left to serve. Waiting requests are refused, and main ends the process.
+// Called if no model is left to serve. Waiting requests are refused, and main ends the process.
 void ModelHost::lose(const std::string& why) {
   lost_ = why;
   state_.set_stopping();
 }
 
-// Whether the requested model can load while the current one serves. A GPU holds only one model at a time,
-// and a trace records only one model.
+// Whether the requested model can be loaded while the current one serves. Impossible with a GPU, which holds
+// only one model at a time, or with a trace, which records only one model.
 bool ModelHost::has_room_beside(const Wish& wish) const {
   if (options_.device != Options::Device::kCpu && current_->uses_device()) return false;
   return trace_ == nullptr &&

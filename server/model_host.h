@@ -1,13 +1,13 @@
-// Owns the served model for the life of the process: loads it, replaces it, and unloads it when idle.
+// Owns the served model while the process runs: loads it, replaces it, and unloads it when idle.
 //
-// main calls tick() several times a second; tick() and the threads it starts do all loading and freeing. HTTP
-// threads take the served model from ServerState and request a replacement through handle_admin(). A model is
-// freed when its last answer has ended.
+// main calls tick() several times a second. tick() and the threads that it starts load and free all models.
+// HTTP threads get the served model from ServerState, and request a replacement through handle_admin(). A
+// model is freed after its last answer has ended.
 //
-// Replacing: if the served model uses no GPU and there is memory for both, the new model loads beside it and
-// the old one answers until the new one is ready. Otherwise the old model is unloaded first: running answers
-// have --drain-seconds to end, and new requests get 503 until the new model is loaded. If the new model
-// cannot be loaded, the old one stays or is loaded again.
+// Replacement: if the served model uses no GPU and there is memory for both models, the new model is loaded
+// while the old one serves. Otherwise, the old model is unloaded first: running answers get --drain-seconds
+// to end, and new requests get 503 until the new model is loaded. If the new model cannot be loaded, the old
+// one continues to serve or is loaded again.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ class ModelHost {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// state and trace (null: no tracing) must outlive the host.
+  /// state and trace must outlive the host. trace: null for no tracing.
   ModelHost(const Options& options, const Environment& environment, CacheFolder cache, std::string version,
             ServerState& state, Trace* trace);
   ~ModelHost();
@@ -43,38 +43,39 @@ class ModelHost {
   /// Starts loading the first model.
   void begin(ModelFiles files);
   enum class Event { kNone, kProgress, kReady };
-  /// Performs the actions that are due. Returns kReady if one of them began to serve a new model, else
-  /// kProgress while a model is loading. Throws what the first load throws.
+  /// Performs the actions that are due. Returns kReady if a new model has begun to serve, otherwise kProgress
+  /// while a model is loading. Passes on the exceptions of the first load.
   Event tick();
-  /// True until the first model is served.
+  /// True until the first model serves.
   bool is_starting() const { return is_starting_; }
   bool is_loading() const { return loading_.valid(); }
-  /// When the current load began; if none is running, when the last load began.
+  /// Start time of the current load, or of the last load if none is running.
   Clock::time_point load_start() const { return load_start_; }
-  /// The served model; null if none is loaded.
+  /// The served model, or null if none is loaded.
   const ServingModel* model() const { return current_.get(); }
-  /// Options of the served model; if none is loaded, those of the model that was served last.
+  /// Options of the served model, or of the last served model if none is loaded.
   const Options& options() const { return options_; }
 
-  /// For SIGHUP: schedules a load of the model that `now` names if that is not the served model, or if its
-  /// file has changed.
+  /// Called for SIGHUP. now: the options of a start now. Schedules a load of their model if it is not the
+  /// served model, or if its file has changed.
   void reload(const Options& now);
   void start_profiling();
   bool skip_profiling();
-  /// Why an engine has failed, or why no model is left to serve; nullopt if neither is the case.
+  /// Returns the reason if an engine has failed or no model is left to serve. Otherwise returns nullopt.
   std::optional<std::string> failure() const;
 
-  /// Tells the running load to end as soon as it can. The model that it loads will not be served.
+  /// Makes the running load end as soon as possible. Its model will not be served.
   void abandon_load() { abandon_ = true; }
   /// Whether the abandoned load has ended.
   bool has_ended() const { return loading_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
-  /// Refuses new requests and waits for running answers. At the deadline it cuts off those that still run and
-  /// returns false. Any thread may call this, but main must not call other functions of this class meanwhile.
+  /// Refuses new requests and waits for running answers. At the deadline, cuts off running answers and
+  /// returns false. Any thread may call this, but main must not call other functions of this class at the
+  /// same time.
   bool drain(Clock::time_point deadline);
   /// Saves the counted activity. Call after drain().
   void finish_profile();
 
-  // -- any thread --
+  // -- any thread may call this --
 
   /// Answers GET and POST /admin/model.
   HttpResponse handle_admin(const HttpRequest& request);
@@ -84,11 +85,11 @@ class ModelHost {
     Options options;
     ModelFiles files;
   };
-  /// A model that is no longer served; freed when its last answer has ended.
+  /// A model that no longer serves. It is freed after its last answer has ended.
   struct Leaving {
     std::shared_ptr<ServingModel> model;
     Clock::time_point deadline;
-    std::future<bool> drained;  // valid once no request holds the model, or the deadline has passed
+    std::future<bool> drained;  // valid when no request refers to the model, or after the deadline
   };
   struct FileStamp {
     std::filesystem::file_time_type time{};
@@ -109,20 +110,20 @@ class ModelHost {
   static FileStamp stamp_of(const std::string& path);
   HttpResponse describe() const;
 
-  Options options_;  // written by main with mutex_ held; other threads lock mutex_ to read it
+  Options options_;  // main writes it with mutex_ held; other threads read it with mutex_ held
   const Environment environment_;
   const CacheFolder cache_;
   const std::string version_;
   ServerState& state_;
   Trace* const trace_;
 
-  // main's thread only.
+  // Only main's thread uses these members.
   std::shared_ptr<ServingModel> current_;
-  FileStamp stamp_;  // state of current_'s file when it was loaded
+  FileStamp stamp_;  // time and size of current_'s file when it was loaded
   std::vector<Leaving> leaving_;
-  std::optional<Wish> next_;                            // loaded once leaving_ is empty
-  Options loading_options_;                             // options of the model that loading_ loads
-  std::future<std::unique_ptr<ServingModel>> loading_;  // valid until its result is taken
+  std::optional<Wish> next_;                            // will be loaded when leaving_ is empty
+  Options loading_options_;                             // options of the model that is being loaded
+  std::future<std::unique_ptr<ServingModel>> loading_;  // valid until the loaded model has been taken
   Clock::time_point load_start_, last_busy_;
   uint64_t last_steps_ = 0;
   bool is_starting_ = true, falls_back_ = false;
@@ -130,7 +131,7 @@ class ModelHost {
 
   std::atomic<bool> abandon_{false};
   mutable Mutex mutex_;
-  std::optional<Wish> wish_ HEARTH_GUARDED_BY(mutex_);  // requested, not yet started
+  std::optional<Wish> wish_ HEARTH_GUARDED_BY(mutex_);  // requested, but not begun
   std::string replacing_by_ HEARTH_GUARDED_BY(mutex_);  // path of the model that is replacing the served one
   std::string last_error_ HEARTH_GUARDED_BY(mutex_);    // why the last replacement failed
 };

@@ -20,7 +20,7 @@ std::string percent(double share) {
   return text;
 }
 
-/// "keys and values of 16384 tokens: 4 requests of 4096 each, or 2 of 8192"
+/// Example: "keys and values of 16384 tokens: 4 requests of 4096 each, or 2 of 8192".
 std::string pool_text(const ModelRuntime& model, int n_slots) {
   const StepLimits limits = model.limits();
   const int64_t n_tokens = int64_t{limits.n_blocks} * limits.block_tokens;
@@ -36,8 +36,8 @@ std::string pool_text(const ModelRuntime& model, int n_slots) {
   return text;
 }
 
-/// Logs the memory of the weights and of the KV cache, the KV cache's capacity in tokens, and which layers
-/// keep only a window.
+/// Logs the memory of the weights and the KV cache, the KV cache's capacity in tokens, and the layers that
+/// have a window.
 void log_memory(const ModelRuntime& model, int n_slots) {
   LogFields fields = {{"weights", megabytes(model.facts().weight_bytes)},
                       {"kv_cache", megabytes(model.placed().kv_bytes)},
@@ -54,7 +54,7 @@ void log_memory(const ModelRuntime& model, int n_slots) {
   log_info(pool_text(model, n_slots));
 }
 
-/// Logs which part of the model the GPU holds, and why it does not hold more.
+/// Logs the part of the model that is on the GPU, and the reason why the part is not larger.
 void log_placement(const ModelRuntime& runtime) {
   if (runtime.placed().plan != nullptr) {
     for (const std::string& line : runtime.placed().plan->lines(runtime.facts().spec)) log_info(line);

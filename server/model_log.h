@@ -1,4 +1,4 @@
-// The log lines about loaded models: what they are, where they run and how much memory they take.
+// The log lines about loaded models: their properties, their device and their memory.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hearth {
 
-/// Logs the served model. `engine`: the options of the model's engine.
+/// Logs the served model. engine: the options of its engine.
 void log_model(const std::string& name, const ModelRuntime& runtime, const EngineOptions& engine,
                bool can_chat);
 

@@ -22,10 +22,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Time between progress lines. Shorter work logs none.
+// Interval of progress lines. Shorter work logs none.
 constexpr std::chrono::seconds kProgressEvery{2};
 
-/// Thrown to stop a placement in progress when the engine ends, because the placement would not be used.
+/// Thrown to stop a placement when the engine ends.
 struct Abandoned : std::exception {};
 
 class ProgressLog {
@@ -56,8 +56,8 @@ class ProgressLog {
   Clock::time_point begin_{}, last_{};
 };
 
-/// Runs on the engine's thread. Restores the previous placement if the model cannot be placed according to
-/// the profile.
+/// Places the model according to the profile. If this fails, restores the previous placement. Runs on the
+/// engine's thread.
 void place_again(ModelRuntime& runtime, const LoadOptions& profiled, const LoadOptions& before,
                  const std::function<bool()>& go_on) {
   const Clock::time_point begin = Clock::now();
@@ -117,7 +117,7 @@ void Profiling::run(const std::stop_token& stop) {
   if (!places) *over_ = true;
 }
 
-/// Measures, then has the engine place the model. Returns whether the engine was given this task.
+/// Measures, then gives the engine the task of placing the model. Returns false if the engine got no task.
 bool Profiling::measure_and_place(const std::stop_token& stop) {
   // 1. Measure, while there are no requests.
   ProgressLog progress;
@@ -137,17 +137,16 @@ bool Profiling::measure_and_place(const std::stop_token& stop) {
                         {"counted_tokens", static_cast<int64_t>(profile->n_counted)},
                         {"known_tokens", static_cast<int64_t>(profile->n_tokens)}});
   if (!profile->machine_measured && profile->n_counted == 0)
-    return false;  // nothing new was measured; the placement already uses all earlier results
+    return false;  // no new measurements; the placement uses all earlier ones
 
-  // 2. Place the model according to the results when the engine is idle.
+  // 2. Make the engine place the model according to the results when the engine is idle.
   LoadOptions again = in_.load;
   again.placement = placement_facts(
       profile->machine,
       kept_activity(in_.activity_file, identify(in_.runtime.facts().file, in_.runtime.facts().spec)),
       log_solution);
   again.prompt_rates = prompt_rates(profile->machine);
-  // The engine may call this function after the Profiling object is destroyed, but not after its own
-  // destruction.
+  // The engine may call this function after the Profiling object is destroyed, but not after the engine is.
   in_.engine.when_idle(
       [over = over_, &runtime = in_.runtime, again, before = in_.load](const std::function<bool()>& go_on) {
         if (!over->exchange(true)) place_again(runtime, again, before, go_on);

@@ -1,6 +1,5 @@
-// Profiles the machine and the model while the model is served for the first time: measures the machine's
-// speed and counts which neurons are active. Then has the engine place the model according to the results,
-// while no request is running.
+// Measures the machine's speed and counts which neurons are active while a model is served for the first
+// time. Then places the model again according to the results, while no request is running.
 #pragma once
 
 #include <atomic>
@@ -17,24 +16,25 @@
 
 namespace hearth {
 
-/// Logs the speed that a solved placement is expected to reach. Any thread.
+/// Logs the expected speed of a placement. Any thread may call it.
 void log_solution(const PlacementSolution& solution);
 
 class Profiling {
  public:
   struct Inputs {
-    ModelRuntime& runtime;  // on a device; `engine` runs it. Both must outlive this object
+    ModelRuntime& runtime;  // on a device; run by `engine`; both must outlive this object
     Engine& engine;
-    LoadOptions load;  // options with which the runtime was loaded
+    LoadOptions load;  // the options with which the runtime was loaded
     std::filesystem::path activity_file;
     Environment environment;
   };
-  /// Starts a thread that does the work. It logs its steps and results, and failures as warnings.
+  /// Starts a thread that does the work and logs its steps and results. It logs failures as warnings.
   explicit Profiling(Inputs inputs);
-  /// Tells the thread to stop and waits for it, which takes a few tenths of a second.
+  /// Makes the thread stop and waits for it, which takes a few tenths of a second.
   ~Profiling() = default;
-  /// Ends the profiling early. Measurements are kept for the next start, and the model keeps its placement.
-  /// Returns false if the profiling is over or the model is being placed. Any thread.
+  /// Ends the profiling early. The measurements so far are stored for the next start, and the placement does
+  /// not change. Returns false if the profiling has ended or the model is being placed. Any thread may call
+  /// it.
   bool skip();
   Profiling(const Profiling&) = delete;
   Profiling& operator=(const Profiling&) = delete;
@@ -44,10 +44,10 @@ class Profiling {
   bool measure_and_place(const std::stop_token& stop);
 
   const Inputs in_;
-  /// True once skip() has nothing left to stop: the profiling has ended, was skipped, or is placing the
-  /// model. Shared with the work given to the engine, which may outlive this object.
+  /// Whether skip() has nothing to stop, because the profiling has ended, was skipped, or is placing the
+  /// model. Shared with the function that is given to the engine, which may outlive this object.
   const std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);
-  std::jthread thread_;  // last member: starts when the others exist
+  std::jthread thread_;  // declared last, because the thread uses the other members
 };
 
 }  // namespace hearth

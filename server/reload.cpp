@@ -13,7 +13,7 @@
 namespace hearth {
 namespace {
 
-/// Returns the options that hearthd would have if it started now, or nullopt if such a start would fail.
+/// Returns the options and arguments of a start now, or nullopt if a start would fail.
 std::optional<Invocation> read_again(const Invocation& started, const Environment& environment) try {
   Invocation now = read_invocation(started.arguments, environment);
   use_local_models(now.options, environment);

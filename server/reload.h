@@ -1,5 +1,5 @@
-// Handles SIGHUP: reopens the log file and rereads the key file, the log level and the model
-// (ModelHost::reload() handles the model). All other options stay as they were at the start.
+// Handles SIGHUP: reopens the log file, and reads the key file, the log level and the model's name again.
+// ModelHost::reload() then replaces the model. Other options do not change.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace hearth {
 
-/// Logs the changes and returns the options that a start would have now, or nullopt if a start would refuse
-/// them. If something cannot be read, logs that and keeps the old setting. Called on main's thread.
+/// Logs the changes. Returns the options that a start would have now, or nullopt if a start would fail.
+/// Settings that cannot be read stay in effect, and the error is logged. Called on main's thread.
 std::optional<Options> reload(const Invocation& started, const Environment& environment, const Auth& auth);
 
 }  // namespace hearth

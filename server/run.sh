@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to a running server: installs what is missing, builds, fetches the default model once,
-# serves it.
+# Starts a server from a fresh clone: installs packages, builds, downloads the default model once, serves it.
 #
 #   server/run.sh [--build-only] [hearthd flags]
 #
@@ -8,11 +7,11 @@
 #   server/run.sh --model M.gguf --slots 8 any flag of hearthd passes through
 #   server/run.sh --build-only             stops after the build and the model; builds hearth-profiler too
 #
-# The first run prints how long it will take before it begins.
+# The first run prints its expected duration.
 #
-# HEARTH_SKIP_DEPS=1 leaves packages alone (no apt, or none wanted).
+# HEARTH_SKIP_DEPS=1 skips the installation of packages.
 set -euo pipefail
-here="$PWD"  # paths in flags are relative to the user's working directory
+here="$PWD"  # flags may contain paths relative to this folder
 cd "$(dirname "$0")/.."
 root="$PWD"
 
@@ -23,7 +22,7 @@ flags=()
 for flag in "$@"; do
   case "$flag" in
     --build-only) build_only=1; continue ;;
-    # With these flags the user decides which model is served, if any.
+    # With these flags, the user chooses the model, or no model is served.
     --model|--model=*|--config|--config=*|--help|-h|--help-*|--version|--healthcheck) own_model=1 ;;
   esac
   flags+=("$flag")
@@ -32,18 +31,19 @@ done
 # 1. Packages.
 [ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh build
 
-# CUDA's kernels are built only where there is a GPU to run them (its driver, or WSL's).
+# CUDA's kernels are compiled only if there is an NVIDIA driver (or WSL's), which is needed to run them.
 cuda=OFF
 for gpu in /proc/driver/nvidia/version /dev/nvidiactl /dev/dxg; do
   [ ! -e "$gpu" ] || cuda=AUTO
 done
 
-# A server that stays on this machine needs only its instruction sets, which saves a fifth of the compilation.
+# Without --build-only, the binary runs only on this machine. Compiling only its instruction sets saves a
+# fifth of the time.
 isas=native
 [ "$build_only" = 0 ] || isas=all
 
-# Say what is to come. An idle core compiles hearthd in 5 to 9 minutes, and hearth-profiler in half as many
-# more.
+# Announce the duration. An idle core compiles hearthd in 5 to 9 minutes, and hearth-profiler in about half of
+# that.
 targets=(hearthd)
 [ "$build_only" = 0 ] || targets+=(hearth-profiler)
 if [ ! -x build/release/hearthd ]; then
@@ -56,7 +56,7 @@ if [ ! -x build/release/hearthd ]; then
     echo "Then a model of 98 MB is downloaded, unless it is there already. Later runs take seconds."
 fi
 
-# 2. Build. Another clone's compiler cache serves this one too.
+# 2. Build. CCACHE_BASEDIR lets clones in different folders share the compiler cache.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 NINJA_STATUS="[%f of %t, %es] "
 mkdir -p build/release
 cmake --preset release -DHEARTH_CUDA="$cuda" -DHEARTH_ISAS="$isas" >build/release/configure.log 2>&1 ||
@@ -71,6 +71,6 @@ if [ "$own_model" = 0 ]; then
 fi
 [ "$build_only" = 0 ] || exit 0
 
-# 4. Serve. exec, so that signals reach hearthd itself.
+# 4. Serve. With exec, signals reach hearthd directly.
 cd "$here"
 exec "$root/build/release/hearthd" ${model_flags[@]+"${model_flags[@]}"} ${flags[@]+"${flags[@]}"}

@@ -1,5 +1,5 @@
-// Derives facts from a loaded model: the options of its engine, its description for the API, and the memory
-// that other models cannot use. Used for the served model and for the embedding model.
+// Derives facts from a loaded model: its engine's options, its description for the API, and its reserved
+// memory. Used for the served model and the embedding model.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace hearth {
 
-/// The options of the engine that runs the model, except those for drafts. n_slots: as in the model's
+/// Returns the options of the model's engine, except those for drafts. n_slots: as in the model's
 /// LoadOptions.
 EngineOptions engine_for(const ModelRuntime& runtime, int n_slots, int queue_capacity);
 
-/// The model as the API shows it. names: at least one. created: Unix seconds. The runtime and the engine must
-/// outlive it.
+/// Returns the description of the model for the API. names: at least one. created: Unix seconds. The runtime
+/// and the engine must outlive the result.
 EmbeddingTarget target_of(const ModelRuntime& runtime, TokenGenerator& engine, std::vector<std::string> names,
                           int64_t created);
 
-/// Bytes of memory reserved at load: KV cache, scratch and neuron bundles, but not the pages of the model
-/// file.
+/// Returns the bytes of memory that were reserved at load: KV cache, scratch and neuron bundles, without the
+/// pages of the model file.
 uint64_t reserved_bytes(const ModelRuntime& runtime);
 
 }  // namespace hearth

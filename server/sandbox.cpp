@@ -22,8 +22,8 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-/// Adds the folder of a file and, for a link, the folder of its target. Adds folders rather than files,
-/// because Landlock treats a file that an editor or logrotate has replaced as a different file.
+/// Adds the folder of a file and, for a link, the folder of the link's target. The file itself would not
+/// suffice: Landlock treats a file that an editor or logrotate has replaced as a different file.
 void add_folders(const std::string& file, std::vector<fs::path>& folders) {
   if (file.empty()) return;
   folders.push_back(folder_of(file));
@@ -42,7 +42,8 @@ FileRights needed_files(const Options& options, const CacheFolder& cache) {
   for (const std::string* file : {&options.model, &options.embedding_model, &options.draft_model,
                                   &options.chat_template_file, &options.api_key_file, &options.config})
     add_folders(*file, rights.readable);
-  if (!options.models.empty()) rights.readable.emplace_back(options.models);  // searched for names on SIGHUP
+  // On SIGHUP, names are searched there.
+  if (!options.models.empty()) rights.readable.emplace_back(options.models);
   for (const std::string* file : {&options.log_file, &options.plan_file}) add_folders(*file, rights.writable);
   if (const fs::path* folder = std::get_if<fs::path>(&cache)) rights.writable.push_back(*folder);
   return rights;

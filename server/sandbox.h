@@ -1,10 +1,11 @@
-// --sandbox: which rights hearthd gives up when it no longer needs them.
+// --sandbox: the rights that hearthd gives up, and when.
 //
-//   Without a GPU   before the first thread starts: files and connections (Landlock), system calls (seccomp)
-//   With a GPU      once the model is loaded: system calls. Files are not confined, because the driver opens
-//                   devices and files, and starts a program that creates them, at unpredictable times.
+// Without a GPU, before the first thread starts: files and connections (Landlock), and system calls
+// (seccomp).
+// With a GPU, when the model is loaded: system calls. Files are not confined, because the GPU driver opens
+// devices and files, and starts a program that creates them, at unpredictable times.
 //
-// Called by the daemon on main's thread.
+// Daemon calls these functions on main's thread.
 #pragma once
 
 #include "config/options.h"
@@ -14,13 +15,13 @@ namespace hearth {
 
 class Sandbox {
  public:
-  /// options and cache must outlive this object. cache: the folder where activity is written at the end.
+  /// options and cache must outlive this object. cache: the folder to which activity is written.
   Sandbox(const Options& options, const CacheFolder& cache);
 
-  /// Call after the port is bound and before threads are started. If a right cannot be given up, throws
-  /// StartError with --sandbox on, but only logs a warning with --sandbox auto.
+  /// Call after the port is bound and before threads start. If a right cannot be given up, throws StartError
+  /// with --sandbox on, and logs a warning with --sandbox auto.
   void before_threads();
-  /// Call once the model is loaded. Throws like before_threads().
+  /// Call when the model is loaded. Throws like before_threads().
   void once_loaded();
 
  private:

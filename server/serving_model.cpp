@@ -40,8 +40,8 @@ std::string token_text(const Tokenizer& tokenizer, int32_t token) {
   return text;
 }
 
-/// Returns the model's chat template, or null if it has none or an unusable one. Without it, completions are
-/// served and chat requests are refused.
+/// Returns the model's chat template. Returns null if the model has none or its template is unusable; chat
+/// requests are then refused, and completions are served.
 std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const ModelRuntime& runtime) {
   const Tokenizer& tokenizer = runtime.facts().tokenizer;
   const std::string bos = token_text(tokenizer, tokenizer.bos()),
@@ -72,8 +72,8 @@ std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const M
 }
 
 /// Returns an FNV-1a hash that changes with the build, the file and the arithmetic. The arithmetic depends on
-/// the sparsity mode, the activation, the split of neurons between devices, the order in which neurons are
-/// summed as floats, and the type of keys and values.
+/// the sparsity mode, the activation function, the split of neurons between devices, the order in which
+/// neurons are summed, and the type of keys and values.
 std::string fingerprint_of(const ModelRuntime& runtime, const std::string& version) {
   const SparsityReport& sparsity = runtime.placed().sparsity;
   const bool predicted = sparsity.mode == Sparsity::kPredicted;
@@ -104,8 +104,8 @@ void write_plan(const std::string& path, const ModelRuntime& runtime) {
   if (!out) throw StartError(path + ": the plan could not be written there; check --plan-file");
 }
 
-/// If the machine has a GPU, uses its measurements from an earlier start to decide how the model is placed
-/// and how its prompts are split.
+/// If the machine has a GPU and was measured at an earlier start, sets how the model is placed and how its
+/// prompts are split.
 void use_kept_machine(LoadOptions& load, const ModelIdentity& model, const Environment& environment) {
   const std::optional<MachineProfile> machine = kept_machine(environment);
   if (!machine || !machine->gpu) return;
@@ -113,8 +113,8 @@ void use_kept_machine(LoadOptions& load, const ModelIdentity& model, const Envir
   load.prompt_rates = prompt_rates(*machine);
 }
 
-/// Sets the file in which activity is kept. Unless the options request the CPU, also decides the placement
-/// from what earlier starts measured. Does nothing without a cache folder.
+/// Sets the file for activity. Unless the options request the CPU, also sets the placement from measurements
+/// of earlier starts. Does nothing without a cache folder.
 void use_what_is_known(const Options& options, const Environment& environment, const CacheFolder& cache,
                        LoadOptions& load) {
   const fs::path* folder = std::get_if<fs::path>(&cache);
@@ -124,8 +124,8 @@ void use_what_is_known(const Options& options, const Environment& environment, c
   if (load.device != DeviceChoice::kCpu) use_kept_machine(load, model, environment);
 }
 
-/// Returns why single neurons or experts cannot be counted, worded as the end of "not counted: ...", or "" if
-/// they can.
+/// Returns the reason why neurons or experts cannot be counted, or an empty text if they can. The reason is
+/// the end of a sentence: "not counted: ...".
 std::string why_not_counted(const ModelRuntime& runtime) {
   const ModelSpec& spec = runtime.facts().spec;
   if (spec.activation.has_zeros() || spec.has_experts() ||
@@ -135,8 +135,8 @@ std::string why_not_counted(const ModelRuntime& runtime) {
   return "every neuron of this model is active for every token";
 }
 
-/// Turns on the counting of single neurons and pauses it at once. Returns false if they cannot be counted;
-/// start_profile() logs why.
+/// Turns on the counting of neurons, and pauses it. Returns false if neurons cannot be counted;
+/// start_profile() logs the reason.
 bool starts_counting(ModelRuntime& runtime) try {
   if (!why_not_counted(runtime).empty()) return false;
   runtime.observation().count_activity({.decode_only = true});
@@ -146,8 +146,8 @@ bool starts_counting(ModelRuntime& runtime) try {
   return false;
 }
 
-/// Runs the model as the engine will, so that the first request finds everything ready. If `counted`, also
-/// warms up the counting of neurons, where that is possible.
+/// Runs the model in the same way as the engine, so that the first request is not slower. counted: also warms
+/// up the counting of neurons, if they can be counted.
 void warm_up(ModelRuntime& runtime, const EngineOptions& engine, bool counted) {
   NeuronObservation& observation = runtime.observation();
   WarmUp how{.n_slots = engine.n_slots, .context_tokens = engine.context_tokens};
@@ -159,7 +159,7 @@ void warm_up(ModelRuntime& runtime, const EngineOptions& engine, bool counted) {
 }
 
 /// Starts counting active neurons, or chosen experts, while the model serves. Returns null if nothing can be
-/// counted or kept; the model is then served without counting.
+/// counted or stored; the model then serves without counting.
 std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::path& file,
                                               const CacheFolder& cache) {
   const std::string kNone = "--profile online: activity is not counted: ";
@@ -182,9 +182,9 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
   }
 }
 
-/// Subtracts another model's memory from the limit in `load`. If the options set a limit, it excludes the
-/// pages of model files, so only the reserved bytes are subtracted. Otherwise the limit is the machine's
-/// memory, which must also hold the pages of the other model's file.
+/// Subtracts another model's memory from the limit in `load`. A limit from the options does not include the
+/// pages of model files, so only the reserved bytes are subtracted. Without a limit, the machine's memory
+/// must also hold the pages of the other model's file.
 void leave_memory_to(const ModelRuntime& other, LoadOptions& load) {
   const bool budget = load.memory_limit_bytes > 0;
   const uint64_t limit = budget ? load.memory_limit_bytes : memory_limit_bytes();
@@ -194,20 +194,21 @@ void leave_memory_to(const ModelRuntime& other, LoadOptions& load) {
 
 }  // namespace
 
-/// Combines the progress of several files, which are loaded one after the other, to the progress of one load.
-/// Each file's share is proportional to its bytes.
+/// Combines the progress of several files, which are loaded one after another. Each file's share of the whole
+/// is proportional to its bytes.
 class LoadProgress {
  public:
   LoadProgress(uint64_t bytes, std::function<void(double)> report)
       : bytes_(static_cast<double>(bytes)), report_(std::move(report)) {}
 
-  /// Returns the function that takes the next file's progress, in [0, 1]. This object must outlive it.
+  /// Returns a function that receives the progress of the next file, in [0, 1]. This object must outlive the
+  /// function.
   std::function<void(double)> next(const ModelFile& file) {
     const double begin = begin_, share = static_cast<double>(file.total_bytes()) / bytes_;
     begin_ += share;
     return [this, begin, share](double done) { report_(begin + share * done); };
   }
-  /// Returns the function that takes the last file's progress.
+  /// Returns a function that receives the progress of the last file.
   std::function<void(double)> last() {
     return [this](double done) { report_(begin_ + (1 - begin_) * done); };
   }
@@ -225,16 +226,16 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   log_device(options);
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
   LoadProgress shares(files.bytes(), std::move(progress));
-  // 1. Load the draft and embedding models first, because their memory is not available to the served model.
+  // 1. Load the draft and embedding models first, because they reduce the memory for the served model.
   model->load_ = engine_options(options);
   model->load_beside(files, options, shares);
-  // 2. Load the served model, placed by the measurements of earlier starts.
+  // 2. Load the served model. Its placement uses the measurements of earlier starts.
   model->load_runtime(std::move(files.model), options, environment, cache, trace, shares);
   LiveActivity* const live =
       options.page == Options::Page::kOn ? &model->runtime_->observation().show_live() : nullptr;
-  // 3. Start its engine, after a pass that makes everything ready for the first request.
+  // 3. Warm up, so that the first request is not slower, and start the engine.
   model->start_engine(options, cache);
-  // 4. The API.
+  // 4. Create the API.
   model->make_api(options, version, live);
   return model;
 } catch (const ModelFileError& error) {

@@ -1,7 +1,7 @@
-// A loaded model with everything that serves it, in one object with one lifetime: runtime, chat template,
-// engine, API, and the embedding model if there is one.
+// A loaded model and everything that serves it: runtime, chat template, engine, API, and the embedding model
+// if there is one.
 //
-// Built by hearthd's load thread; const for everyone after that.
+// Built by hearthd's load thread. Const after that.
 #pragma once
 
 #include <chrono>
@@ -29,47 +29,46 @@
 
 namespace hearth {
 
-/// The cache folder, or the reason why there is none.
+/// The cache folder, or the reason why there is no cache folder.
 using CacheFolder = std::variant<std::filesystem::path, std::string>;
 
 class LoadProgress;
 
 class ServingModel {
  public:
-  /// Loads the models from their open files. `progress` is called on this thread with fractions in [0, 1] and
-  /// may throw to abandon the load. `cache` is the folder for the models' activity
-  /// (profiler/machine/cache_folder.h). The trace may be null and must outlive the model. Throws StartError,
-  /// std::bad_alloc.
+  /// Loads the models from their open files. progress: called on this thread with fractions in [0, 1]; may
+  /// throw to abandon the load. cache: the folder for the models' activity (profiler/machine/cache_folder.h).
+  /// trace: may be null; must outlive the model. Throws StartError or std::bad_alloc.
   static std::unique_ptr<ServingModel> load(ModelFiles files, const Options& options,
                                             const Environment& environment, const CacheFolder& cache,
                                             const std::string& version, Trace* trace,
                                             std::function<void(double)> progress);
-  /// Call once the model is served. Starts the measurements that a good placement needs, if --profile asks
-  /// for them and the model runs on a GPU.
+  /// Call when the model has begun to serve. Starts the measurements for a good placement if --profile
+  /// requests them and the model uses a GPU.
   void start_profiling(const Environment& environment);
-  /// Ends the profiling early (Profiling::skip). Returns false if it is over or was never started.
+  /// Ends the profiling early (Profiling::skip()). Returns false if it has ended or was never started.
   bool skip_profiling();
 
-  /// Why an engine has failed; nullopt if none has.
+  /// Returns the reason if an engine has failed, otherwise nullopt.
   std::optional<std::string> failure() const;
-  /// Ends the event streams of all pages that watch the model. Any thread.
+  /// Ends the event streams of all open pages. Any thread may call it.
   void close_watchers();
-  /// Drains all engines; see Engine::drain(). Any thread.
+  /// Drains all engines (Engine::drain()). Any thread may call it.
   bool drain(std::chrono::steady_clock::time_point deadline);
-  /// Call once the engines are drained. Saves the activity that was counted while the model served.
+  /// Call after the engines have drained. Saves the activity that was counted while the model served.
   void finish_profile();
-  /// The parts that the routes use; the ServingModel must outlive them.
+  /// Returns the parts that the routes use. This object must outlive them.
   ReadyModel ready() const;
   /// Whether a part of the model is on a GPU.
   bool uses_device() const { return runtime_->placed().plan != nullptr; }
   const std::string& name() const { return api_->model().names.front(); }
   bool can_chat() const { return chat_template_ != nullptr; }
   bool generates() const { return runtime_->facts().spec.arch.has_output; }
-  /// Logs in a few lines what was loaded and how much memory it takes.
+  /// Logs the models and their memory in a few lines.
   void log_summary() const;
 
  private:
-  // The stages of load(), in their order.
+  // The stages of load(), in order.
   void load_beside(ModelFiles& files, const Options& options, LoadProgress& progress);
   void load_runtime(std::shared_ptr<const ModelFile> file, const Options& options,
                     const Environment& environment, const CacheFolder& cache, Trace* trace,
@@ -77,18 +76,18 @@ class ServingModel {
   void start_engine(const Options& options, const CacheFolder& cache);
   void make_api(const Options& options, const std::string& version, LiveActivity* live);
 
-  // Destroyed in reverse order: the API uses the engine, and the engine uses the runtime.
-  std::unique_ptr<EmbeddingModel> embedder_;  // null: the served model embeds
-  std::unique_ptr<ModelRuntime> drafter_;     // null: no draft model
+  // Members are destroyed in reverse order: the API uses the engine, and the engine uses the runtime.
+  std::unique_ptr<EmbeddingModel> embedder_;  // null if the served model embeds
+  std::unique_ptr<ModelRuntime> drafter_;     // null if there is no draft model
   LoadOptions load_;                          // the options with which the runtime was loaded
-  bool profiles_ = false;                     // true while there is something left to measure
+  bool profiles_ = false;                     // whether something is left to measure
   std::unique_ptr<ModelRuntime> runtime_;
-  std::unique_ptr<OnlineActivity> activity_;  // null: activity is not counted
+  std::unique_ptr<OnlineActivity> activity_;  // null if activity is not counted
   std::unique_ptr<ChatTemplate> chat_template_;
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<LiveEvents> live_events_;  // null: the page is off
+  std::unique_ptr<LiveEvents> live_events_;  // null if the page is off
   std::unique_ptr<ApiContext> api_;
-  std::unique_ptr<Profiling> profiling_;  // null: no profiling was started
+  std::unique_ptr<Profiling> profiling_;  // null if no profiling was started
 };
 
 }  // namespace hearth

@@ -51,7 +51,8 @@ ApiWorld ApiWorld::real() {
       .now = [] { return std::chrono::steady_clock::now(); },
       .random_bits =
           [] {
-            // Ids must not repeat between threads or restarts, so the system seeds each thread's generator.
+            // The system seeds each thread's generator, because ids must not repeat in another thread or
+            // after a restart.
             thread_local std::mt19937_64 generator{[] {
               std::random_device device;
               return (static_cast<uint64_t>(device()) << 32) | device();

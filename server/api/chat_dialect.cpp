@@ -29,7 +29,7 @@ std::vector<int32_t> tokens_of(const std::vector<std::string>& texts, const Toke
   return tokens;
 }
 
-/// Removes the text that the template writes after the last message, so that the model continues that
+/// Removes the text that the template writes after the last message, so that the answer continues this
 /// message.
 std::string cut_behind_last_message(std::string rendered, const Json& messages) {
   const Json& content = messages.back()["content"];
@@ -43,7 +43,7 @@ std::string cut_behind_last_message(std::string rendered, const Json& messages) 
         "messages",
         "The answer cannot continue the last of 'messages': the model's chat template changes its text.");
   }
-  // Keep as much of the message's trailing white space as the template has kept.
+  // The template may have kept only a part of the white space at the end of the message.
   size_t end = at + trimmed.size();
   for (size_t i = last + 1; i < text.size() && end < rendered.size() && rendered[end] == text[i]; ++i) ++end;
   rendered.resize(end);

@@ -1,6 +1,6 @@
-// The chat conventions of one model: turns a request into a prompt, and determines the form of its answer.
+// The chat syntax of one model: converts requests to prompts, and determines how answers are parsed.
 //
-// Made once with the model, from its chat template; used by all HTTP threads.
+// Each ApiContext has one ChatDialect, derived from the chat template and used by all HTTP threads.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@
 namespace hearth {
 
 struct RenderedChat {
-  std::string prompt;  // the conversation as the model reads it
-  ChatForm form;       // how the prompt was written; the answer is constrained and parsed accordingly
+  std::string prompt;  // the conversation as text for the model
+  ChatForm form;       // determines how the answer is constrained and parsed
 };
 
 class ChatDialect {
@@ -22,11 +22,11 @@ class ChatDialect {
   /// chat_template: null if the model has none. Both arguments must outlive this object.
   ChatDialect(const ChatTemplate* chat_template, const Tokenizer& tokenizer);
 
-  /// Decides the request's form and renders the conversation with the template. Throws RequestError if there
-  /// is no template, or if the template refuses the messages.
+  /// Determines the ChatForm of a request and renders its conversation. Throws RequestError if there is no
+  /// template, or if the template refuses the messages.
   RenderedChat render(const ChatRequest& request) const;
 
-  /// How the model's conversations are written; without a template, the plain syntax.
+  /// The syntax of the model's conversations. Without a template, the default syntax.
   const ChatSyntax& syntax() const { return syntax_; }
 
  private:

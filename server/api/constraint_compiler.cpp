@@ -10,12 +10,12 @@
 namespace hearth {
 namespace {
 
-/// A client uses a handful of formats; the masks of each take up to several MB.
+/// A client uses few formats. The masks of each constraint use up to several MB.
 constexpr size_t kMostEntries = 32;
-/// A key contains the request's tools, which may be megabytes. Constraints with longer keys are not cached.
+/// A key contains the request's tools, which may have megabytes. Constraints with longer keys are not cached.
 constexpr size_t kMostKeyBytes = size_t{1} << 20;
 
-/// Throws RequestError if the format cannot be enforced, even on its own, without the tools.
+/// Throws RequestError if the format cannot be enforced, even without tools.
 void check_format(const AnswerFormat& format) {
   try {
     Automaton(format_grammar(format), 0);
@@ -24,15 +24,15 @@ void check_format(const AnswerFormat& format) {
   }
 }
 
-/// Returns a key for the cache. Two forms of one model that have the same key also have the same grammar.
+/// Returns the cache key of a form. If two forms of one model have equal keys, they have equal grammars.
 std::string chat_key(const ChatForm& form) {
   return "chat:" + std::to_string(static_cast<int>(form.choice.mode)) +
          std::to_string(static_cast<int>(form.thinking)) + (form.choice.parallel ? "p" : "s") +
          json_text(form.choice.allowed) + format_key(form.format) + json_text(form.choice.tools);
 }
 
-/// Refuses a constraint that would fail at the first token. Otherwise the request would be accepted and then
-/// broken off.
+/// Throws ConstraintError if no answer can begin under the constraint. Otherwise the engine would accept the
+/// request and fail at the first token.
 void check_beginning(const std::shared_ptr<const Constraint>& constraint) {
   ConstraintState state(constraint);
   if (state.mask().none() && !state.may_end()) {
@@ -71,7 +71,7 @@ std::shared_ptr<const Constraint> ConstraintCompiler::compile(const ChatForm& fo
     if (std::ranges::any_of(form.choice.tools, is_strict)) refuse_constraint("tools", error);
   }
   try {
-    return compile_tools(true);  // each schema can be enforced alone, but all schemas together are too large
+    return compile_tools(true);  // each schema can be enforced, but all schemas together are too large
   } catch (const ConstraintError& error) {
     refuse_constraint("tools", error);
   }
@@ -99,7 +99,7 @@ void ConstraintCompiler::keep(const std::string& key, std::shared_ptr<const Cons
   if (key.size() > kMostKeyBytes) return;
   const MutexLock lock(mutex_);
   if (std::ranges::find(entries_, key, &Entry::first) != entries_.end())
-    return;  // another thread compiled it meanwhile
+    return;  // another thread has compiled it
   entries_.emplace_front(key, std::move(constraint));
   if (entries_.size() > kMostEntries) entries_.pop_back();
 }

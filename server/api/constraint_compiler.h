@@ -1,7 +1,7 @@
-// Compiles the format that a request requires of its answer into the constraint that the engine enforces.
+// Compiles the format that a request requires of its answer to a constraint that the engine enforces.
 //
-// Each ApiContext has one. It caches compiled constraints, because a client program sends the same schema
-// with every request. Thread-safe.
+// Each ApiContext has one ConstraintCompiler. Compiled constraints are cached, because clients send one
+// schema with many requests. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -22,23 +22,23 @@ namespace hearth {
 
 class ConstraintCompiler {
  public:
-  /// The tokenizer must outlive the constraints. controls: ChatSyntax::control_tokens. In the grammars of
-  /// chats, each of these tokens matches its own text.
+  /// The tokenizer must outlive the constraints. controls: ChatSyntax::control_tokens, which match their text
+  /// in the grammars of chats.
   ConstraintCompiler(const Tokenizer& tokenizer, std::span<const int32_t> controls);
 
-  /// Returns the constraint on a completion, or null for AnswerFormat::Kind::kText. Throws RequestError (400)
-  /// if the format is malformed or cannot be enforced.
+  /// Returns the constraint on a text completion, or null for AnswerFormat::Kind::kText. Throws RequestError
+  /// (400) if the format is malformed or cannot be enforced.
   std::shared_ptr<const Constraint> compile(const AnswerFormat& format) const;
 
-  /// Returns the constraint on the answer of a chat, or null if any answer is allowed. Schemas of tools that
-  /// are not strict are enforced as far as possible. Throws RequestError (400) if the format, the schema of a
-  /// strict tool, or all of these together cannot be enforced.
+  /// Returns the constraint on a chat's answer, or null if any answer is allowed. Schemas of tools that are
+  /// not strict are enforced as far as possible. Throws RequestError (400) if the format, the schema of a
+  /// strict tool, or their combination cannot be enforced.
   std::shared_ptr<const Constraint> compile(const ChatForm& form) const;
 
  private:
   using Entry = std::pair<std::string, std::shared_ptr<const Constraint>>;
 
-  /// key: identifies the grammar. make: called if the key is not cached. Throws ConstraintError.
+  /// key: identifies the grammar. make: creates the grammar if the key is not cached. Throws ConstraintError.
   std::shared_ptr<const Constraint> compile(const std::string& key, const std::function<Grammar()>& make,
                                             const std::shared_ptr<const TokenTrie>& trie) const;
   std::shared_ptr<const Constraint> find(const std::string& key) const;

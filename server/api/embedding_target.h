@@ -1,6 +1,7 @@
-// A model as /v1/embeddings and the model lists use it: either the served model or the embedding model.
+// The description of a model, either the served model or the embedding model, for /v1/embeddings and the
+// model lists.
 //
-// Filled by hearthd when the models are loaded; read-only after that.
+// Filled by hearthd when the models are loaded, then read-only.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +20,14 @@ struct EmbeddingTarget {
   std::vector<std::string> names;  // the first is the default
   int64_t created = 0;             // when the model was loaded, in Unix seconds
   int context_tokens = 0;          // maximum tokens of one text
-  int n_dimensions = 0;            // of the model's vectors
+  int n_dimensions = 0;            // length of the model's vectors
   Pooling pooling = Pooling::kLast;
-  bool looks_ahead = false;   // true for an encoder, which needs a begin and an end token around each text
-  ModelFileFacts facts = {};  // facts from the model's file, shown by Ollama's endpoints
-  std::string device;         // device that computes the model; shown by /v1/models
+  // Whether the model is an encoder, which needs begin and end tokens around each text.
+  bool looks_ahead = false;
+  ModelFileFacts facts = {};             // shown by Ollama's endpoints
+  std::string device;                    // the device that computes the model; shown by /v1/models
   const Tokenizer* tokenizer = nullptr;  // not null; outlives the service
-  size_t longest_token_bytes = 0;        // bytes of the longest token of the vocabulary; set by ApiContext
+  size_t longest_token_bytes = 0;        // bytes of the vocabulary's longest token; set by ApiContext
   TokenGenerator* engine = nullptr;      // not null; outlives the service
 };
 

@@ -29,7 +29,7 @@ void ServerState::set_ready(ReadyModel model) {
   const MutexLock lock(mutex_);
   last_name_ = model.name;
   model_ = std::make_shared<const ReadyModel>(std::move(model));
-  // the server may have begun to stop during the load
+  // The server may have begun to stop during the load.
   if (phase_ != Phase::kStopping) phase_ = Phase::kReady;
   changed_.notify_all();
 }

@@ -8,7 +8,7 @@ constexpr std::string_view kDeployments = "/openai/deployments/";
 constexpr std::string_view kAzureV1 = "/openai/v1/";
 
 /// path: "NAME/ENDPOINT", the text after "/openai/deployments/". NAME may contain slashes, so ENDPOINT is
-/// found at the end of the path: it is "chat/completions" or else the last segment.
+/// read from the end of the path. It is "chat/completions" or the last segment.
 ApiPath read_deployment(std::string_view path) {
   constexpr std::string_view kChat = "/chat/completions";
   const size_t end = path.ends_with(kChat) ? path.size() - kChat.size() : path.rfind('/');

@@ -47,8 +47,8 @@ constexpr std::array kEndpoints = [] {
   using enum Access;
   using enum ModelUse;
   return std::to_array<Endpoint>({
-      // Columns: path, method, access, use of the model, handler, whether it is only for a server with the
-      // page, whether it is a probe.
+      // Columns: path, method, access, use of the model, handler, whether the endpoint exists only with
+      // --page, whether it is a probe.
       {"/completions", "POST", kUse, kWakes, completions},
       {"/chat/completions", "POST", kUse, kWakes, chat_completions},
       {"/responses", "POST", kUse, kWakes, create_response},
@@ -109,8 +109,8 @@ static_assert(std::ranges::all_of(kEndpoints, [](const Endpoint& endpoint) {
          (endpoint.method == "GET" && std::holds_alternative<Endpoint::OfServer>(endpoint.handle));
 }));
 
-/// Returns the characters that the pattern's '*' stands for, or "" if the pattern has no '*'. Returns nullopt
-/// if the path does not match.
+/// Returns the characters that the pattern's '*' matches, or "" if the pattern has no '*'. Returns nullopt if
+/// the path does not match.
 std::optional<std::string_view> match_path(std::string_view pattern, std::string_view path) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos) {
@@ -124,9 +124,9 @@ std::optional<std::string_view> match_path(std::string_view pattern, std::string
   return path.substr(before.size(), path.size() - before.size() - after.size());
 }
 
-/// Returns the first row whose path matches, whatever its method, or null if there is none. The path's other
-/// methods are in the rows with exactly the same pattern. A later row with another pattern is not for this
-/// path, even if its '*' matches it.
+/// Returns the first row with a pattern that matches the path and with any method, or null. The path's other
+/// methods are in rows with exactly this pattern. Rows with other patterns are not for this path, even if
+/// their '*' matches it.
 const Endpoint* first_row(std::string_view path, bool has_page) {
   const auto* found = std::ranges::find_if(kEndpoints, [path, has_page](const Endpoint& endpoint) {
     return (has_page || !endpoint.of_page) && match_path(endpoint.path, path);
@@ -134,7 +134,7 @@ const Endpoint* first_row(std::string_view path, bool has_page) {
   return found == kEndpoints.end() ? nullptr : found;
 }
 
-/// Whether the path is /admin or below it. True even if there is no such endpoint.
+/// Whether the path is /admin or below it, even if it is unknown.
 bool is_below_admin(std::string_view path) { return path == "/admin" || path.starts_with("/admin/"); }
 
 void add_method(std::string& methods, std::string_view method) {

@@ -1,8 +1,8 @@
-// The table of all endpoints. It decides which requests get 404 or 405, the header Allow, who may call an
-// endpoint, and what its handler needs.
+// The table of all endpoints. It determines which requests get 404 or 405, the header Allow, the keys that
+// may use an endpoint, and the arguments of its handler.
 //
-// Tests compare it with the API's description and with the list in docs/api.md. server/gate/routes.h looks a
-// request up once and acts on its row.
+// Tests compare the table with the API description and with docs/api.md. Routes searches the table once per
+// request.
 #pragma once
 
 #include <functional>
@@ -19,34 +19,33 @@
 
 namespace hearth {
 
-/// The callers that an endpoint admits: everyone, or keys with this role. Ordered from least to most strict.
+/// The callers that an endpoint admits: everyone, or keys with a role. Ordered from least to most strict.
 enum class Access { kEveryone, kUse, kMetrics, kAdmin };
 
 enum class ModelUse {
-  kNone,     // answers also while there is no model
-  kWatches,  // needs the model, but neither keeps it loaded nor loads it again
-  kWakes,    // needs the model; an unloaded one is loaded
+  kNone,     // needs no model
+  kWatches,  // needs a loaded model, but does not cause a load or prevent an unload
+  kWakes,    // needs the model; causes an unloaded model to be loaded
 };
 
-/// The parts of the server from which handlers make an answer without a model. The parts must outlive the
-/// users of this struct.
+/// The parts of the server that handlers without a model use. The parts must outlive this struct's users.
 struct ServerParts {
   const ServerState& state;
-  std::function<HttpResponse()> metrics;                  // the figures for GET /metrics
+  std::function<HttpResponse()> metrics;                  // answers GET /metrics
   std::function<HttpResponse(const HttpRequest&)> admin;  // answers GET and POST /admin/model
 };
 
 struct Endpoint {
-  /// A path in the form of read_api_path(). One '*' may stand for one or more characters, including slashes;
-  /// these characters become the argument. Without a '*', the argument is the model that the request's path
-  /// names, or empty if it names none.
+  /// A path in the form of read_api_path(). It may contain one '*', which matches one or more characters,
+  /// including slashes. The matched characters become the handler's argument. Without a '*', the argument is
+  /// the model in the request's path, or empty.
   std::string_view path;
-  std::string_view method;  // GET also answers HEAD, whose body the transport omits
+  std::string_view method;  // GET also answers HEAD, whose body is not sent
   Access access;
   ModelUse model;
 
-  /// Handlers, called by any HTTP thread. A handler that can answer at once returns the answer; a handler
-  /// that has to wait gets the writer. `argument` is valid as long as the request.
+  /// The types of handlers. Any HTTP thread may call a handler. A handler that does not wait returns its
+  /// response; a handler that may wait gets a writer. `argument` is valid as long as the request.
   using OfRequest = HttpResponse (*)(const HttpRequest& request);
   using OfServer = HttpResponse (*)(const ServerParts& server, const HttpRequest& request);
   using OfModel = HttpResponse (*)(const ApiContext& api, const HttpRequest& request,
@@ -55,33 +54,34 @@ struct Endpoint {
                              ResponseWriter& writer);
   std::variant<OfRequest, OfServer, OfModel, Generates> handle;
 
-  bool of_page = false;  // exists only if the server has a page (--page)
-  /// Whether monitoring requests the endpoint every few seconds. If so, a success is not logged, and
-  /// --metrics-port serves the endpoint too. The row of a probe has the method GET and a handler of type
-  /// OfServer.
+  bool of_page = false;  // whether the endpoint exists only with --page
+  /// Whether monitoring systems request the endpoint every few seconds. A successful request is then not
+  /// logged, and --metrics-port also serves the endpoint. REQUIRES: the method is GET, and the handler has
+  /// type OfServer.
   bool is_probe = false;
 };
 
-/// The whole table. The first row that matches a request's path selects the pattern. The first
-/// row with this pattern and the request's method answers.
+/// The whole table. The first row that matches the path of a request determines the pattern. The first row
+/// with this pattern and the request's method answers the request.
 std::span<const Endpoint> endpoints();
 
-/// The destination of a request. Valid as long as the request's path.
+/// The endpoint of a request. Valid as long as the request's path.
 struct Destination {
-  const Endpoint* endpoint = nullptr;  // null if no row of the path has the request's method
+  const Endpoint* endpoint = nullptr;  // null if the path does not support the request's method
   std::string_view argument = {};
-  // If `endpoint` is null: the methods of the path, separated by commas; empty if there is no such path.
+  // If `endpoint` is null: the methods that the path supports, separated by commas; empty for an unknown
+  // path.
   std::string methods = {};
-  // The row's access. If `endpoint` is null: the strictest access of the path's rows or, for an unknown path,
-  // kAdmin below /admin and else kUse.
+  // The endpoint's access. If `endpoint` is null: the strictest access of the path's rows; for an unknown
+  // path, kAdmin below /admin and kUse elsewhere.
   Access access = Access::kUse;
 };
 
 /// path: HttpRequest::path.
 Destination find_destination(std::string_view path, std::string_view method, bool has_page);
 
-/// Returns the first pattern in the table that matches `path`, a path from read_api_path(), or "" if none
-/// does.
+/// Returns the first pattern in the table that matches `path`, which is from read_api_path(). Returns "" if
+/// no pattern matches.
 std::string_view table_path(std::string_view path);
 
 }  // namespace hearth

@@ -16,20 +16,20 @@ std::string_view key_of(const HttpRequest& request) {
     if (lowered(authorization.substr(0, kScheme.size())) == kScheme)
       return trimmed(authorization.substr(kScheme.size()));
   }
-  // X-Api-Key is used by Anthropic and many proxies, api-key by Azure.
+  // Anthropic's clients and many proxies send X-Api-Key, and Azure's clients send api-key.
   const std::string_view key = trimmed(request.header("X-Api-Key"));
   return key.empty() ? trimmed(request.header("api-key")) : key;
 }
 
-/// Compares all bytes, even after a difference.
+/// Compares all bytes, so that timing does not reveal the position of a difference.
 bool equal_in_constant_time(const Sha256& a, const Sha256& b) {
   unsigned difference = 0;
   for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
   return difference == 0;
 }
 
-/// Returns the key that equals `given`, or null if none does. Always compares with every key, so that timing
-/// does not reveal which one matched.
+/// Returns the key that equals `given`, or null. Compares all keys, so that timing does not reveal which key
+/// matched.
 const ApiKey* find_key(const std::vector<ApiKey>& keys, std::string_view given) {
   const Sha256 hash = sha256(given);
   const ApiKey* found = nullptr;

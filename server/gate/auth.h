@@ -14,26 +14,25 @@
 
 namespace hearth {
 
-/// A handle: copies share their keys.
+/// The server's API keys. Copies share one set of keys.
 class Auth {
  public:
-  /// Without keys, every request is allowed, with one exception: a request that needs Role::kAdmin must come
-  /// from this machine itself, not through a proxy that runs on it.
+  /// Without keys, every request is allowed, except that a request that needs Role::kAdmin must come directly
+  /// from this machine, not through a proxy on this machine.
   explicit Auth(std::vector<ApiKey> keys);
 
-  /// Replaces the keys. Requests that are already being answered are not checked again.
+  /// Replaces the keys for later requests. Running requests are not checked again.
   void replace(std::vector<ApiKey> keys) const;
   bool required() const { return !keys()->empty(); }
 
   struct Verdict {
-    std::string key_name;             // name of the request's key; empty if it has no known key
-    std::optional<ApiError> refusal;  // nullopt: allowed
-    ApiKey key = {};                  // the key that allowed the request, if one did
+    std::string key_name;             // name of the request's key; empty if the key is unknown or absent
+    std::optional<ApiError> refusal;  // nullopt if the request is allowed
+    ApiKey key = {};                  // the key that allowed the request, if any
   };
-  /// Refuses with 401 if the request carries none of the keys, and with 403 if its key lacks the role. The
-  /// key is read from Authorization: Bearer, X-Api-Key or api-key, whichever is found first. The hash of the
-  /// sent key is compared with all bytes of every key's hash, so timing reveals nothing about a partly
-  /// guessed key.
+  /// Refuses a request without a known key (401), or with a key that lacks the role (403). The key is the
+  /// first of Authorization: Bearer, X-Api-Key and api-key. The hash of the sent key is compared with all
+  /// bytes of every key's hash, so that timing does not reveal a partly correct key.
   Verdict check(const HttpRequest& request, Role role) const;
 
  private:

@@ -8,12 +8,12 @@
 namespace hearth {
 namespace {
 
-// Accepted types, in addition to all types that end with "json" (for example application/json).
+// Accepted types, besides all types that end with "json", such as application/json.
 constexpr std::array<std::string_view, 4> kTaken = {"", "text/plain", "application/x-www-form-urlencoded",
                                                     "application/octet-stream"};
-constexpr size_t kShownBytes = 100;  // the error message shows at most this much of a type
+constexpr size_t kShownBytes = 100;  // maximum length of a type in the error message
 
-/// "Text/Plain; charset=utf-8" -> "text/plain".
+/// Example: "Text/Plain; charset=utf-8" -> "text/plain".
 std::string type_without_parameters(std::string_view content_type) {
   std::string type(content_type.substr(0, content_type.find(';')));
   while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) type.pop_back();

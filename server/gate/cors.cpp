@@ -18,21 +18,21 @@ bool is_local_page(std::string_view origin) {
   const size_t port = host.rfind(':');
   if (port != std::string_view::npos && host.find(']', port) == std::string_view::npos)
     host = host.substr(0, port);
-  constexpr std::string_view kSuffix = ".localhost";  // resolves to this machine by definition (RFC 6761)
+  constexpr std::string_view kSuffix = ".localhost";  // this machine, by definition (RFC 6761)
   const bool under_localhost =
       host.size() > kSuffix.size() && host.substr(host.size() - kSuffix.size()) == kSuffix;
   return host == "localhost" || host == "127.0.0.1" || host == "[::1]" || under_localhost;
 }
 
-/// Whether the origin belongs to a web frontend that ships with a desktop program or editor: Electron
-/// (app://), Tauri, VS Code's panels, pages opened from the disk. No web site can have such an origin.
+/// Whether the origin belongs to the web interface of a desktop program or editor: Electron (app://), Tauri,
+/// VS Code's panels, or pages opened from the disk. No web site can have such an origin.
 bool is_desktop_page(std::string_view origin) {
   constexpr std::array<std::string_view, 4> kSchemes = {"app://", "tauri://", "vscode-webview://", "file://"};
   return std::any_of(kSchemes.begin(), kSchemes.end(),
                      [origin](std::string_view scheme) { return origin.starts_with(scheme); });
 }
 
-/// Whether the text is a list of header names that is safe to send back.
+/// Whether the text is a list of header names that can safely be sent back.
 bool is_header_list(std::string_view text) {
   return text.size() <= 4096 && std::all_of(text.begin(), text.end(), [](char c) {
            return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == ',' ||
@@ -69,7 +69,7 @@ HttpResponse CorsPolicy::preflight(const HttpRequest& request) const {
   response.headers.emplace_back("Allow", "GET, HEAD, POST, DELETE, OPTIONS");
   if (!allows(request.header("Origin"), request.remote_address)) return response;
   response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
-  // Lists the requested headers by name: "*" does not cover Authorization, and SDKs send a dozen
+  // The requested headers are listed by name, because "*" does not include Authorization, and SDKs send many
   // x-stainless-* headers.
   const std::string_view wanted = request.header("Access-Control-Request-Headers");
   if (!wanted.empty() && is_header_list(wanted)) {

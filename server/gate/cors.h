@@ -1,9 +1,9 @@
 // Decides which web pages may call the server. Pure; const and thread-safe.
 //
-// A script on a page sends an Origin header. The browser lets the script read an answer only if the server
-// agrees, but it sends many requests without asking the server first. Without API keys, the server therefore
-// refuses requests from pages that are not allowed; otherwise any web page could use the model of its
-// visitor.
+// A script on a web page sends an Origin header. The browser lets the script read an answer only if the
+// server agrees, but it sends many requests without asking first. Without API keys, any web page could
+// therefore use the model through its visitor's browser, so requests from pages that are not allowed are
+// refused.
 #pragma once
 
 #include <string>
@@ -16,20 +16,20 @@ namespace hearth {
 
 class CorsPolicy {
  public:
-  /// origins: the values of --cors-origin. An empty list allows pages served from this machine and desktop
-  /// programs on it; "*" allows all pages; "none" allows no page.
+  /// origins: the values of --cors-origin. Empty: allows pages served from this machine, and desktop programs
+  /// on it. "*": allows all pages. "none": allows no page.
   explicit CorsPolicy(std::vector<std::string> origins) : origins_(std::move(origins)) {}
 
-  /// remote_address: the client's numeric address. By default, desktop programs are allowed only from this
-  /// machine.
+  /// Whether the origin is allowed. remote_address: the client's numeric address; by default, desktop
+  /// programs are allowed only on this machine.
   bool allows(std::string_view origin, std::string_view remote_address) const;
-  /// Whether the origin is a web page's (http, https, or the opaque "null"), not an extension's or desktop
-  /// program's.
+  /// Whether the origin belongs to a web page (http, https, or the opaque "null"), not to an extension or
+  /// desktop program.
   static bool is_web_page(std::string_view origin);
-  /// The answer to a CORS preflight, or to a plain OPTIONS.
+  /// Returns the answer to a CORS preflight request or to another OPTIONS request.
   HttpResponse preflight(const HttpRequest& request) const;
-  /// Adds the headers that let an allowed page read the answer. Never allows credentials, because keys are
-  /// sent in a header.
+  /// Adds the headers with which an allowed page can read the answer. Credentials are never allowed, because
+  /// keys are sent in a header.
   void allow(const HttpRequest& request, HttpHeaders& headers) const;
 
  private:

@@ -13,16 +13,16 @@
 namespace hearth {
 namespace {
 
-constexpr size_t kMostNameBytes = 253;  // of a DNS name
+constexpr size_t kMostNameBytes = 253;  // limit of DNS names
 
 /// Returns the name in lower case, without port, brackets and final dot: "Example.org.:8080" ->
-/// "example.org", "[::1]:8080" -> "::1". Returns "" if a closing bracket is missing.
+/// "example.org", "[::1]:8080" -> "::1". Returns "" if the closing bracket is missing.
 std::string host_name(std::string_view host) {
   if (host.starts_with('[')) {
     const size_t end = host.find(']');
     return end == std::string_view::npos ? "" : lowered(host.substr(1, end - 1));
   }
-  // An IPv6 address without brackets, which --host accepts, has several colons.
+  // An IPv6 address without brackets has several colons. --host accepts such addresses.
   const size_t colon = host.find(':');
   if (colon != std::string_view::npos && host.find(':', colon + 1) == std::string_view::npos)
     host = host.substr(0, colon);
@@ -45,10 +45,10 @@ bool is_loopback_address(const std::string& name) {
   return IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-/// Returns true for the names that nobody can register, so that no web page can have them.
+/// Whether this is one of the names that nobody can register, so that no web page can have them.
 bool is_name_of_this_machine(const std::string& name) {
-  // Containers reach their host by these names. With some container runtimes, the connections arrive at the
-  // host's loopback address.
+  // Containers reach their host by these names. With some container runtimes, such connections arrive at the
+  // loopback address.
   constexpr std::array<std::string_view, 2> kOfContainers = {"host.docker.internal",
                                                              "host.containers.internal"};
   return name == "localhost" || name.ends_with(".localhost") || is_loopback_address(name) ||

@@ -1,8 +1,8 @@
-// Decides which host names requests may use for the server. Pure; const and thread-safe.
+// Decides which host names in requests are accepted. Pure; const and thread-safe.
 //
-// A web page can point its own name at this machine's address (DNS rebinding). The browser then takes the
-// server for a part of the page's site, so the Origin header does not reveal the page. Only the Host header
-// still contains the page's name.
+// A web page can make its own host name point to this machine's address (DNS rebinding). The browser then
+// treats this server as part of the page's site, and the Origin header looks harmless. Only the Host header
+// still contains the page's host name.
 #pragma once
 
 #include <optional>
@@ -16,17 +16,16 @@ namespace hearth {
 
 class HostPolicy {
  public:
-  /// bound: the address that the server listens on, as given to --host. allowed: the values of
-  /// --allowed-host; "*" allows any name. If the server does not listen on loopback, the network around it
-  /// decides which names lead to it. Such a server checks names only if `allowed` is not empty, and even then
-  /// accepts any IP address: the origin of a foreign page cannot contain this server's address, and health
-  /// probes use addresses.
+  /// bound: the address of --host. allowed: the values of --allowed-host; "*" allows any name. A server that
+  /// does not listen on loopback may have any name in its network. It checks names only if `allowed` is not
+  /// empty, and accepts any IP address: health probes use addresses, and the origin of a foreign page cannot
+  /// contain this server's address.
   HostPolicy(const std::string& bound, const std::vector<std::string>& allowed);
 
-  /// Returns the 403 error unless the host name is one of these: a name of this machine (localhost and names
-  /// below it, loopback addresses, the names by which containers reach their host), the bound address, or an
-  /// allowed name. Ignores ports and case. A request without a Host header does not come from a browser and
-  /// is accepted.
+  /// Returns the 403 error unless the request's host name is a name of this machine (localhost and names
+  /// below it, loopback addresses, names by which containers reach their host), the bound address, or an
+  /// allowed name. Ignores ports and case. Accepts a request without a Host header, because it does not come
+  /// from a browser.
   std::optional<ApiError> refusal(const HttpRequest& request) const;
 
  private:

@@ -20,13 +20,13 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kBlank = " \t\r";
 constexpr std::string_view kHashed = "sha256:";
-// Stops hearthd from reading a large file, such as a model, that was given by mistake.
+// Keeps hearthd from reading a large file, such as a model, that was given by mistake.
 constexpr std::uintmax_t kMaxFileBytes = 1 << 20;
 constexpr size_t kMaxNameBytes = 64;
 constexpr int kMaxLimit = 1'000'000;
 constexpr std::array kRoles = {Role::kUse, Role::kMetrics, Role::kAdmin};
 
-/// Returns the text up to the separator and removes both from `rest`.
+/// Returns the text up to the first separator. Removes the text and the separator from `rest`.
 std::string_view next_part(std::string_view& rest, std::string_view separators) {
   const size_t end = std::min(rest.find_first_of(separators), rest.size());
   const std::string_view part = rest.substr(0, end);
@@ -41,7 +41,7 @@ int digit_value(char c) {
   return -1;
 }
 
-/// Returns nullopt if the text is not 64 hexadecimal digits.
+/// Returns the hash, or nullopt if the text is not 64 hexadecimal digits.
 std::optional<Sha256> parse_hash(std::string_view digits) {
   Sha256 hash{};
   if (digits.size() != 2 * hash.size()) return std::nullopt;
@@ -142,7 +142,7 @@ ApiKey parse_key_line(std::string_view line, const std::string& name, const std:
   };
   for (std::string_view rest = line; !rest.empty();) {
     std::string_view value = next_part(rest, kBlank);
-    if (value.empty()) continue;  // consecutive blanks
+    if (value.empty()) continue;  // there are consecutive blanks
     const std::string_view field = next_part(value, "=");
     if (field == "name") {
       once(has_name, "name");
@@ -160,7 +160,7 @@ ApiKey parse_key_line(std::string_view line, const std::string& name, const std:
       once(has_rate, "per-minute");
       key.per_minute = read_limit(value, "per-minute", where);
     } else {
-      // The word may be part of a key that contains blanks, so the message does not repeat it.
+      // The word may be part of a key that contains blanks, so the message does not contain the word.
       throw KeyFileError(
           where +
           ": expected the fields name=, role=, key=, concurrent= and per-minute=, with blanks only "
@@ -172,7 +172,8 @@ ApiKey parse_key_line(std::string_view line, const std::string& name, const std:
 }
 
 std::vector<ApiKey> parse_key_file(std::string_view text, const std::string& path) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors begin a file with it
+  // Some editors write a byte order mark at the beginning of a file.
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<ApiKey> keys;
   for (int number = 1; !text.empty(); ++number) {
@@ -180,7 +181,7 @@ std::vector<ApiKey> parse_key_file(std::string_view text, const std::string& pat
     if (line.empty() || line.front() == '#') continue;
     const std::string n = std::to_string(number);
     ApiKey key = parse_key_line(line, "line-" + n, path + ", line " + n);
-    // A line without fields may repeat an earlier key; the repetition is ignored.
+    // A line without fields that repeats an earlier key is ignored.
     const bool repeated = !has_fields(line) && std::ranges::find(keys, key.hash, &ApiKey::hash) != keys.end();
     if (!repeated) keys.push_back(std::move(key));
   }

@@ -1,7 +1,7 @@
-// API keys from files and the environment: name, roles, limits, and SHA-256 hash.
+// Reads API keys from files and the environment: name, roles, limits and SHA-256 hash.
 //
-// hearthd keeps only the hashes. A memory dump therefore shows no key of a file, and all comparisons have the
-// same length. The keys are read at start and on SIGHUP, on the main thread.
+// hearthd stores only the hashes of keys, so that a memory dump does not show the keys of a file, and all
+// comparisons have equal lengths. The keys are read on the main thread, at start and on SIGHUP.
 #pragma once
 
 #include <cstdint>
@@ -14,59 +14,58 @@
 
 namespace hearth {
 
-/// Permissions of a key. A key has any number of roles.
+/// Permissions of a key. A key may have several roles.
 enum class Role : uint8_t {
-  kUse = 1,      // every endpoint that needs no other role
+  kUse = 1,      // every endpoint that does not need another role
   kMetrics = 2,  // /metrics
   kAdmin = 4,    // /admin and all paths below it, and /metrics
 };
 
-/// "use", "metrics" or "admin".
+/// Returns "use", "metrics" or "admin".
 std::string_view role_name(Role role);
 
 struct ApiKey {
-  std::string name;  // for the log: letters, digits and ._-
-  Sha256 hash{};     // hash of the key's bytes
+  std::string name;  // for the log; letters, digits and ._-
+  Sha256 hash{};     // SHA-256 of the key's bytes
   uint8_t roles = static_cast<uint8_t>(Role::kUse);
-  // Limits of POST requests (key_limits.h); 0: unlimited.
+  // Limits of POST requests (KeyLimits); 0: unlimited.
   int concurrent = 0, per_minute = 0;
 
   bool has(Role role) const { return (roles & static_cast<uint8_t>(role)) != 0; }
 };
 
-/// One sentence: which key file and line, and what is wrong with it. Never contains a key.
+/// The message is one sentence, which contains the file, the line and the error, but never a key.
 class KeyFileError : public StartError {
  public:
   using StartError::StartError;
 };
 
-/// Parses a line of a key file, without blanks around it:
-///   KEY                                      the key itself
-///   sha256:HEX                               its hash, 64 hexadecimal digits
+/// Parses a line of a key file, without blanks at its ends:
+///   KEY                                      the key
+///   sha256:HEX                               the hash of the key, 64 hexadecimal digits
 ///   name=NAME role=use,metrics key=KEY       fields in any order, separated by blanks; KEY may be
 ///                                            sha256:HEX. Only `key` is required; the default role is `use`.
-///   ... concurrent=2 per-minute=60           limits; without them there are none
-/// name: the key's name if the line gives none. where: the beginning of an error message. Throws
-/// KeyFileError.
+///   ... concurrent=2 per-minute=60           limits; without these fields, the key is unlimited
+/// name: the key's name if the line contains none. where: begins error messages. Throws KeyFileError.
 ApiKey parse_key_line(std::string_view line, const std::string& name, const std::string& where);
 
-/// Parses a key file's text, one key per line; skips empty lines, lines that begin with #, and blanks around
-/// a line. A key without a name is named after its line: "line-3". Throws KeyFileError if a line is
-/// malformed, if the file has no key (otherwise a server meant to be closed would be open), if two keys share
-/// a name, or if a key has two names.
+/// Parses the text of a key file, which has one key per line. Skips empty lines, lines that begin with #, and
+/// blanks at the ends of lines. A key without a name gets its line's name, for example "line-3". Throws
+/// KeyFileError if a line is malformed, if two keys have one name, if a key has two names, or if there is no
+/// key, because the server would then be open to everyone.
 std::vector<ApiKey> parse_key_file(std::string_view text, const std::string& path);
 
-/// Like parse_key_file(), for a plain file of at most 1 MiB. Throws KeyFileError.
+/// Reads a key file with parse_key_file(). Throws KeyFileError if it is not a regular file of at most 1 MiB.
 std::vector<ApiKey> read_key_file(const std::string& path);
 
-/// Returns all keys of the server: those of the file at `path` (none if `path` is empty), and the key in the
-/// line `key` (none if `key` is empty), whose default name is "environment". Throws KeyFileError.
+/// Returns all keys of the server. path: the key file; empty: none. key: a line in the format of a key file,
+/// whose default name is "environment"; empty: none. Throws KeyFileError.
 std::vector<ApiKey> read_all_keys(const std::string& path, const std::string& key);
 
-/// Whether the file is readable by users other than its owner and group.
+/// Whether users other than the file's owner and group can read the file.
 bool is_readable_by_all(const std::string& path);
 
-/// A line for a key file, with the key's hash instead of the key.
+/// Returns a line for a key file that contains the key's hash instead of the key.
 std::string hashed_key_line(std::string_view key);
 
 }  // namespace hearth

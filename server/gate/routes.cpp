@@ -12,12 +12,12 @@
 namespace hearth {
 namespace {
 
-/// The role that a key needs. REQUIRES: access is not kEveryone.
+/// Returns the role that a key needs. REQUIRES: access is not kEveryone.
 Role role_of(Access access) {
   return access == Access::kMetrics ? Role::kMetrics : access == Access::kAdmin ? Role::kAdmin : Role::kUse;
 }
 
-/// Refuses an unknown path, and a method or type of body that the path does not accept.
+/// Returns the error for an unknown path, or for a method or type of body that the path does not accept.
 std::optional<HttpResponse> refusal_by_path(const HttpRequest& request, const Destination& to,
                                             ErrorStyle errors) {
   if (to.endpoint == nullptr && to.methods.empty()) {
@@ -37,7 +37,7 @@ std::optional<HttpResponse> refusal_by_path(const HttpRequest& request, const De
 
 HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
   HttpResponse response = error_response({503, message, "", ""}, errors);
-  // Without Retry-After, clients use up their retries within two seconds.
+  // Without Retry-After, clients would use all their retries within two seconds.
   response.headers.emplace_back("Retry-After", "1");
   return response;
 }
@@ -55,14 +55,14 @@ Admission Routes::admit(HttpRequest& request) const {
   const ErrorStyle errors = error_style(request);
   Admission admission;
   rules_.cors.allow(request, admission.headers);
-  // Anthropic's clients look for the request id under this name.
+  // Anthropic's clients read the request id from this header.
   if (errors == ErrorStyle::kAnthropic) admission.headers.emplace_back("request-id", request.request_id);
   const auto at_once = [&admission](HttpResponse response) {
     admission.at_once = std::move(response);
     return std::move(admission);
   };
 
-  // 1. Answer what needs no key.
+  // 1. Answer requests that need no key.
   if (const std::optional<ApiError> host = rules_.hosts.refusal(request))
     return at_once(error_response(*host, errors));
   if (request.method == "OPTIONS") return at_once(rules_.cors.preflight(request));
@@ -87,8 +87,8 @@ Admission Routes::admit(HttpRequest& request) const {
   return admission;
 }
 
-/// Without keys, refuses requests from foreign web pages. Otherwise any page could use the model of its
-/// visitor.
+/// Without keys, refuses requests from foreign web pages, which could otherwise use the model through their
+/// visitors' browsers.
 std::optional<HttpResponse> Routes::refusal_by_origin(const HttpRequest& request, ErrorStyle errors) const {
   const std::string_view origin = request.header("Origin");
   if (rules_.auth.required() || !CorsPolicy::is_web_page(origin) ||
@@ -101,7 +101,7 @@ std::optional<HttpResponse> Routes::refusal_by_origin(const HttpRequest& request
                         errors);
 }
 
-/// Refuses a request without the right key, and requests beyond the key's limits.
+/// Refuses a request that has no key with the required role, or exceeds the key's limits.
 Routes::Entry Routes::enter(HttpRequest& request, Access access, ErrorStyle errors) const {
   const Auth::Verdict verdict = rules_.auth.check(request, role_of(access));
   request.client = verdict.key_name.empty() ? request.sender : "key " + verdict.key_name;
@@ -123,7 +123,7 @@ Routes::Entry Routes::enter(HttpRequest& request, Access access, ErrorStyle erro
   return entry;
 }
 
-/// REQUIRES: the endpoint needs no model.
+/// Returns the answer of an endpoint that needs no model.
 HttpResponse Routes::whole_answer(const Endpoint& endpoint, const HttpRequest& request) const {
   if (const auto* handle = std::get_if<Endpoint::OfRequest>(&endpoint.handle)) return (*handle)(request);
   return std::get<Endpoint::OfServer>(endpoint.handle)(parts_, request);
@@ -132,7 +132,7 @@ HttpResponse Routes::whole_answer(const Endpoint& endpoint, const HttpRequest& r
 void Routes::answer(const Endpoint& endpoint, std::string_view argument, const HttpRequest& request,
                     ErrorStyle errors, ResponseWriter& writer) const {
   if (endpoint.model == ModelUse::kNone) return writer.send(whole_answer(endpoint, request));
-  // Keeps the model until the answer has ended, even if another model replaces it.
+  // The model stays loaded until the answer has ended, even if another model replaces it.
   const std::shared_ptr<const ReadyModel> model =
       endpoint.model == ModelUse::kWakes ? state_.await_model() : state_.model();
   if (model == nullptr || state_.phase() == ServerState::Phase::kStopping)

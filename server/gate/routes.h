@@ -1,9 +1,9 @@
-// Decides from a request's head how the request is handled: answered at once, or passed to an endpoint with
-// its body.
+// Decides, from the head of a request, whether the request is answered immediately, or by an endpoint after
+// its body has arrived.
 //
-// The transport calls admit() with each request's head, before it awaits the body. HTTP threads call it
-// concurrently. Order of the checks: host; OPTIONS; endpoints that are open to everyone; origin; key and its
-// limits; then path, method and type of the body, so that a client without a key learns nothing but the
+// The HTTP server calls admit() for each request before it waits for the body. Several HTTP threads call it
+// at once. The checks have this order: host; OPTIONS; endpoints that are open to everyone; origin; key and
+// its limits; path, method and type of the body. A client without a key therefore learns nothing except the
 // server's health.
 #pragma once
 
@@ -32,21 +32,21 @@ struct AccessRules {
   CorsPolicy cors;
   HostPolicy hosts = HostPolicy("0.0.0.0", {});
   TrustedProxies proxies = TrustedProxies({});
-  bool has_page = true;  // true: GET / returns the page to everyone; false: it returns a line of text
+  bool has_page = true;  // whether GET / returns the page instead of a line of text
 };
 
 class Routes {
  public:
-  /// state and metrics must outlive the routes. admin: not empty; answers /admin/model.
+  /// state and metrics must outlive this object. admin: answers /admin/model; not empty.
   Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules,
          std::function<HttpResponse(const HttpRequest&)> admin);
 
-  /// Decides how a request is handled. Reads only the head; sets the request's sender and client. The
-  /// admission is valid as long as the routes and the request exist.
+  /// Decides how a request is handled. Reads only the head. Sets request.sender and request.client. The
+  /// result is valid as long as this object and the request exist.
   Admission admit(HttpRequest& request) const;
 
  private:
-  /// The outcome of checking a request's key.
+  /// The result of checking a request's key.
   struct Entry {
     std::string key_name;
     KeyLimits::Place place;

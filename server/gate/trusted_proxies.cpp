@@ -14,8 +14,8 @@ namespace hearth {
 namespace {
 
 constexpr int kMostBits = 128;
-constexpr int kBitsBeforeIpv4 = 96;  // the IPv6 network ::ffff:0:0/96 holds the IPv4 addresses
-constexpr size_t kMostHops = 32;     // no real chain of proxies is longer; bounds the work for one header
+constexpr int kBitsBeforeIpv4 = 96;  // the IPv6 network ::ffff:0:0/96 contains the IPv4 addresses
+constexpr size_t kMostHops = 32;     // longer than any real chain of proxies; bounds the work for one header
 
 /// Removes the port and the brackets that some proxies write: "10.0.0.1:80", "[::1]:80".
 std::string_view without_port(std::string_view text) {
@@ -76,7 +76,7 @@ std::string TrustedProxies::sender(const HttpRequest& request) const {
   std::string sender = request.remote_address;
   Address address{};
   if (networks_.empty() || !read_address(sender, address) || !trusts(address)) return sender;
-  std::string chain;  // all lines of this header, joined into one list
+  std::string chain;  // all X-Forwarded-For lines, joined to one list
   for (const auto& [name, value] : request.headers) {
     if (lowered(name) == "x-forwarded-for") chain += (chain.empty() ? "" : ",") + value;
   }

@@ -1,9 +1,8 @@
-// Finds the client behind a proxy. Pure; const and thread-safe.
+// Determines the client's address if requests pass through a proxy. Pure; const and thread-safe.
 //
-// All requests that pass through a proxy come from the proxy's address. Without keys, all clients of a proxy
-// would therefore count as one client when slots are shared. The header X-Forwarded-For tells the clients
-// apart and is believed if a trusted proxy sends it. The header has no other effect: access is decided by the
-// connection's address.
+// All requests through a proxy come from the proxy's address. Without keys, its clients would share slots as
+// if they were one client. The header X-Forwarded-For, if a trusted proxy sends it, distinguishes the
+// clients. It does not affect access, which depends on the connection's address.
 #pragma once
 
 #include <array>
@@ -17,14 +16,14 @@ namespace hearth {
 
 class TrustedProxies {
  public:
-  /// networks: addresses or networks such as 10.0.0.0/8, IPv4 and IPv6. Throws StartError, which names the
+  /// networks: IPv4 and IPv6 addresses, or networks such as 10.0.0.0/8. Throws StartError, which names the
   /// malformed entry.
   explicit TrustedProxies(const std::vector<std::string>& networks);
 
-  /// Returns the client's numeric address: the connection's address, unless that is a trusted proxy. For a
-  /// trusted proxy, returns the last address in X-Forwarded-For that is not a trusted proxy. Each proxy
-  /// appends the address from which it received the request, and anyone can forge the part before that. The
-  /// search stops at a text that is not an address.
+  /// Returns the client's numeric address. This is the connection's address, unless that belongs to a trusted
+  /// proxy. In this case, it is the last address in X-Forwarded-For that does not belong to a trusted proxy:
+  /// each proxy appends the address of its client, and anyone can forge the part before. The search stops at
+  /// a text that is not an address.
   std::string sender(const HttpRequest& request) const;
 
  private:

@@ -1,5 +1,4 @@
-// The gate's decision about a request, made from its head. The transport requests the decision before it
-// waits for the body.
+// The gate's decision about a request, made from the request's head before the body is received.
 #pragma once
 
 #include <functional>
@@ -11,15 +10,16 @@
 
 namespace hearth {
 
-/// Lives on the stack of the request's thread until the answer has ended. Therefore `answer` may hold objects
-/// that must live that long, such as the request's place in its key's limits.
+/// Exists on the stack of the request's thread until the answer has ended. `answer` may therefore hold
+/// objects with this lifetime, such as the request's KeyLimits::Place.
 struct Admission {
-  /// The answer, if it does not depend on the body. The transport then does not wait for the body.
+  /// Set if the answer does not depend on the body. The body is then not waited for.
   std::optional<HttpResponse> at_once = {};
-  /// Answers the request once its body has arrived. Empty only if `at_once` is set. If it throws, the client
-  /// gets a 500 without the exception's text or, if the answer's body has begun, a broken connection.
+  /// Answers the request when its body has arrived. Empty only if `at_once` is set. If it throws, the client
+  /// gets a 500 without the exception's text. If the answer's body has begun, the connection is broken
+  /// instead.
   std::function<void(const HttpRequest&, ResponseWriter&)> answer = {};
-  /// Added to every answer to the request, including answers that the transport makes.
+  /// Added to every answer to the request, including errors from the HTTP server itself.
   HttpHeaders headers = {};
   std::string key_name = {};  // name of the request's API key, for the access log; empty: none
 };

@@ -1,4 +1,4 @@
-// Whole responses that refuse a request. Thread-safe: no state.
+// Responses that refuse a request. Thread-safe, because there is no state.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace hearth {
 
-/// The response for an error. Statuses from 500 on, except 503, carry "x-should-retry: false", because
-/// OpenAI's clients would otherwise send the request two more times.
+/// Returns the response for an error. Statuses from 500 on, except 503, have "x-should-retry: false", because
+/// OpenAI's clients would otherwise repeat the request twice.
 HttpResponse error_response(const ApiError& error, ErrorStyle style = ErrorStyle::kOpenAi);
 
-/// The 405 response with its Allow header. allowed: the path's methods, separated by commas; GET implies
-/// HEAD.
+/// Returns a 405 response with the header Allow. allowed: the methods of the path, separated by commas; GET
+/// implies HEAD.
 HttpResponse wrong_method(const HttpRequest& request, const std::string& allowed, ErrorStyle style);
 
 }  // namespace hearth

@@ -1,7 +1,7 @@
-// Connections, workers and the steps of one request; see the header.
+// Connections, workers and the steps of one request.
 //
-// cpp-httplib only writes the heads of answers (http_framing). This folder replaces the library's accept
-// loop, thread pool, keep-alive, parsing and routing, because the library holds a thread per connection, ends
+// cpp-httplib only writes the heads of answers (http_framing). The library's accept loop, thread pool,
+// keep-alive, parsing and routing are replaced here, because the library uses one thread per connection, ends
 // when accept() reports ECONNABORTED, refuses descriptors above FD_SETSIZE, matches paths with a recursive
 // std::regex, and refuses chunked bodies with trailers.
 #include "server/http/http_server.h"
@@ -25,21 +25,21 @@
 namespace hearth {
 namespace {
 
-// A connection is closed after this many requests, so that load balancers spread the clients again after a
-// server has been restarted.
+// A connection is closed after this many requests. Load balancers then spread clients evenly again after a
+// restart.
 constexpr int kMaxRequestsPerConnection = 10'000;
-// When no thread is free, a connection whose body has been arriving for longer than this is cut off. In this
-// time a line of 8 Mbit/s transfers a megabyte.
+// If no thread is free, connections are cut off whose bodies have been arriving for longer than this. A line
+// of 8 Mbit/s transfers a megabyte in this time.
 constexpr std::chrono::seconds kBusyBodyTime{1};
 
-/// Returns a chunk of a body (RFC 9112, 7.1). If `bytes` is empty, returns the chunk that ends the body.
+/// Returns a chunk of a body (RFC 9112, 7.1). An empty `bytes` gives the chunk that ends the body.
 std::string chunk_of(std::string_view bytes) {
   std::array<char, 16> size{};
   const std::to_chars_result end = std::to_chars(size.begin(), size.end(), bytes.size(), 16);
   return std::string(size.data(), end.ptr).append("\r\n").append(bytes).append("\r\n");
 }
 
-/// Returns the whole answer to a request that no worker takes.
+/// Returns the whole answer to a request that is refused without a worker.
 std::string refusal_bytes(int status) {
   const std::string body = error_json({status, transport_fault(status), "", ""});
   std::string answer =
@@ -52,7 +52,7 @@ std::string refusal_bytes(int status) {
 
 }  // namespace
 
-/// Marks a connection as being answered by a worker, as long as this object exists.
+/// Marks a connection as held by a worker while this object exists.
 class HttpServer::Active final {
  public:
   Active(HttpServer& server, Connection& connection) : server_(server), connection_(connection) {
@@ -74,7 +74,7 @@ class HttpServer::Active final {
   Connection& connection_;
 };
 
-/// Marks a connection as receiving a body, as long as this object exists.
+/// Marks a connection as receiving a body while this object exists.
 class HttpServer::Receiving final {
  public:
   Receiving(HttpServer& server, Connection& connection) : server_(server), connection_(connection) {
@@ -93,7 +93,7 @@ class HttpServer::Receiving final {
   Connection& connection_;
 };
 
-/// One request on a worker's thread.
+/// One request, on a worker's thread.
 class HttpServer::Exchange final : public ResponseWriter {
  public:
   Exchange(HttpServer& server, Connection& connection)
@@ -106,14 +106,14 @@ class HttpServer::Exchange final : public ResponseWriter {
     head_.request.remote_address = connection.remote_address();
   }
 
-  /// Answers the request and ends the gate's admission, which frees the request's place in its key's limits.
-  /// The destructor would be too late: the client may send its next request before this object is destroyed.
+  /// Answers the request and destroys the Admission, which ends the request's count in its key's limits. The
+  /// destructor of this object would be too late, because the client may already send its next request.
   void run();
 
   bool keeps_connection() const { return keep_; }
-  /// Whether the answer was sent whole.
+  /// Whether the whole answer was sent.
   bool is_complete() const { return complete_; }
-  /// Returns true if the client got only a part of the answer and must learn that.
+  /// Whether only a part of the answer was sent, so that the connection must be broken.
   bool is_broken() const { return broken_; }
   AccessRecord record(double seconds) const;
 
@@ -139,15 +139,15 @@ class HttpServer::Exchange final : public ResponseWriter {
   HttpServer& server_;
   Connection& connection_;
   RequestHead head_;
-  BodyMemory::Share memory_;                     // for the request's body
-  std::optional<LargeBodyPlaces::Place> place_;  // for a large body
-  bool body_left_;                               // bytes of the body have not been received
-  bool keep_;                                    // the connection may carry another request
-  bool has_begun_ = false;                       // the answer's head was sent, or sending it failed
+  BodyMemory::Share memory_;                     // memory of the request's body
+  std::optional<LargeBodyPlaces::Place> place_;  // set for a large body
+  bool body_left_;                               // whether bytes of the body have not been received
+  bool keep_;                                    // whether the connection can be used for another request
+  bool has_begun_ = false;                       // whether the answer's head was sent, or sending it failed
   bool complete_ = false, broken_ = false;
-  bool lost_ = false;    // a piece of the answer could not be sent; nothing more is sent
-  int status_ = 0;       // 0: not yet decided
-  HttpHeaders headers_;  // for every answer to this request
+  bool lost_ = false;    // whether sending a part of the answer failed; nothing more is sent
+  int status_ = 0;       // 0 until it is decided
+  HttpHeaders headers_;  // headers of every answer to this request
   std::string key_name_;
   std::optional<GenerationRecord> generation_;
 };
@@ -174,7 +174,7 @@ void HttpServer::Exchange::answer() {
   admission.answer(request(), *this);
 }
 
-/// Returns the error if the body is not accepted.
+/// Receives the body. Returns an error if the body is not accepted.
 std::optional<ApiError> HttpServer::Exchange::receive_body() {
   if (!body_left_) return std::nullopt;
   if (head_.expects_continue) connection_.write("HTTP/1.1 100 Continue\r\n\r\n");
@@ -206,7 +206,7 @@ void HttpServer::Exchange::release_body() {
   place_.reset();
 }
 
-/// Decides whether the connection stays open, and adds the headers that every answer has.
+/// Decides whether the connection stays open. Adds the headers that every answer has.
 void HttpServer::Exchange::add_headers(HttpHeaders& headers) {
   headers.insert(headers.end(), headers_.begin(), headers_.end());
   headers.emplace_back("Date", http_date(std::time(nullptr)));
@@ -236,14 +236,14 @@ bool HttpServer::Exchange::begin(std::string_view content_type, HttpHeaders head
   release_body();
   has_begun_ = true;
   status_ = 200;
-  if (head_.framing.is_http10) keep_ = false;  // closing the connection ends the body
+  if (head_.framing.is_http10) keep_ = false;  // the end of the connection ends the body
   add_headers(headers);
   const bool sent = send_head({.content_type = std::string(content_type), .headers = std::move(headers)},
                               head_.framing, to_client());
   if (head_.framing.is_head) {
     complete_ = sent;
   } else {
-    broken_ = true;  // until the body is finished
+    broken_ = true;  // until the body has been finished
     lost_ = !sent;
   }
   return sent;
@@ -324,18 +324,18 @@ void HttpServer::stop(std::chrono::milliseconds grace) {
   poller_.reset();
 }
 
-/// Does all work of a worker for one connection. If memory for the request's head or the access log runs out,
-/// the client loses its connection, but the server continues.
+/// Serves one request of a connection on a worker. If memory for the request's head or the access log runs
+/// out, the connection is closed, and the server continues.
 void HttpServer::serve(std::unique_ptr<Connection> connection) {
   try {
     if (answer_request(*connection)) poller_->give_back(std::move(connection));
   } catch (const std::exception& error) {
-    if (connection) connection->reset_on_close();  // the client may have a part of an answer
+    if (connection) connection->reset_on_close();  // the client may have received a part of an answer
     failure_log_(error.what(), "");
   }
 }
 
-/// Returns true if the poller gets the connection back.
+/// Returns true if the connection returns to the poller.
 bool HttpServer::answer_request(Connection& connection) {
   const Active active(*this, connection);
   const SteadyTime begin = std::chrono::steady_clock::now();
@@ -354,8 +354,8 @@ bool HttpServer::answer_request(Connection& connection) {
   return true;
 }
 
-/// Passes the connection to a worker if one is free. If none is, clients that send their bodies slowly lose
-/// their connections, because they would hold the threads for as long as a body may take.
+/// Passes the connection to a worker if one is free. Otherwise, closes the connections of clients that send
+/// their bodies slowly, because they would occupy the threads for a long time.
 bool HttpServer::hand_over(std::unique_ptr<Connection>& connection) {
   if (pool_->try_run(connection)) return true;
   cut_slow_bodies(nullptr);

@@ -1,5 +1,5 @@
-// HTTP/1.1 over TCP: turns bytes into HttpRequests, passes them to the gate and to the handler that the gate
-// chooses, and sends the answers.
+// HTTP/1.1 over TCP: converts bytes to HttpRequests, passes them to the gate and then to the handler that the
+// gate selects, and sends the answers.
 #pragma once
 
 #include <atomic>
@@ -24,17 +24,18 @@ namespace hearth {
 
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;                              // 0: any free port
-  uint64_t max_body_bytes = 16ull << 20;        // larger bodies get 413
-  uint64_t max_bodies_bytes = 256ull << 20;     // for all bodies together; a large body beyond it gets 503
-  size_t max_threads = 192;                     // requests answered at once; more get 503
-  size_t max_idle_connections = 1000;           // connections that wait for a request
-  std::chrono::milliseconds head_time{10'000};  // limit for the arrival of a request's head
-  std::chrono::milliseconds stall_time{
-      30'000};  // a client that takes no bytes of its answer for this long is cut off
-  /// Clock for head_time, idle connections and slow bodies. Any thread reads it.
+  int port = 8080;                           // 0: any free port
+  uint64_t max_body_bytes = 16ull << 20;     // larger bodies get 413
+  uint64_t max_bodies_bytes = 256ull << 20;  // limit of all bodies together; large bodies beyond it get 503
+  size_t max_threads = 192;                  // limit of running requests; more requests get 503
+  size_t max_idle_connections = 1000;        // connections that wait for a request
+  std::chrono::milliseconds head_time{10'000};  // time limit for receiving a request's head
+  // A client that reads no bytes of its answer for this long is cut off.
+  std::chrono::milliseconds stall_time{30'000};
+  /// Clock for head_time, idle connections and slow bodies. Any thread may call it.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
-  /// The error format that a request's client reads, chosen by method, path and headers. Any thread.
+  /// Returns the error format for a request's client. Reads the method, path and headers. Any thread may call
+  /// it.
   std::function<ErrorStyle(const HttpRequest&)> error_style = [](const HttpRequest&) {
     return ErrorStyle::kOpenAi;
   };
@@ -42,30 +43,29 @@ struct HttpServerOptions {
 
 class HttpServer {
  public:
-  /// Decides from a request's head how the request is handled; may set its sender and client. Called on many
-  /// threads at once. An exception becomes a 500 that does not repeat its text.
+  /// Decides, from the head of a request, how it is handled. May set the request's sender and client. Called
+  /// on many threads at once. An exception causes a 500 without the exception's text.
   using Gate = std::function<Admission(HttpRequest&)>;
   using AccessLog = std::function<void(const AccessRecord&)>;
-  /// Called when the gate or a handler throws, with the exception's what() and the request's id. Also called,
-  /// with an empty id, if memory runs out before the gate is called or after the handler has returned. Must
-  /// not throw.
+  /// Called if the gate or a handler throws, with the exception's what() and the request's id. If memory runs
+  /// out before the gate or after the handler, called with an empty id. Must not throw.
   using FailureLog = std::function<void(const std::string& what, const std::string& request_id)>;
 
-  /// Binds the port; throws ListenError.
+  /// Binds the port. Throws ListenError.
   HttpServer(const HttpServerOptions& options, Gate gate, AccessLog access_log, FailureLog failure_log);
-  /// Stops at once, breaking off running answers.
+  /// Stops immediately and breaks off running answers.
   ~HttpServer();
 
   int port() const { return port_; }
-  /// Starts answering. Call once.
+  /// Starts to answer requests. Call once.
   void start();
-  /// Makes every later answer carry Connection: close. Any thread.
+  /// Makes every later answer contain Connection: close. Any thread may call it.
   void stop_keeping_alive() { keeping_alive_ = false; }
-  /// Waits until no request is being answered or `time` has passed; the server keeps answering. Returns
-  /// whether it is idle. Any thread.
+  /// Waits up to `time` until no request is running. The server continues to answer. Returns whether no
+  /// request is running. Any thread may call it.
   bool wait_until_idle(std::chrono::milliseconds time);
-  /// Closes the port, waits up to `grace` for running answers to end, then breaks off those that still run.
-  /// Idempotent.
+  /// Closes the port, waits up to `grace` for running answers, then breaks off the rest. Later calls have no
+  /// effect.
   void stop(std::chrono::milliseconds grace);
 
  private:
@@ -90,10 +90,10 @@ class HttpServer {
   Mutex mutex_;
   std::condition_variable served_;
   std::set<Connection*> active_ HEARTH_GUARDED_BY(mutex_);  // connections held by workers
-  // Connections of active_ whose bodies are still arriving, with the times when they began to arrive.
+  // Connections in active_ whose bodies are arriving, and the time when each body began to arrive.
   std::map<Connection*, SteadyTime> receiving_ HEARTH_GUARDED_BY(mutex_);
 
-  // Declared before the pool, because workers give connections back to the poller until they are joined.
+  // Declared before the pool, because running workers return connections to the poller.
   std::unique_ptr<ConnectionPoller> poller_;
   std::unique_ptr<WorkerPool> pool_;
 };

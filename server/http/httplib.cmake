@@ -1,10 +1,10 @@
-# Finds cpp-httplib and says whether this version of it is one that we have tried. Defines the target hearth_httplib.
+# Finds cpp-httplib and checks whether its version was tested. Defines the target hearth_httplib.
 #
-# Systems package the library in two ways: one header, or a header and a shared library. Both come by pkg-config. With
-# HEARTH_HTTPLIB_INCLUDE the header of another version is used instead, to try the server with it.
+# Linux distributions package the library as one header, or as a header and a shared library; pkg-config finds
+# both. HEARTH_HTTPLIB_INCLUDE selects the header of another version, for tests.
 set(HEARTH_HTTPLIB_INCLUDE "" CACHE PATH "folder with another httplib.h, instead of the system's cpp-httplib")
-set(oldest_httplib 0.11.4)  # Debian 12's
-set(newest_httplib 0.53.1)  # newer ones build if http/message/http_framing.cpp still fits them
+set(oldest_httplib 0.11.4)  # the version of Debian 12
+set(newest_httplib 0.53.1)  # newer versions work if http/message/http_framing.cpp compiles with them
 
 add_library(hearth_httplib INTERFACE)
 if(HEARTH_HTTPLIB_INCLUDE)

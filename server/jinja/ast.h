@@ -130,7 +130,7 @@ struct SetBlock {
 };
 struct MacroBody {
   std::string name;
-  // parameter names and default values; a default value may be null
+  // Names and default values of the parameters. A default value may be null.
   std::vector<std::pair<std::string, ExprPtr>> parameters;
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
   Body body;

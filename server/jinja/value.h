@@ -222,7 +222,7 @@ struct Loop {
 // `parent`.
 struct Scope {
   Scope* parent = nullptr;
-  // the keys refer to text in the template or the request
+  // The names refer to text in the template or the request.
   std::vector<std::pair<std::string_view, Value>> names;
 
   // Returns null if the name is not set in this scope or in an enclosing scope.

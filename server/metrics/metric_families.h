@@ -1,4 +1,4 @@
-// Builds prometheus-cpp's metric families from plain numbers, with one call per metric or value.
+// Builds the metric families of prometheus-cpp, with one call per metric or value.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -17,7 +17,7 @@ using MetricLabels = std::initializer_list<std::pair<std::string_view, std::stri
 
 class MetricFamilies {
  public:
-  /// Begins a family, to which later values are added. The names of counters end with _total.
+  /// Begin a family, to which later calls of value() add values. The names of counters end with _total.
   MetricFamilies& counter(std::string_view name, std::string_view help) {
     return begin(name, help, prometheus::MetricType::Counter);
   }
@@ -28,7 +28,7 @@ class MetricFamilies {
     return begin(name, help, prometheus::MetricType::Histogram);
   }
 
-  /// Adds a value to the current family, which must be a counter or gauge.
+  /// Add a value to the current family. The number is for counters and gauges, the Histogram for histograms.
   MetricFamilies& value(double value, MetricLabels labels = {});
   MetricFamilies& value(const Histogram& histogram, MetricLabels labels = {});
 

@@ -1,7 +1,6 @@
-// Answers GET /metrics: gathers measurements of the server, the engines and the system, and counts access-log
-// records.
+// Answers GET /metrics with measurements of the server, the engines and the process. Also counts requests.
 //
-// The process creates one MetricsPage before it binds the port. Thread-safe; never waits for the engine.
+// main creates one MetricsPage before it binds the port. Thread-safe; never waits for the engine.
 #pragma once
 
 #include <string>
@@ -17,12 +16,12 @@ class MetricsPage {
   /// state must outlive the page.
   MetricsPage(const ServerState& state, std::string version);
 
-  /// Counts an answered request.
+  /// Counts a request that has been answered.
   void count(const AccessRecord& record) { requests_.add(record); }
   HttpResponse answer() const;
 
-  /// The handler for a port that serves only the endpoints marked as probes (--metrics-port). Such requests
-  /// need no key.
+  /// Answers a request on the port of --metrics-port, which serves only the endpoints marked as probes. These
+  /// requests need no key.
   HttpResponse serve_alone(const HttpRequest& request) const;
 
  private:

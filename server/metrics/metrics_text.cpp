@@ -1,4 +1,4 @@
-// metrics_text() lists all groups of metrics in their order.
+// metrics_text(), at the end, lists all groups of metrics in order.
 #include "server/metrics/metrics_text.h"
 
 #include <prometheus/text_serializer.h>
@@ -39,7 +39,7 @@ void add_requests(MetricFamilies& to, const RequestCounts::Totals& totals) {
   }
 }
 
-/// Adds one value per engine to the current family. read: returns the value for a MeteredEngine.
+/// Adds one value per engine to the current family. read: a function from MeteredEngine to the value.
 template <class Read>
 void each(MetricFamilies& to, const MetricsInput& in, Read read) {
   for (const MeteredEngine& engine : in.engines) {

@@ -1,8 +1,8 @@
 // Writes the text of /metrics: all measurements of hearthd, in Prometheus' text format 0.0.4.
 //
-// Every metric is built here from snapshots when it is requested; docs/running.md lists the metrics. A metric
-// has OpenTelemetry's name for generative servers (gen_ai_*) if there is one, otherwise a name that begins
-// with hearth_. prometheus-cpp writes the format.
+// The metrics are built from the input for each request; docs/running.md lists them. A metric has the name
+// that OpenTelemetry defines for generative AI servers (gen_ai_*) if there is one, otherwise a name that
+// begins with hearth_. prometheus-cpp writes the format.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace hearth {
 
-/// An engine with metrics.
+/// An engine whose measurements are part of /metrics.
 struct MeteredEngine {
   std::string model;  // the model's name
   EngineStatus status;
@@ -28,10 +28,11 @@ struct MetricsInput {
   ServerState::Phase phase = ServerState::Phase::kLoading;
   double load_progress = 0;
   bool healthy = false;
-  std::vector<MeteredEngine> engines;  // first the engine of the served model, then that of the embedding
-                                       // model if there is one; empty while the model is loading
-  // Share of active neurons, and bytes of weights per token with this share and with all neurons. Measured
-  // with a short text when the model is loaded; below 0 if unknown.
+  // The engine of the served model, then the engine of the embedding model, if any. Empty while the model is
+  // loading.
+  std::vector<MeteredEngine> engines;
+  // Share of active neurons, and weight bytes read per token with this share and with all neurons. Measured
+  // with a short text when the model is loaded. Negative if unknown.
   double active_share = -1, bytes_per_token = -1, dense_bytes_per_token = -1;
   RequestCounts::Totals requests;
   ProcessFigures process;

@@ -29,8 +29,7 @@ ProcessFigures read_process_figures(const std::filesystem::path& proc) {
   std::ifstream in(proc / "self" / "stat");
   std::string line;
   std::getline(in, line);
-  // The line has the form "pid (name) state ...". The name may contain anything, including parentheses and
-  // spaces.
+  // The line has the form "pid (name) state ...". The name may contain parentheses and spaces.
   const size_t name_end = line.rfind(')');
   if (name_end == std::string::npos) return figures;
   std::istringstream fields(line.substr(name_end + 1));
@@ -39,11 +38,11 @@ ProcessFigures read_process_figures(const std::filesystem::path& proc) {
     for (int i = 0; i < n; ++i) fields >> skipped;
   };
   double user_ticks = 0, system_ticks = 0, start_ticks = 0, resident_pages = 0;
-  skip(11);  // the fields from state to cmajflt
+  skip(11);  // fields from state to cmajflt
   fields >> user_ticks >> system_ticks;
-  skip(4);  // the fields cutime, cstime, priority and nice
+  skip(4);  // fields cutime, cstime, priority, nice
   fields >> figures.n_threads;
-  skip(1);  // itrealvalue
+  skip(1);  // field itrealvalue
   fields >> start_ticks >> figures.virtual_bytes >> resident_pages;
   const auto ticks_per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
   figures.cpu_seconds = (user_ticks + system_ticks) / ticks_per_second;

@@ -1,4 +1,5 @@
-// The system's measurements of this process, under the names that Prometheus clients use.
+// Measurements of this process by the operating system, under the names that Prometheus' client libraries
+// use.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ struct ProcessFigures {
   uint64_t n_threads = 0, n_open_files = 0, max_open_files = 0;
 };
 
-/// Reads /proc. Values that cannot be read stay 0. May be called on any thread.
+/// Reads /proc. Values that cannot be read are 0. Any thread may call it.
 ProcessFigures read_process_figures(const std::filesystem::path& proc = "/proc");
 
 }  // namespace hearth

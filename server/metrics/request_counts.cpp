@@ -10,7 +10,8 @@
 namespace hearth {
 namespace {
 
-/// Returns the endpoint for a path. Unknown paths all give "other", so clients cannot enlarge the table.
+/// Returns the endpoint of a path. All unknown paths become "other", so that clients cannot enlarge the
+/// table.
 std::string_view endpoint_of(const std::string& path) {
   const std::string_view endpoint = table_path(read_api_path(path).endpoint);
   return endpoint.empty() ? "other" : endpoint;

@@ -17,7 +17,7 @@ std::string event_text(const char* type, const Json& data) {
 
 }  // namespace
 
-/// One of the kMaxStreams streams. enter() must have counted it; the destructor frees it.
+/// One of the kMaxStreams streams, which enter() has counted. The destructor subtracts it.
 class LiveEvents::Place {
  public:
   explicit Place(LiveEvents& events) : events_(events), watch_(events.source_.live) {}
@@ -41,7 +41,7 @@ void LiveEvents::stream(ResponseWriter& writer) {
   writer.finish();
 }
 
-/// Counts a new stream, or returns the response that refuses it.
+/// Counts a new stream. Returns nullopt, or the response if the stream is refused.
 std::optional<HttpResponse> LiveEvents::enter() {
   const MutexLock lock(mutex_);
   if (closed_)
@@ -77,7 +77,7 @@ bool LiveEvents::wait() {
   return !closed_;
 }
 
-/// Returns when the client has disconnected, the streams must end, or the engine has failed.
+/// Sends events until the client disconnects, close() is called, or the engine fails.
 void LiveEvents::send_events(ResponseWriter& writer) {
   using TimePoint = std::chrono::steady_clock::time_point;
   const TimePoint begin = now_();
@@ -87,7 +87,7 @@ void LiveEvents::send_events(ResponseWriter& writer) {
   Levels cached;
   TokenRate rate;
   Json before;
-  source_.live.latest(step);  // skip a step that was sampled before the stream began
+  source_.live.latest(step);  // discards a step that was sampled before the stream began
   do {
     if (!writer.client_alive()) return;
     const TimePoint now = now_();

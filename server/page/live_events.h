@@ -1,11 +1,10 @@
-// GET /page/events: sends the engine's activity as server-sent events, for the page's live panel.
+// GET /page/events: sends the engine's activity as server-sent events to the page's live panel.
 //
-// There are two kinds of events. `model` is the first event, and is repeated whenever the model has been
-// placed anew: layers, buckets, placement, memory. `frame` is sent a few times a second: requests, slots, KV
-// cache, tokens per second, and the neurons that fired in a sampled step. docs/clients.md lists the members
-// of both. The number of streams is limited, so that they cannot occupy all of the server's threads. The
-// engine samples steps while there is a stream. Thread-safe: HTTP threads call stream(), and any thread may
-// call close().
+// There are two kinds of events; docs/clients.md lists their members. `model` is sent first and after each
+// change of placement: layers, buckets, placement, memory. `frame` is sent a few times a second: requests,
+// slots, KV cache, tokens per second, and the neurons that were active in a sampled step. The number of
+// streams is limited, so that they cannot occupy all threads of the server. The engine samples steps only
+// while there is a stream. Thread-safe: HTTP threads call stream(), and any thread may call close().
 #pragma once
 
 #include <chrono>
@@ -27,8 +26,7 @@ class LiveEvents {
  public:
   static constexpr int kMaxStreams = 8;
   static constexpr std::chrono::milliseconds kFrameInterval{250};
-  /// A frame in which nothing has changed is skipped, unless this much time has passed since the last one
-  /// sent.
+  /// A frame without changes is skipped unless this much time has passed since the last frame was sent.
   static constexpr std::chrono::milliseconds kSilence{2000};
 
   struct Source {
@@ -37,14 +35,14 @@ class LiveEvents {
     std::string model, device;  // display names
   };
   using Clock = std::function<std::chrono::steady_clock::time_point()>;  // called by any thread
-  /// The objects to which `source` refers must outlive this object. No call of stream() may be running when
-  /// this object is destroyed.
+  /// The objects to which `source` refers must outlive this object. REQUIRES for the destructor: no call of
+  /// stream() is running.
   explicit LiveEvents(Source source, std::chrono::milliseconds frame_interval = kFrameInterval,
                       Clock now = std::chrono::steady_clock::now)
       : source_(std::move(source)), frame_interval_(frame_interval), now_(std::move(now)) {}
 
-  /// Writes events until the client disconnects, the engine fails or close() is called. Sends status 503 if
-  /// there are already kMaxStreams streams, or after close().
+  /// Writes events until the client disconnects, the engine fails or close() is called. Answers with status
+  /// 503 if there are already kMaxStreams streams, or after close().
   void stream(ResponseWriter& writer);
   /// Ends all streams and refuses new ones.
   void close();
@@ -65,7 +63,7 @@ class LiveEvents {
   bool closed_ HEARTH_GUARDED_BY(mutex_) = false;
 };
 
-/// Handles requests for the endpoint. REQUIRES: the server has a page.
+/// Handles requests for /page/events. REQUIRES: the server has a page.
 void page_events(const ApiContext& api, const HttpRequest& request, std::string_view argument,
                  ResponseWriter& writer);
 

@@ -1,6 +1,6 @@
-# The page at / as one HTML document: its style sheets and modules, concatenated in this order, inside
-# index.html. The modules are plain ES modules, so that editors and browsers can read each on its own. In the
-# document they share one scope, so import lines and the word export are removed.
+# Builds the page at / as one HTML document: index.html with the style sheets and modules inserted in this
+# order. The modules are ES modules that browsers can also load separately. In the document they share one
+# scope, so `import` lines and the word `export` are removed.
 set(page_styles theme base layout chat panel)
 set(page_modules
   dom announcer kept clipboard key request event_stream markdown_inline markdown theme settings models conversations

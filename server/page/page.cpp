@@ -10,7 +10,7 @@
 namespace hearth {
 namespace {
 
-/// Returns the policy source 'sha256-...' that permits the part of the document between two marks.
+/// Returns the policy source 'sha256-...' for the part of the document between `open` and `close`.
 std::string hash_source(std::string_view document, std::string_view open, std::string_view close) {
   const size_t begin = document.find(open) + open.size();
   const size_t end = document.find(close, begin);

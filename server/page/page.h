@@ -1,10 +1,10 @@
-// GET /: the page on which users chat with the model and watch it work.
+// GET /: the web page with which users chat with the model and watch its work.
 //
-// The page is one HTML document with its style and script. CMake assembles it (server/page/page.cmake) and
-// compiles it into the program. It contains no user data, so it is served without an API key; the page asks
-// the user for a key if the API requires one. Its Content-Security-Policy lists the hashes of its only style
-// sheet and its only script, so that nothing else can run in it, and permits connections only to this server.
-// Called on HTTP threads.
+// The page is one HTML document with its style and script, assembled and compiled into the program by
+// server/page/page.cmake. It contains no user data and is served without an API key; if the API requires a
+// key, the page asks the user for it. The Content-Security-Policy contains the hashes of the style sheet and
+// the script, so that the browser runs nothing else, and permits connections only to this server. Called on
+// HTTP threads.
 #pragma once
 
 #include <string>
@@ -14,11 +14,10 @@
 
 namespace hearth {
 
-/// Returns the document's text.
+/// Returns the text of the HTML document.
 std::string_view page_document();
 
-/// Returns the Content-Security-Policy for a document with one style sheet, in <style>, and one script, in
-/// <script type="module">.
+/// Returns the Content-Security-Policy for a document with one <style> and one <script type="module">.
 std::string page_policy(std::string_view document);
 
 /// Returns the document, or status 304 if the client already has it.

@@ -15,7 +15,7 @@
 namespace hearth {
 namespace {
 
-constexpr size_t kMaxAnswerBytes = 64 * 1024;  // an answer of /health has a few hundred bytes
+constexpr size_t kMaxAnswerBytes = 64 * 1024;  // usually, an answer has a few hundred bytes
 
 UniqueFd connect_to(const std::string& host, int port, std::string& error) {
   addrinfo hints{};
@@ -29,9 +29,9 @@ UniqueFd connect_to(const std::string& host, int port, std::string& error) {
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const timeval limit{4, 0};  // less than the 5 s that container runtimes usually wait
+    const timeval limit{4, 0};  // less than the usual 5 s of container runtimes
     ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // also limits connect()
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // connect() has this limit too
     if (::connect(fd.get(), address->ai_addr, address->ai_addrlen) == 0) return fd;
     error = std::strerror(errno);
   }

@@ -1,4 +1,4 @@
-// hearthd --healthcheck: requests /health from a running server, so that a container does not need curl.
+// hearthd --healthcheck: requests /health from a running server. Containers therefore do not need curl.
 //
 // main calls this instead of serving. Runs on one thread.
 #pragma once
@@ -9,11 +9,11 @@ namespace hearth {
 
 struct HealthcheckResult {
   bool healthy = false;
-  std::string answer;  // body of /health, or a sentence that explains why there is no answer
+  std::string answer;  // body of the answer, or a sentence that explains why there is none
 };
 
 /// host, port: the options with which the server was started; a wildcard address is replaced by loopback.
-/// Sending and receiving time out after four seconds each.
+/// Sending and receiving each time out after 4 seconds.
 HealthcheckResult check_health(const std::string& host, int port);
 
 }  // namespace hearth

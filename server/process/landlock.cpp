@@ -1,5 +1,5 @@
-// Calls Landlock's three system calls, for which glibc has no functions. Defines the constants of newer
-// kernels, because Debian 12's headers end at version 2 of the interface.
+// Calls Landlock's system calls directly, because glibc has no functions for them. Defines constants of newer
+// kernels, because the headers of Debian 12 end at version 2 of the interface.
 #include "server/process/landlock.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 namespace hearth {
 namespace {
 
-// System call numbers, which are the same on all architectures (since Linux 5.13).
+// Numbers of the system calls, which are equal on all architectures.
 constexpr long kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;
 constexpr unsigned kAskVersion = 1;
 constexpr int kPathBeneath = 1;
@@ -43,8 +43,8 @@ uint64_t known_rights(int abi) {
   return kOfVersion1 | (abi >= 2 ? kRefer : 0) | (abi >= 3 ? kTruncate : 0) | (abi >= 5 ? kIoctlDevice : 0);
 }
 
-/// Allows these rights below a path. Returns a phrase with the reason if the kernel rejects the rule. A path
-/// that does not exist needs no rule.
+/// Allows these rights below a path. Returns nullopt on success or if the path does not exist, otherwise a
+/// phrase with the reason.
 std::optional<std::string> allow(const UniqueFd& ruleset, const std::filesystem::path& path,
                                  uint64_t rights) {
   const UniqueFd fd(::open(path.c_str(), O_PATH | O_CLOEXEC));

@@ -13,7 +13,7 @@
 namespace hearth {
 namespace {
 
-/// Only the owner and the group may read the file, because its lines contain clients' addresses.
+/// Only the owner and the group may read the file, because the lines contain clients' addresses.
 constexpr mode_t kMode = 0640;
 
 UniqueFd open_for_appending(const std::string& path) {

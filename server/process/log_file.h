@@ -1,7 +1,7 @@
-// The file of --log-file. Lines are appended; a full disk does not stop the server.
+// The file of --log-file. Lines are appended. A full disk does not stop the server.
 //
-// Any thread may write. A line that cannot be written is dropped and counted. Before the next line that can
-// be written, one line reports how many lines are missing and why.
+// Thread-safe. A line that cannot be written is dropped and counted. When writing succeeds again, a line
+// reports how many lines were dropped, and why.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ namespace hearth {
 
 class LogFile {
  public:
-  /// Returns the log line that reports how many lines were dropped and why. The line includes its line end.
+  /// Returns the log line that reports dropped lines, with its line end.
   using DroppedLine = std::function<std::string(uint64_t n_dropped, const std::string& why)>;
 
-  /// Creates the file if it does not exist. Throws StartError.
+  /// Opens the file, and creates it if necessary. Throws StartError.
   LogFile(std::string path, DroppedLine dropped_line);
 
-  /// line: the text including its end of line. Never throws, and never waits for a reader.
+  /// line: the text with its line end. Does not throw, and does not wait for a reader.
   void write(std::string_view line);
-  /// Reopens the path, for programs that move log files away (logrotate). If this fails, keeps using the old
-  /// file and returns the reason as a sentence.
+  /// Opens the path again, because programs such as logrotate move log files away. If this fails, keeps the
+  /// old file open and returns a sentence with the reason.
   std::optional<std::string> reopen();
 
  private:
@@ -37,7 +37,7 @@ class LogFile {
   Mutex mutex_;
   UniqueFd fd_ HEARTH_GUARDED_BY(mutex_);
   uint64_t n_dropped_ HEARTH_GUARDED_BY(mutex_) = 0;
-  int error_ HEARTH_GUARDED_BY(mutex_) = 0;         // error number of the last dropped line
+  int error_ HEARTH_GUARDED_BY(mutex_) = 0;         // errno of the last dropped line
   bool is_torn_ HEARTH_GUARDED_BY(mutex_) = false;  // whether the file ends inside a line
 };
 

@@ -1,4 +1,4 @@
-// Both formats, written through one spdlog sink.
+// Both formats are written through one spdlog sink.
 #include "server/process/logging.h"
 
 #include <spdlog/sinks/base_sink.h>
@@ -19,13 +19,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Log {
-  // Two loggers that share one sink. `always` ignores the log level.
+  // Two loggers with one sink. `always` ignores the log level.
   std::shared_ptr<spdlog::logger> filtered, always;
   std::shared_ptr<LogFile> file;  // null if the log goes to standard error
   bool is_json = false;
 };
 
-/// Writes lines to a LogFile, in the sink's pattern.
+/// A spdlog sink that writes lines to a LogFile.
 class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit FileSink(std::shared_ptr<LogFile> file) : file_(std::move(file)) {}
@@ -85,7 +85,7 @@ spdlog::level::level_enum spdlog_level(Options::LogLevel level) {
   return spdlog::level::err;
 }
 
-/// Returns the first UTF-8 character of the text and its number of bytes, or {-1, 1} if it is invalid.
+/// Returns the first UTF-8 character of the text and its number of bytes. Returns {-1, 1} if it is invalid.
 std::pair<int32_t, size_t> first_character(std::string_view text) {
   const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t size = byte(0) < 0x80    ? 1
@@ -106,8 +106,8 @@ std::pair<int32_t, size_t> first_character(std::string_view text) {
   return {character, size};
 }
 
-/// Whether the character can be printed as it is: it cannot end a line, control a terminal, or change the
-/// display order of other characters.
+/// Whether the character can be printed unchanged, because it cannot end a line, control a terminal, or
+/// change the display order of other characters.
 bool is_harmless(int32_t c) {
   const bool control = c < ' ' || (c >= 0x7f && c < 0xa0);
   const bool separator_or_direction = c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
@@ -139,7 +139,8 @@ std::string format_line(std::string_view message, const LogFields& fields) {
 std::string format_json_line(std::string_view level, std::string_view message, const LogFields& fields) {
   Json line = {{"time", utc_time()}, {"level", level}, {"message", message}};
   for (const auto& [key, value] : fields) line[key] = value;
-  // Escape everything beyond ASCII, because some programs split lines at other characters than the newline.
+  // All characters beyond ASCII are escaped, because some programs split lines at other characters than the
+  // newline.
   return line.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

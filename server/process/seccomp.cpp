@@ -1,4 +1,4 @@
-// The denied system calls, and the filter program that compares each call with them; see the header.
+// The denied system calls, and the filter program that compares each call with them.
 #include "server/process/seccomp.h"
 
 #include <linux/audit.h>
@@ -44,7 +44,7 @@ constexpr int kDenied[] = {
     SYS_quotactl,
     SYS_swapon,
     SYS_swapoff,
-    // Calls that change the kernel, or that use parts of the kernel with a history of bugs.
+    // Calls that change the kernel, or that use kernel code with a history of bugs.
     SYS_init_module,
     SYS_finit_module,
     SYS_delete_module,
@@ -66,7 +66,7 @@ constexpr int kDenied[] = {
     SYS_adjtimex,
     SYS_sethostname,
     SYS_setdomainname,
-#ifdef SYS_pidfd_getfd  // missing in older headers, or present only on x86-64
+#ifdef SYS_pidfd_getfd  // missing in older headers, or only on x86-64
     SYS_pidfd_getfd,
 #endif
 #ifdef SYS_mount_setattr
@@ -83,7 +83,7 @@ constexpr int kDenied[] = {
 
 #if defined(__x86_64__)
 constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
-constexpr uint32_t kFirstForeign = 0x40000000;  // numbers from here on are x32 calls
+constexpr uint32_t kFirstForeign = 0x40000000;  // numbers from here on are calls of x32
 #elif defined(__aarch64__)
 constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 constexpr uint32_t kFirstForeign = 0xffffffff;
@@ -93,7 +93,7 @@ constexpr uint32_t kFirstForeign = 0;
 #endif
 
 sock_filter statement(uint16_t code, uint32_t k) { return {code, 0, 0, k}; }
-/// Makes an instruction that compares a value and then skips `if_true` or `if_false` instructions.
+/// Returns an instruction that compares a value and then skips `if_true` or `if_false` instructions.
 sock_filter jump(uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false) {
   return {code, if_true, if_false, k};
 }

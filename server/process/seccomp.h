@@ -1,7 +1,7 @@
-// Denies the process the system calls that a model server does not need: starting programs, inspecting other
-// processes, mounting, loading kernel modules. Uses seccomp, which is present in every Linux since 3.17.
+// Denies system calls that a model server does not need: starting programs, inspecting other processes,
+// mounting, loading kernel modules. Uses seccomp as Linux has it since 3.17.
 //
-// This limits what an attacker can do with a bug in the request parsers. Called once, on main's thread.
+// This limits the damage of a bug in the request parsers. Called once, on main's thread.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,12 @@
 
 namespace hearth {
 
-/// Makes the denied calls fail with EPERM in all existing threads and in threads that they start. Also
-/// prevents the process from starting programs with additional rights (no_new_privs). Calls that use the
-/// numbers of another architecture fail too. Returns nullopt on success, otherwise the reason as a phrase.
+/// Makes the denied calls fail with EPERM in all current and later threads. Calls with numbers of another
+/// architecture fail too. Also denies additional rights to programs that the process starts (no_new_privs).
+/// Returns nullopt on success, otherwise a phrase with the reason.
 std::optional<std::string> deny_system_calls();
 
-/// Returns the numbers of the denied calls, for tests.
+/// Returns the numbers of the denied system calls, for tests.
 std::span<const int> denied_system_calls();
 
 }  // namespace hearth

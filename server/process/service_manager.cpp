@@ -28,7 +28,7 @@ ServiceManager::ServiceManager(const std::string& socket_path, const std::string
 }
 
 void ServiceManager::beat(bool is_alive) {
-  if (!send_kept()) return;  // systemd has not read the earlier messages
+  if (!send_kept()) return;  // systemd has not read all earlier messages
   if (!is_alive || !watchdog_interval_) return;
   const std::chrono::steady_clock::time_point now = now_();
   if (last_beat_ && now - *last_beat_ < *watchdog_interval_ / 2) return;
@@ -51,7 +51,7 @@ bool ServiceManager::send(const std::string& lines) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path_.data(), path_.size());
-  if (path_[0] == '@') address.sun_path[0] = '\0';  // Linux's names of abstract sockets begin with a NUL
+  if (path_[0] == '@') address.sun_path[0] = '\0';  // Linux marks abstract sockets by a leading NUL
   const socklen_t size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path_.size());
   const ssize_t sent = ::sendto(fd_.get(), lines.data(), lines.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
                                 reinterpret_cast<const sockaddr*>(&address), size);

@@ -1,7 +1,7 @@
-// Reports the daemon's state to systemd with the protocol of sd_notify(3), in one datagram per message.
+// Reports the server's state to systemd, with the protocol of sd_notify(3). Each message is one datagram.
 //
-// main creates this object from NOTIFY_SOCKET and WATCHDOG_USEC; without them, it does nothing. Used by one
-// thread.
+// main creates this object from NOTIFY_SOCKET and WATCHDOG_USEC. Without these variables, it does nothing.
+// Used by one thread.
 #pragma once
 
 #include <chrono>
@@ -17,20 +17,21 @@ namespace hearth {
 class ServiceManager {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
-  /// socket_path: a file, or "@name" for an abstract socket; empty if there is no service manager.
-  /// watchdog_usec: the limit in microseconds, as systemd passes it; empty if there is no watchdog.
+  /// socket_path: a file, or "@name" for an abstract socket; empty without a service manager. watchdog_usec:
+  /// systemd's time limit in microseconds; empty without a watchdog.
   ServiceManager(const std::string& socket_path, const std::string& watchdog_usec,
                  Clock now = std::chrono::steady_clock::now);
 
-  /// Sends lines such as "READY=1" or "STATUS=..." in one message, without waiting. If systemd has not read
-  /// earlier messages because the machine is busy, keeps the message for the next beat(). Ignores other
-  /// failures, because the server also works without systemd.
+  /// Sends lines such as "READY=1" or "STATUS=..." as one message, without waiting. If the socket is full
+  /// because systemd has not read earlier messages, keeps the message for the next beat(). Ignores other
+  /// errors, because the server works without systemd.
   void notify(const std::string& lines);
-  /// The interval at which "WATCHDOG=1" must be sent: half of systemd's limit, or nullopt if there is no
-  /// watchdog.
+  /// Returns the maximum time between two "WATCHDOG=1" messages, which is half of systemd's limit. Returns
+  /// nullopt without a watchdog.
   std::optional<std::chrono::microseconds> watchdog_interval() const { return watchdog_interval_; }
-  /// Must be called several times a second. First sends the kept messages. Then, if the daemon is alive,
-  /// sends "WATCHDOG=1" twice per interval. systemd restarts the daemon if "WATCHDOG=1" stays away.
+  /// Call several times a second. First sends the messages that were kept. Then, if is_alive, sends
+  /// "WATCHDOG=1" twice per watchdog_interval(). systemd restarts the server if it receives no such message
+  /// for its limit.
   void beat(bool is_alive);
 
  private:
@@ -41,7 +42,7 @@ class ServiceManager {
   UniqueFd fd_;
   std::optional<std::chrono::microseconds> watchdog_interval_;
   const Clock now_;
-  std::optional<std::chrono::steady_clock::time_point> last_beat_;  // empty if none was sent
+  std::optional<std::chrono::steady_clock::time_point> last_beat_;  // empty if none has been sent
   std::deque<std::string> kept_;                                    // oldest first, without duplicates
 };
 

@@ -1,5 +1,5 @@
-// The exception for errors that keep hearthd from starting. Its text is one sentence for the person who
-// started hearthd. main prints the text and exits with code 2.
+// Thrown if hearthd cannot start. The text is one sentence for the user. main prints it and exits with code
+// 2.
 #pragma once
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Blocks the signals and then reads them one at a time.
+// Blocks the signals, and reads them one at a time.
 #include "server/process/stop_signals.h"
 
 #include <fcntl.h>

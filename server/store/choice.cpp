@@ -21,7 +21,7 @@ std::string upper_case(std::string_view text) {
   return upper;
 }
 
-/// Whether a word in capitals is a quantization: Q4_K_M, IQ3_XXS, TQ1_0, BF16, MXFP4.
+/// Whether a word in capitals is a quantization, such as Q4_K_M, IQ3_XXS, TQ1_0, BF16 or MXFP4.
 bool is_quant(std::string_view word) {
   for (const std::string_view whole : {"F16", "F32", "BF16", "FP16", "FP32", "NVFP4", "MXFP4", "MXFP4_MOE"})
     if (word == whole) return true;
@@ -30,8 +30,8 @@ bool is_quant(std::string_view word) {
          (word.size() == 2 || word[2] == '_');
 }
 
-/// Returns the quantization at the end of a word in capitals ("Q4_K_M", "MODEL_Q4_K_M"), or an empty text if
-/// there is none.
+/// Returns the quantization at the end of a word in capitals, such as "Q4_K_M" or "MODEL_Q4_K_M". Returns an
+/// empty text if there is none.
 std::string_view quant_at_end(std::string_view word) {
   for (size_t at = 0; at < word.size(); ++at) {
     if ((at == 0 || word[at - 1] == '_') && is_quant(word.substr(at))) return word.substr(at);
@@ -133,7 +133,7 @@ std::string quant_of(std::string_view path) {
 }
 
 std::vector<ModelFilesOnHub> models_in(std::span<const HubFile> files) {
-  std::map<std::string, std::map<int, HubFile>> parts;  // (name, number of parts) -> parts
+  std::map<std::string, std::map<int, HubFile>> parts;  // key: name and number of parts
   for (const HubFile& file : files) {
     if (!is_model_file(file)) continue;
     const SplitName name = split_name(file.path);

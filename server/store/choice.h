@@ -1,5 +1,5 @@
-// Groups a repository's files into models, reads their quantizations, and finds the model that a user means.
-// Pure functions; any thread.
+// Groups the files of a repository into models, determines their quantizations, and selects the model that a
+// reference names. Pure functions; any thread may call them.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace hearth {
 
-/// One model: a GGUF file, or all parts of a split model in order.
+/// A model: one GGUF file, or all parts of a split model in order.
 struct ModelFilesOnHub {
-  std::string name;   // path without .gguf and without -00001-of-00003
-  std::string quant;  // "Q4_K_M", "UD-Q4_K_XL", in capitals; empty if not in the name
+  std::string name;   // path without .gguf and without the -00001-of-00003 of a split model
+  std::string quant;  // in capitals, for example "Q4_K_M" or "UD-Q4_K_XL"; empty if unknown
   std::vector<HubFile> parts;
   bool complete = true;  // whether all parts are present
   uint64_t bytes() const;
@@ -25,28 +25,29 @@ struct ModelFilesOnHub {
 /// (imatrix) and adapters.
 std::vector<ModelFilesOnHub> models_in(std::span<const HubFile> files);
 
-/// Returns the quantization in a file's name: the last word that is a quantization, or an empty text.
+/// Returns the quantization in a file's name: the last word that is a quantization. Returns an empty text if
+/// there is none.
 std::string quant_of(std::string_view path);
 
-/// The stem is the path without .gguf and without the -00001-of-00003 of a split model. A model that is not
-/// split is part 1 of 1.
+/// A model's path, divided into the stem and the part number. The stem has no .gguf and no -00001-of-00003. A
+/// model that is not split is part 1 of 1.
 struct SplitName {
   std::string stem;
   int part = 1, n_parts = 1;
 };
 SplitName split_name(std::string_view path);
 
-/// Returns the model that the reference names by its file or by its quantization (in upper or lower case;
-/// "Q4_K_XL" also matches "UD-Q4_K_XL"). If the reference gives neither, returns the model with the first of
-/// preferred_quants() that the repository has. If it has none of them, returns its only model. Throws
-/// PullError, which lists the models, if no model or more than one matches, or if parts are missing.
+/// Returns the model with the reference's file or quantization. Upper and lower case are equal, and "Q4_K_XL"
+/// also matches "UD-Q4_K_XL". If the reference has neither, returns the model with the first quantization of
+/// preferred_quants() that the repository has, or else its only model. Throws PullError, which lists the
+/// models, if no model or several models match, or if parts are missing.
 ModelFilesOnHub chosen_model(const std::vector<ModelFilesOnHub>& models, const HubReference& reference);
 
-/// The quantizations in the order in which they are preferred if no file is named. First come those of about
-/// 4 bits, then those of 5 and 6 bits, then those of fewer than 4 bits, and last those of 8 bits or more.
+/// Returns the order of preference if no file is named: first quantizations of about 4 bits, then of 5 and 6
+/// bits, then of fewer than 4 bits, last of 8 bits or more.
 std::span<const std::string_view> preferred_quants();
 
-/// Returns a list such as "Q4_K_M (4.9 GB)", with one entry per model.
+/// Returns a list such as "Q4_K_M (4.9 GB)" with an entry per model.
 std::string models_text(std::span<const ModelFilesOnHub> models);
 
 }  // namespace hearth

@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-// This type sorts keys, so that a malicious object with many keys does not take quadratic time.
+// This type sorts keys. A malicious object with many keys would otherwise take quadratic time.
 using HubJson = nlohmann::json;
 
 constexpr size_t kMostFiles = 100'000;
@@ -39,7 +39,7 @@ HubFile file_of(const HubJson& sibling) {
   if (lfs == sibling.end() || !lfs->is_object()) return file;
   if (const uint64_t size = size_at(*lfs, "size")) file.size = size;
   std::string sha256 = text_at(*lfs, "sha256");
-  if (sha256.empty()) sha256 = text_at(*lfs, "oid");  // the name used in the hub's folder listings
+  if (sha256.empty()) sha256 = text_at(*lfs, "oid");  // the name in the hub's lists of folders
   if (sha256.starts_with("sha256:")) sha256.erase(0, 7);
   if (is_sha256(sha256)) file.sha256 = lower_case(sha256);
   return file;

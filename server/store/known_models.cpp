@@ -1,4 +1,4 @@
-// The quantizations and sizes are from the repositories' pages, to which docs/models.md links.
+// Quantizations and sizes are copied from the repositories' pages, to which docs/models.md links.
 #include "server/store/known_models.h"
 
 #include <array>

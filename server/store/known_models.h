@@ -1,8 +1,8 @@
-// Short names for models that are known to work well. They are suggestions: any GGUF model that
-// docs/models.md supports can be pulled.
+// Short names for models that are known to work well. Other GGUF models can also be downloaded if
+// docs/models.md lists their architecture.
 //
-// The data is copied from the files' pages on the hub, which docs/models.md lists. The size tells users what
-// to expect; a pull uses the size and checksum that the hub reports at that time.
+// The data is copied from the files' pages on the hub, to which docs/models.md links. The size informs users;
+// downloads use the size and checksum that the hub reports.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 namespace hearth {
 
 struct KnownModel {
-  std::string_view name;       // "smollm3-3b"
-  std::string_view reference;  // "hf:OWNER/REPO:FILE.gguf"
-  double gigabytes;            // approximate file size
+  std::string_view name;       // for example "smollm3-3b"
+  std::string_view reference;  // has the form "hf:OWNER/REPO:FILE.gguf"
+  double gigabytes;            // approximate size of the file
   std::string_view architecture;
-  std::string_view about;  // a few words
+  std::string_view about;  // a short description
 };
 
 std::span<const KnownModel> known_models();
-/// Returns the model with this name, ignoring case, or null if there is none.
+/// Returns the model with this name, or null. Ignores case.
 const KnownModel* find_known_model(std::string_view name);
 
 }  // namespace hearth

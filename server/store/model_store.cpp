@@ -60,9 +60,9 @@ uint64_t size_of(const fs::path& path) {
   return error ? 0 : size;
 }
 
-/// Groups the files of each model.
+/// Groups the files of models that are split into parts.
 std::vector<StoredModel> grouped(const std::vector<fs::path>& files) {
-  // The key is the path without the part number, and the number of parts.
+  // Key: the path without the part number, and the number of parts.
   std::map<std::string, StoredModel> models;
   for (const fs::path& file : files) {
     const SplitName split = split_name(file.string());
@@ -85,8 +85,8 @@ bool is_of(const StoredModel& model, const HubReference& reference) {
   return same_revision;
 }
 
-/// Whether a file belongs to this repository and matches the reference's file or quantization. below: the
-/// file's path within the store.
+/// Whether a file belongs to the reference's repository and matches its file or quantization. below: the
+/// file's path below the store's folder.
 bool is_named(const HubReference& reference, const fs::path& below) {
   const std::string begin = reference.id() + "/", path = below.generic_string();
   if (!path.starts_with(begin)) return false;
@@ -178,7 +178,7 @@ std::optional<StoredModel> ModelStore::find(const ModelReference& reference) con
   const HubReference* hub = std::get_if<HubReference>(&reference);
   if (hub == nullptr) return std::nullopt;
   std::erase_if(here, [&](const StoredModel& model) { return !is_of(model, *hub); });
-  // Apply a pull's rules to the files that are in the store.
+  // The files in the store are chosen by the rules for downloads.
   std::vector<HubFile> files;
   for (const StoredModel& model : here) {
     const fs::path root = folder_ / hub->owner / hub->repository;
@@ -240,7 +240,7 @@ void ModelStore::remove(const StoredModel& model) const {
     fs::remove(part_state_path(part), error);
     fs::remove(part_state_path(part).string() + ".new", error);
   }
-  // Only empty folders can be removed, so this loop stops at the first folder that is still in use.
+  // fs::remove() fails for a folder that is not empty, so the loop ends at the first folder that is in use.
   for (fs::path folder = model.path().parent_path(); folder != folder_ && folder.has_relative_path();
        folder = folder.parent_path())
     if (!fs::remove(folder, error)) break;
@@ -249,7 +249,7 @@ void ModelStore::remove(const StoredModel& model) const {
 ModelStore model_store(const Options& options, const Environment& environment) {
   if (!options.models.empty()) {
     const fs::path folder = fs::absolute(options.models).lexically_normal();
-    return ModelStore(folder.has_filename() ? folder : folder.parent_path());  // drop a trailing slash
+    return ModelStore(folder.has_filename() ? folder : folder.parent_path());  // removes a trailing slash
   }
   const std::variant<fs::path, std::string> cache = cache_folder(environment);
   if (const std::string* why = std::get_if<std::string>(&cache))

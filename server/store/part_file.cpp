@@ -1,4 +1,4 @@
-// See the header. The state is JSON text, because people read this file when something has gone wrong.
+// The state file contains JSON, because people read it when a download has failed.
 #include "server/store/part_file.h"
 
 #include <fcntl.h>
@@ -30,11 +30,11 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostStateBytes = 64 << 10;
 constexpr size_t kHashedBytes = 1 << 20;  // bytes hashed between two calls of `look`
-constexpr int kStateVersion = 2;          // in version 1, the file had its full length from the beginning
+constexpr int kStateVersion = 2;          // files of version 1 had the full length from the beginning
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-/// Returns why a write failed, and the remedy.
+/// Returns the reason why a write failed, and the remedy.
 std::string write_failure(int error) {
   switch (error) {
     case ENOSPC:
@@ -49,8 +49,8 @@ std::string write_failure(int error) {
   }
 }
 
-/// Whether `path` still leads to the open file `fd`. The previous holder of the lock may have renamed or
-/// removed the file.
+/// Whether `path` is still the path of the open file `fd`. The process that held the lock before may have
+/// renamed or removed the file.
 bool is_file_of(int fd, const fs::path& path) {
   struct stat open {
   }, named{};
@@ -64,7 +64,7 @@ PartState read_state(const fs::path& path) {
   try {
     return parse_part_state(read_whole_file(path, kMostStateBytes)).value_or(PartState());
   } catch (const std::runtime_error&) {
-    return {};  // treat the state as empty: download the file again
+    return {};  // with an empty state, the file is downloaded again
   }
 }
 
@@ -110,7 +110,7 @@ PartFile::PartFile(fs::path path, const std::function<void()>& wait)
     fs::create_directories(path_.parent_path(), error);
     if (error) fail("its folder cannot be made (" + error.message() + "); --models names another one");
     fd_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-    if (!fd_ && errno == ENOENT) continue;  // another pull has just removed the empty folder
+    if (!fd_ && errno == ENOENT) continue;  // another process has just removed the empty folder
     if (!fd_) fail("it cannot be opened (" + reason(errno) + "); --models names another folder");
     while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) fail("it cannot be locked (" + reason(errno) + ")");
@@ -130,7 +130,7 @@ void PartFile::fail(const std::string& what) const {
 
 void PartFile::reset() {
   std::error_code error;
-  fs::remove(state_path_, error);  // remove the state first: bytes without a state are never used
+  fs::remove(state_path_, error);  // the state first, because bytes without a state are never used
   state_ = PartState();
   if (::ftruncate(fd_.get(), 0) != 0) fail(write_failure(errno));
   length_ = 0;
@@ -146,11 +146,11 @@ void PartFile::reserve(uint64_t size) const {
   const uint64_t had = static_cast<uint64_t>(status.st_blocks) * 512;
   require_space(path_.parent_path(), size > had ? size - had : 0, path_.filename().string());
   int result = 0;
-  do {  // do not change the file's length, which is the number of bytes present
+  do {  // the length stays unchanged, because it is the number of bytes present
     result = ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(length_),
                          static_cast<off_t>(size - length_));
   } while (result != 0 && errno == EINTR);
-  // File systems without fallocate() allocate space on write.
+  // File systems without fallocate() allocate space when bytes are written.
   if (result == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return;
   const int error = errno;
   if (::ftruncate(fd_.get(), static_cast<off_t>(length_)) != 0) fail(write_failure(errno));
@@ -168,7 +168,7 @@ void PartFile::append(std::string_view bytes) {
 }
 
 void PartFile::save() const {
-  // Do not flush the state to disk, which could take seconds: the checksum detects damage from a power cut.
+  // The state is not flushed to disk, which could take seconds. The checksum detects damage from a power cut.
   const fs::path fresh = state_path_.string() + ".new";
   const std::string text = part_state_text(state_);
   {

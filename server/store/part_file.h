@@ -1,7 +1,7 @@
-// An unfinished file in the store: the bytes downloaded so far, and a second file that describes the complete
+// An unfinished file in the store: the bytes downloaded so far, and a state file that describes the complete
 // file.
 //
-// The file is locked while it is open, so that a second program waits. Used by one thread.
+// The file is locked while it is open, so that a second process waits. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,50 +16,50 @@
 
 namespace hearth {
 
-/// Thrown when Ctrl-C or another signal has ended a pull. The downloaded part is kept.
+/// Thrown if a signal such as SIGINT has ended a download. The downloaded bytes are kept.
 struct PullInterrupted {};
 
-/// Describes the complete file.
+/// The description of the complete file.
 struct PartState {
-  std::string source;     // the requested URL without its query
-  std::string validator;  // ETag or Last-Modified, which changes with the file; may be empty
+  std::string source;     // the URL without its query
+  std::string validator;  // the server's ETag or Last-Modified, which changes with the file; may be empty
   std::string sha256;     // 64 hexadecimal digits in lower case; empty if unknown
-  uint64_t size = 0;      // size of the whole file; 0 if unknown
+  uint64_t size = 0;      // of the complete file; 0 if unknown
 };
 
 std::string part_state_text(const PartState& state);
-/// Returns nullopt if the text is malformed or its values are impossible. Never throws.
+/// Returns the state, or nullopt if the text is malformed or has impossible values. Does not throw.
 std::optional<PartState> parse_part_state(std::string_view text);
-/// Returns the path of the state file that belongs to `path`.
+/// Returns the path of the state file for `path`.
 std::filesystem::path part_state_path(const std::filesystem::path& path);
 
 class PartFile {
  public:
-  /// Opens or creates `path` and its folders, and locks the file. While another process holds the lock, calls
-  /// `wait` several times a second; `wait` may throw to give up. Throws PullError.
+  /// Opens the file, or creates it and its folders, and locks it. While another process has locked the file,
+  /// calls `wait` several times a second; `wait` may throw to give up. Throws PullError.
   PartFile(std::filesystem::path path, const std::function<void()>& wait);
   PartFile(PartFile&&) = default;
 
   const std::filesystem::path& path() const { return path_; }
   int fd() const { return fd_.get(); }
-  /// The number of bytes present. A power cut may have damaged them, which the checksum detects.
+  /// Returns the number of bytes present. A power cut may have damaged them; the checksum detects this.
   uint64_t length() const { return length_; }
   PartState& state() { return state_; }
   const PartState& state() const { return state_; }
 
-  /// Discards all bytes and the state, for use when the remote file has changed.
+  /// Discards all bytes and the state. Used if the file on the server has changed.
   void reset();
-  /// Reserves disk space for the whole file. Throws PullError if there is not enough.
+  /// Reserves disk space for the whole file. Throws PullError if there is not enough space.
   void reserve(uint64_t size) const;
-  /// Appends bytes. Throws PullError if the disk is full or fails; the bytes that were present are kept.
+  /// Appends bytes. Throws PullError if the disk is full or fails; the earlier bytes are kept.
   void append(std::string_view bytes);
-  /// Writes the state. Throws PullError.
+  /// Writes the state file. Throws PullError.
   void save() const;
   /// Flushes all bytes to disk. Throws PullError.
   void sync() const;
-  /// Moves the file to its name in the store and removes the state.
+  /// Moves the file to its final path and removes the state file.
   void move_to(const std::filesystem::path& target);
-  /// Deletes the file and its state.
+  /// Deletes the file and the state file.
   void remove();
 
  private:
@@ -75,10 +75,11 @@ class PartFile {
 /// give up. Throws PullError if the file cannot be read.
 void hash_file(int fd, uint64_t n, const std::function<void()>& look, Sha256Stream& hash);
 
-/// Returns the free bytes for a file in this folder, or in its nearest existing parent; nullopt if unknown.
+/// Returns the bytes that are free in this folder, or in its nearest existing parent. Returns nullopt if
+/// unknown.
 std::optional<uint64_t> free_bytes(const std::filesystem::path& folder);
 
-/// Throws PullError, which names `what`, if the folder's disk has fewer than `bytes` free bytes.
+/// Throws PullError, which contains `what`, if the folder's disk has fewer than `bytes` free bytes.
 void require_space(const std::filesystem::path& folder, uint64_t bytes, const std::string& what);
 
 }  // namespace hearth

@@ -9,16 +9,16 @@
 namespace hearth {
 namespace {
 
-constexpr size_t kMostNameBytes = 96;  // the hub's limit for a repository name
+constexpr size_t kMostNameBytes = 96;  // the hub's limit for names of repositories
 constexpr size_t kMostPathBytes = 512;
-// Longest path segment in bytes. File systems allow 255, and names derived from the segment are longer
+// Longest path segment in bytes. File systems allow 255 bytes, but names derived from a segment are longer
 // (".FILE.origin", "FILE.state.new").
 constexpr size_t kMostPartBytes = 200;
 constexpr std::string_view kForm = "hf:OWNER/REPO, hf:OWNER/REPO:QUANT or hf:OWNER/REPO:FILE.gguf";
 
 bool is_plain(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
-/// Whether an owner, repository or quantization on the hub may have this name.
+/// Whether the text is a valid name of an owner, repository or quantization on the hub.
 bool is_hub_name(std::string_view name) {
   const auto allowed = [](char c) { return is_plain(c) || c == '-' || c == '_' || c == '.'; };
   return !name.empty() && name.size() <= kMostNameBytes && name.front() != '.' && name.front() != '-' &&
@@ -86,7 +86,7 @@ std::string url_decoded(std::string_view text) {
   return plain;
 }
 
-/// Parses the address of a hub page, copied from a browser: OWNER/REPO[/tree|blob|resolve/REVISION[/FILE]].
+/// Parses the URL of a page on the hub: OWNER/REPO[/tree|blob|resolve/REVISION[/FILE]].
 HubReference parse_page(std::string_view text, std::string_view path) {
   std::vector<std::string> parts;
   while (!path.empty()) {
@@ -133,7 +133,7 @@ std::variant<HubReference, UrlReference> parse_url(std::string_view text) {
 
 bool is_safe_path(std::string_view path) {
   if (path.empty() || path.size() > kMostPathBytes || path.back() == '/') return false;
-  // file_label() escapes terminal commands and invalid UTF-8.
+  // file_label() escapes control characters and invalid UTF-8.
   if (file_error::file_label(path) != path) return false;
   size_t n_part = 0;
   for (const char c : path) {
@@ -169,7 +169,8 @@ ModelReference parse_model_reference(std::string_view text) {
   const std::string scheme = lower_case(text.substr(0, 8));
   if (scheme.starts_with("https://") || scheme.starts_with("http://"))
     return std::visit([](auto&& found) -> ModelReference { return found; }, parse_url(text));
-  for (const std::string_view site : {"hf.co/", "huggingface.co/"})  // the spelling of other programs
+  // Other programs write references in this form.
+  for (const std::string_view site : {"hf.co/", "huggingface.co/"})
     if (text.starts_with(site)) return parse_page(text, text.substr(site.size()));
   if (is_hub_name(text) && !ends_in_gguf(text)) return NameReference{std::string(text)};
   return PathReference{std::string(text)};

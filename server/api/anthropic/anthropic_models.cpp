@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-// the values of Anthropic's API
+// The parameters' names and the maximum are those of Anthropic's API.
 constexpr PageRules kModels = {.after = "after_id", .before = "before_id", .max_items = 1000};
 
 Json model_json(const ApiContext& api, const std::string& name) {

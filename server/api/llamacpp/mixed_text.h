@@ -14,7 +14,7 @@ namespace hearth {
 struct MixedTextOptions {
   bool add_special = false;   // whether a value that begins with text gets the model's begin token
   bool parse_special = true;  // whether names of special tokens become these tokens
-  // whether a text that cannot fit into the context is refused before it is tokenized
+  // Whether a text that cannot fit into the context is refused before it is tokenized.
   bool within_context = true;
 };
 

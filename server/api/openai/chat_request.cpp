@@ -83,9 +83,8 @@ ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits) {
   request.choice = read_tool_choice(fields);
   check_modalities(fields);
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  for (const char* name :
-       // if several are present, the last one is used
-       {"n_predict", "max_tokens", "max_completion_tokens"}) {
+  // If several of these are present, the last one is used.
+  for (const char* name : {"n_predict", "max_tokens", "max_completion_tokens"}) {
     const std::optional<int64_t> n = fields.integer(name, -1, kMax);
     if (!n) continue;
     if (*n == 0)

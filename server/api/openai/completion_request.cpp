@@ -52,7 +52,7 @@ CompletionRequest parse_completion_request(const Json& body, const RequestLimits
   const std::optional<int64_t> n_predict = fields.integer("n_predict", -1, kMax);
   request.max_tokens = fields.integer("max_tokens", -1, kMax);
   if (!request.max_tokens) request.max_tokens = n_predict;
-  // in llama.cpp, -1 means up to the end of the context
+  // In llama.cpp's API, -1 means up to the end of the context.
   if (request.max_tokens == -1) request.max_tokens = kMax;
   request.best_of = read_best_of(fields, request.generation);
   request.echo = fields.boolean("echo").value_or(false);

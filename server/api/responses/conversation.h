@@ -31,7 +31,7 @@ class Conversation {
 
   Json messages_ = Json::array();
   std::set<std::string> calls_;  // ids of all calls so far
-  // whether the last message is an assistant message that can take more items
+  // Whether the last message is an assistant message to which more items can be added.
   bool assistant_speaks_ = false;
 };
 

@@ -45,7 +45,8 @@ class TextAnswerParser : public AnswerParser {
   TextReleaser text_, reasoning_;
   TextWindow window_;
   State state_ = State::kText;
-  // true while only white space has come since the start of the answer, the end of thinking, or the last call
+  // True while only white space has come since the start of the answer, the end of thinking, or the last
+  // call.
   bool answer_begins_ = true;
   std::unique_ptr<CallReader> reader_;
   size_t virtual_bytes_ = 0;  // bytes at the front of the window that belong to the prompt

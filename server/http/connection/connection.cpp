@@ -1,4 +1,4 @@
-// Bounded reads and writes on a socket that never blocks; see the header.
+// Reads and writes with deadlines on a socket that never blocks.
 #include "server/http/connection/connection.h"
 
 #include <poll.h>
@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A body may take kBodyTime, plus a second for each 16 KiB. Any modem still in use is faster than 16 KiB/s.
+// A body may take kBodyTime and one second per 16 KiB. Even slow modems are faster than 16 KiB/s.
 constexpr seconds kBodyTime{20};
 constexpr uint64_t kBodyBytesPerSecond = 16 * 1024;
 
@@ -33,16 +33,16 @@ bool wait_for(int fd, short events, SteadyTime deadline) {
   }
 }
 
-/// Returns true if the line contains no control characters except tabs. A proxy in front of this server may
-/// end a line at a bare CR, LF or NUL; this server does not.
+/// Whether the line has no control characters except tabs. A proxy may end a line at a bare CR, LF or NUL,
+/// but this server does not.
 bool is_head_text(std::string_view line) {
   return std::none_of(line.begin(), line.end(),
                       [](unsigned char c) { return (c < ' ' && c != '\t') || c == 127; });
 }
 
-/// Whether the line is "name:value" with a token as its name (RFC 9112, 5). Implementations differ on a blank
-/// before the colon, a folded line or a line without a colon; these differences would allow requests to be
-/// smuggled past a proxy.
+/// Whether the line is "name:value" and its name is a token (RFC 9112, 5). HTTP implementations differ on a
+/// blank before the colon, a folded line and a line without a colon. An attacker could use the differences to
+/// smuggle requests past a proxy.
 bool is_field(std::string_view line) {
   constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
   const std::string_view name = line.substr(0, line.find(':'));
@@ -61,8 +61,8 @@ Connection::Connection(UniqueFd fd, std::string remote_address, milliseconds sta
 Connection::Head Connection::receive_head() {
   input_.erase(0, used_);
   used_ = scanned_ = 0;
-  // The buffer may already contain a pipelined request. Otherwise read from the socket, but not much more
-  // than a head, because the body is read later.
+  // The buffer may already contain a pipelined request. Otherwise, the socket is read, but not far beyond the
+  // head, because the body is read later.
   Head head = check_head();
   while (head == Head::kIncomplete) {
     std::array<char, 4096> chunk;
@@ -81,11 +81,11 @@ Connection::Head Connection::check_head() {
     bad_status_ = status;
     return Head::kBad;
   };
-  // Skip empty lines before the request line (RFC 9112, 2.2).
+  // Empty lines before the request line are skipped (RFC 9112, 2.2).
   if (scanned_ == 0) input_.erase(0, std::min(input_.find_first_not_of("\r\n"), input_.size()));
   if (input_.empty()) return Head::kIncomplete;
-  // Methods are capital letters. Refuse a TLS greeting or a stray byte at once, not after the head's
-  // deadline.
+  // Methods consist of capital letters. A TLS greeting or a stray byte is refused immediately, not at the
+  // head's deadline.
   if (input_[0] < 'A' || input_[0] > 'Z') return bad(400);
   const size_t end = input_.find("\r\n\r\n", scanned_);
   scanned_ = input_.size() < 3 ? 0 : input_.size() - 3;
@@ -121,8 +121,8 @@ ssize_t Connection::read(char* to, size_t size) {
     used_ += n;
     return static_cast<ssize_t>(n);
   }
-  // Receive a whole block, because chunk lines are read byte by byte. used_ counts the bytes of it that were
-  // returned.
+  // A whole block is received, because chunk lines are read byte by byte. used_ counts the bytes of the block
+  // that have been returned.
   input_.resize(16 * 1024);
   used_ = 0;
   ssize_t n = -1;
@@ -154,7 +154,7 @@ bool Connection::write(std::string_view bytes) {
 }
 
 bool Connection::client_alive() const {
-  // POLLRDHUP is set once the client has closed its side, even if some of its bytes are still unread.
+  // POLLRDHUP is set when the client has closed its side, even if bytes from the client are still unread.
   pollfd entry{fd_.get(), POLLRDHUP, 0};
   if (::poll(&entry, 1, 0) < 0) return errno == EINTR;
   return (entry.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) == 0;
@@ -173,7 +173,7 @@ bool Connection::discard_input() {
   input_.clear();
   used_ = 0;
   std::array<char, 16 * 1024> chunk;
-  // Bounded, because the poller has other connections to serve.
+  // The loop is bounded, because the poller serves other connections too.
   for (int i = 0; i < 16; ++i) {
     const ssize_t n = ::recv(fd_.get(), chunk.data(), chunk.size(), 0);
     if (n == 0) return false;

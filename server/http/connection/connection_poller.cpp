@@ -1,4 +1,4 @@
-// One poll() over all waiting connections; see the header.
+// The poller calls poll() on all waiting connections at once.
 #include "server/http/connection/connection_poller.h"
 
 #include <netdb.h>
@@ -19,10 +19,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long an answered client may keep sending before its connection is closed. Closing at once would reset
-// the connection, and the client might never read the answer.
+// How long a client may keep sending after its answer. If the connection were closed immediately, it would be
+// reset, and the client might never read the answer.
 constexpr milliseconds kLingerTime{2000};
-// When no descriptors are left, every accept() fails at once; the pause gives workers time to close
+// Without free descriptors, every accept() fails immediately. During the pause, workers can close
 // connections.
 constexpr milliseconds kAcceptPause{50};
 
@@ -60,7 +60,7 @@ void ConnectionPoller::stop() {
 
 void ConnectionPoller::wake() {
   const uint64_t one = 1;
-  // The write fails only if the counter is full, and then the poller is awake anyway.
+  // The write fails only if the counter is full; the poller is then awake.
   [[maybe_unused]] const ssize_t n = ::write(wake_fd_.get(), &one, sizeof(one));
 }
 
@@ -84,8 +84,8 @@ void ConnectionPoller::run() {
       polled.push_back({connection->fd(), POLLIN, 0});
     ::poll(polled.data(), polled.size(), wait_ms());
 
-    // Handle the polled connections first, while the indices of waiting_ still match those of `polled`, and
-    // new connections afterward.
+    // Polled connections are handled before new ones, because the indices of waiting_ must match those of
+    // `polled`.
     for (size_t i = 2; i < polled.size(); ++i) {
       if (polled[i].revents != 0 && !advance(waiting_[i - 2])) waiting_[i - 2].reset();
     }
@@ -117,22 +117,23 @@ void ConnectionPoller::take_returned() {
     returned.swap(returned_);
   }
   for (std::unique_ptr<Connection>& connection : returned) {
-    // The next request may have arrived together with the previous one and be in the buffer already, where
-    // poll() does not see it.
+    // The next request may have arrived with the previous one. It is then in the buffer, where poll() does
+    // not detect it.
     if (advance(connection)) waiting_.push_back(std::move(connection));
   }
 }
 
 void ConnectionPoller::accept_all() {
-  // Bounded, so that a flood of new connections does not starve the waiting connections.
+  // The loop is bounded, so that many new connections do not delay the waiting ones.
   for (int i = 0; i < 64; ++i) {
     sockaddr_storage address{};
     socklen_t size = sizeof(address);
     UniqueFd fd(::accept4(listen_fd_.get(), reinterpret_cast<sockaddr*>(&address), &size,
                           SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
-      // If descriptors or memory ran out, make room, because half-open connections must not keep new clients
-      // out until they expire. Any other error concerns only the connection that was to be accepted.
+      // If descriptors or memory ran out, a waiting connection is closed: half-open connections must not keep
+      // new clients out until they expire. Other errors concern only the connection that accept() should have
+      // returned.
       const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (exhausted && close_first_to_expire()) continue;
       if (exhausted) accept_again_ = options_.now() + kAcceptPause;
@@ -140,7 +141,7 @@ void ConnectionPoller::accept_all() {
       continue;
     }
     const int on = 1;
-    // Disables Nagle's algorithm, so that each token is sent at once instead of waiting for the next one.
+    // Without Nagle's algorithm, each token is sent immediately instead of waiting for the next one.
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     std::unique_ptr<Connection> connection =
         std::make_unique<Connection>(std::move(fd), numeric_address(address, size), options_.stall_time);
@@ -153,8 +154,7 @@ bool ConnectionPoller::advance(std::unique_ptr<Connection>& connection) {
   if (connection->lingering) return connection->discard_input();
   switch (connection->receive_head()) {
     case Connection::Head::kIncomplete:
-      // The first byte of a request on an idle connection starts the deadline of its head; later bytes do not
-      // extend it.
+      // The first byte of a request starts the deadline of its head. Later bytes do not extend it.
       if (connection->has_input()) {
         connection->deadline = std::min(connection->deadline, options_.now() + options_.head_time);
       }
@@ -174,7 +174,8 @@ bool ConnectionPoller::advance(std::unique_ptr<Connection>& connection) {
 
 void ConnectionPoller::refuse(Connection& connection, int status) {
   const std::string answer = refusal_(status);
-  // Sends once without waiting: a fresh connection has room for this little, and the poller must not block.
+  // One attempt to send is enough: a new connection has room for a short answer, and the poller must not
+  // block.
   ::send(connection.fd(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   connection.finish_sending();
   connection.lingering = true;
@@ -185,7 +186,7 @@ void ConnectionPoller::expire() {
   const SteadyTime time = options_.now();
   for (std::unique_ptr<Connection>& connection : waiting_) {
     if (connection->deadline > time) continue;
-    // A client that began a request gets an answer; an idle connection is just closed.
+    // A client that has begun a request gets an answer. An idle connection is closed without one.
     if (!connection->lingering && connection->has_input()) {
       refuse(*connection, 408);
     } else {
@@ -196,7 +197,7 @@ void ConnectionPoller::expire() {
   while (waiting_.size() > options_.max_waiting) close_first_to_expire();
 }
 
-/// Returns false if no connection is waiting.
+/// Closes the waiting connection with the nearest deadline. Returns false if none is waiting.
 bool ConnectionPoller::close_first_to_expire() {
   const auto first = std::min_element(waiting_.begin(), waiting_.end(),
                                       [](const auto& a, const auto& b) { return a->deadline < b->deadline; });

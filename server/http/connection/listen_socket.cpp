@@ -1,4 +1,4 @@
-// getaddrinfo, bind, listen; each failure is reported in a sentence. See the header.
+// Calls getaddrinfo(), bind() and listen(). Reports each failure as a sentence.
 #include "server/http/connection/listen_socket.h"
 
 #include <netdb.h>
@@ -12,7 +12,8 @@
 namespace hearth {
 namespace {
 
-// Connections that the kernel completes before accept(); the usual default of 5 drops a burst of clients.
+// Connections that the kernel accepts before accept(). With the usual default of 5, a burst of clients would
+// be refused.
 constexpr int kBacklog = 1024;
 
 std::string without_brackets(const std::string& host) {
@@ -24,7 +25,7 @@ UniqueFd bind_address(const addrinfo& address) {
   UniqueFd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return fd;
   const int on = 1;
-  // A restart must not wait for old connections to leave TIME_WAIT.
+  // A restarted server must not wait for old connections to leave TIME_WAIT.
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (::bind(fd.get(), address.ai_addr, address.ai_addrlen) != 0 || ::listen(fd.get(), kBacklog) != 0) {
     const int error = errno;

@@ -23,9 +23,9 @@ bool WorkerPool::try_run(std::unique_ptr<Connection>& connection) {
     try {
       threads_.emplace_back([this] { run(); });
     } catch (const std::system_error&) {
-      return false;  // the system cannot create more threads: act as if max_threads were reached
+      return false;  // the system cannot create more threads, which has the effect of max_threads
     }
-    ++n_idle_;  // counted here, so that the next call does not take this thread for a free one
+    ++n_idle_;  // counted here, because the next call must not treat this thread as free
   }
   pending_.push_back(std::move(connection));
   changed_.notify_one();

@@ -1,6 +1,7 @@
-// Threads that answer requests, created on demand up to a bound; work beyond that is refused, not queued.
+// Threads that answer requests. They are created on demand, up to a limit; more work is refused, not queued.
 //
-// The poller hands over a connection once a request's head is complete. An idle thread costs a few KiB.
+// The poller passes a connection to the pool when a request's head is complete. An idle thread uses a few
+// KiB.
 #pragma once
 
 #include <condition_variable>
@@ -19,13 +20,13 @@ class WorkerPool {
  public:
   using Work = std::function<void(std::unique_ptr<Connection>)>;
 
-  /// work must not throw; it runs on up to max_threads threads at once.
+  /// work: runs on up to max_threads threads at once; must not throw.
   WorkerPool(size_t max_threads, Work work);
-  /// Waits for running work to end.
+  /// Waits until running work has ended.
   ~WorkerPool();
 
-  /// Hands the connection to a thread. If all threads are busy and the bound is reached, returns false and
-  /// leaves the connection with the caller.
+  /// Passes the connection to a thread. If max_threads threads are busy, returns false and leaves the
+  /// connection with the caller.
   bool try_run(std::unique_ptr<Connection>& connection);
 
  private:
@@ -35,7 +36,8 @@ class WorkerPool {
   const Work work_;
   Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::unique_ptr<Connection>> pending_ HEARTH_GUARDED_BY(mutex_);  // never more than idle threads
+  // At most as many as idle threads.
+  std::deque<std::unique_ptr<Connection>> pending_ HEARTH_GUARDED_BY(mutex_);
   size_t n_idle_ HEARTH_GUARDED_BY(mutex_) = 0;
   bool stopping_ HEARTH_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_ HEARTH_GUARDED_BY(mutex_);

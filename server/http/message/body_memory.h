@@ -1,8 +1,9 @@
-// Bounds the total memory of all request bodies: each body is bounded, but hundreds may arrive at once.
+// Limits the total memory of all request bodies. The size of each body is limited, but hundreds may arrive at
+// once.
 //
 // The share of a body grows while the body arrives, and is released when the request has been read. Small
-// bodies are never refused, so a client that fills the memory with large unfinished bodies keeps out only
-// large bodies. A large body that has arrived waits for a place before it is parsed. Thread-safe.
+// bodies are never refused, so large unfinished bodies that fill the memory keep out only other large bodies.
+// A large body that has arrived waits for a Place before it is parsed. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -14,12 +15,12 @@ namespace hearth {
 
 class BodyMemory {
  public:
-  /// This many bytes of each body are not counted. Most bodies are smaller.
+  /// This many bytes of each body are not counted. Most bodies are smaller than this.
   static constexpr uint64_t kFreeBytes = 64 * 1024;
 
   explicit BodyMemory(uint64_t most_bytes) : most_(most_bytes) {}
 
-  /// The share of one body; used by one thread.
+  /// The memory of one body. Used by one thread.
   class Share {
    public:
     explicit Share(BodyMemory& memory) : memory_(memory) {}
@@ -27,7 +28,8 @@ class BodyMemory {
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
-    /// Grows the share to a body of `body_bytes`. Returns false and changes nothing if there is no room now.
+    /// Grows the share to a body of `body_bytes`. If this exceeds the limit, changes nothing and returns
+    /// false.
     bool grow_to(uint64_t body_bytes);
     void release();
 
@@ -41,13 +43,14 @@ class BodyMemory {
   std::atomic<uint64_t> taken_{0};
 };
 
-/// Bounds how many large bodies are parsed at once: parsed JSON takes up to 16 times the bytes of its text.
+/// Limits how many large bodies are parsed at once, because parsed JSON uses up to 16 times the bytes of its
+/// text.
 class LargeBodyPlaces {
  public:
   static constexpr size_t kLargeBytes = 1 << 20;  // bodies of at least this size need a place
   static constexpr int kPlaces = 4;
 
-  /// A place; the constructor waits for it.
+  /// The permission to parse one body. The constructor waits until there is one.
   class Place {
    public:
     explicit Place(LargeBodyPlaces& places) : places_(places) { places_.free_.acquire(); }

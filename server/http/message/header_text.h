@@ -1,4 +1,5 @@
-// Text helpers for parsing heads and key files. ASCII only, whatever the locale. Pure; any thread.
+// Text functions for parsing heads and key files. They treat only ASCII letters, in any locale. Pure; any
+// thread may call them.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 
 namespace hearth {
 
-/// Returns the text without characters of `blank` at its beginning and end.
+/// Removes the characters in `blank` at both ends of the text.
 inline std::string_view trimmed(std::string_view text, std::string_view blank = " \t") {
   text.remove_prefix(std::min(text.find_first_not_of(blank), text.size()));
   return text.substr(0, text.find_last_not_of(blank) + 1);

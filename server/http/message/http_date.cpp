@@ -7,7 +7,7 @@
 namespace hearth {
 
 std::string http_date(std::time_t time) {
-  // This does not use strftime, whose names follow the process's locale; HTTP's names are always English.
+  // strftime() is not used, because its names depend on the locale. Names in HTTP are always English.
   constexpr std::array<const char*, 7> kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   constexpr std::array<const char*, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                    "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};

@@ -6,7 +6,7 @@
 
 namespace hearth {
 
-/// "Sun, 06 Nov 1994 08:49:37 GMT". time: Unix seconds.
+/// Returns, for example, "Sun, 06 Nov 1994 08:49:37 GMT". time: Unix seconds.
 std::string http_date(std::time_t time);
 
 }  // namespace hearth

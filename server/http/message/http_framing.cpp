@@ -1,6 +1,5 @@
-// Adapter for cpp-httplib 0.11.4 to 0.53.1; see the header. None of the library's public functions takes an
-// accepted socket, so this calls Server::process_request, which is protected and has other parameters in
-// later versions.
+// Adapter for cpp-httplib 0.11.4 to 0.53.1. No public function of the library accepts a connected socket, so
+// this file calls the protected Server::process_request, whose parameters differ between versions.
 #include "server/http/message/http_framing.h"
 
 #include <httplib.h>
@@ -13,10 +12,12 @@ struct Current {
   Framing framing;
   bool is_whole;
 };
-thread_local const Current* current = nullptr;  // the library calls back on the thread that called it
+// The response that this thread is sending. The library's callbacks read it.
+thread_local const Current* current = nullptr;
 
-/// Gives the library a fixed head and no body. Nothing is marked override, because library versions declare
-/// different functions. socket() is not used; it returns 0 because old versions refuse large descriptors.
+/// Passes a fixed request head and no body to the library. No function is marked override, because library
+/// versions declare different functions. socket() is not used; it returns 0, because old versions refuse
+/// large descriptors.
 class FramedStream final : public httplib::Stream {
  public:
   // NOLINTBEGIN(modernize-use-override)
@@ -41,7 +42,7 @@ class FramedStream final : public httplib::Stream {
   time_t duration() const { return 0; }
   // NOLINTEND(modernize-use-override)
 
-  bool sent = true;  // all bytes so far
+  bool sent = true;  // whether all bytes so far were sent
 
  private:
   std::string head_;
@@ -51,12 +52,14 @@ class FramedStream final : public httplib::Stream {
 class Library final : private httplib::Server {
  public:
   Library() {
-    svr_sock_ = 0;  // at INVALID_SOCKET, the library would act as if shutting down and break off every answer
+    // At INVALID_SOCKET, the library would act as if it were shutting down and break off every answer.
+    svr_sock_ = 0;
     Get("/", [](const httplib::Request&, httplib::Response& to) {
       const HttpResponse& from = current->response;
       to.status = from.status;
       if (current->is_whole) return to.set_content(from.body, from.content_type);
-      // The library calls this for the body after it has sent the head; the handler writes the body itself.
+      // The library calls this function for the body after it has sent the head. The handler writes the body
+      // itself.
       const auto stop = [](size_t, httplib::DataSink&) { return false; };
       if (current->framing.is_http10) return to.set_content_provider(from.content_type, stop);
       to.set_chunked_content_provider(from.content_type, stop);
@@ -68,7 +71,7 @@ class Library final : private httplib::Server {
     });
   }
 
-  template <class Stream>  // a template, because `requires` tests only work in templates
+  template <class Stream>  // a template, because `requires` can only test dependent expressions
   void process(Stream& stream) {
     bool closed = false;
     if constexpr (requires { this->process_request(stream, false, closed, nullptr); })

@@ -1,9 +1,9 @@
-// Frames answers: status line, headers, and how the body is delimited.
+// Writes the framing of answers: status line, headers, and how the body is delimited.
 //
-// cpp-httplib writes heads and whole bodies; http_framing.cpp is the only file that includes it, and this
-// header shows none of its types. The library never sees a client's bytes: it gets a fixed head, GET or HEAD
-// without headers. Library versions treat requests differently (number of headers, Accept, Range, trailers of
-// chunked bodies), and clients must not notice which version is installed. Called by HTTP worker threads.
+// cpp-httplib writes heads and whole bodies. Only http_framing.cpp includes it. The library does not see the
+// client's bytes; it gets a fixed head, which is GET or HEAD without headers. Versions of the library treat
+// requests differently (number of headers, Accept, Range, trailers of chunked bodies), and clients must not
+// notice which version is installed. Called by HTTP worker threads.
 #pragma once
 
 #include <functional>
@@ -13,21 +13,21 @@
 
 namespace hearth {
 
-/// How an answer is delimited.
+/// Determines how an answer is delimited.
 struct Framing {
-  bool is_head = false;  // the answer to HEAD: no body
-  /// HTTP/1.0 has no chunked coding: closing the connection ends a body without a length.
+  bool is_head = false;  // answer to HEAD, which has no body
+  /// HTTP/1.0 has no chunked coding, so a body without a length ends with the connection.
   bool is_http10 = false;
 };
 
-/// Sends all bytes, or returns false.
+/// Sends all bytes. Returns false on failure.
 using SendBytes = std::function<bool(std::string_view)>;
 
-/// Sends the response with its length. Returns false if it was not sent whole.
+/// Sends the response with its length. Returns false if not all of it was sent.
 bool send_whole(const HttpResponse& response, Framing framing, const SendBytes& send);
 
-/// Sends the head of a response whose body has no known length yet. The body then follows in chunks or, over
-/// HTTP/1.0, without chunks. Returns false if the head was not sent whole.
+/// Sends the head of a response whose body has no known length. The body follows, in chunks unless the client
+/// uses HTTP/1.0. Returns false if not all of the head was sent.
 bool send_head(const HttpResponse& head, Framing framing, const SendBytes& send);
 
 }  // namespace hearth

@@ -12,8 +12,8 @@ Inflater::~Inflater() {
 }
 
 void Inflater::begin(unsigned char first_byte) {
-  // zlib's window bits: 15 is the largest window; adding 16 selects gzip, a negative value selects raw
-  // deflate. In the zlib format, the low half of the first byte is 8; no encoder begins raw deflate with such
+  // zlib's window bits: 15 is the largest window; adding 16 selects gzip, and a negative value selects raw
+  // deflate. In the zlib format, the low half of the first byte is 8. No encoder begins raw deflate with such
   // a byte.
   const bool is_bare = (first_byte & 0x0f) != 8;
   const int window_bits = format_ == Format::kGzip ? 15 + 16 : is_bare ? -15 : 15;
@@ -28,8 +28,8 @@ Inflater::Result Inflater::take(std::string_view bytes, uint64_t max_bytes, std:
   stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream_.avail_in = static_cast<uInt>(bytes.size());
   std::array<char, 16 * 1024> block;
-  // After the last input byte, continues as long as the output block was full, because zlib may hold more
-  // output.
+  // When all input is read, zlib may still hold output. The loop therefore continues while the output block
+  // is full.
   for (bool has_more = true; has_more || stream_.avail_in > 0;) {
     if (at_end_) {
       // More bytes follow: another gzip member, or garbage, which the next inflate() detects.

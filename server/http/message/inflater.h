@@ -1,7 +1,7 @@
-// Decompresses gzip and deflate request bodies piece by piece, within a limit.
+// Decompresses gzip and deflate request bodies piece by piece, up to a limit.
 //
-// zlib does the work. A few KiB can inflate to gigabytes, so the output is bounded while it is produced. One
-// Inflater serves one body, on the HTTP worker's thread, and takes about 40 KiB besides the output.
+// Uses zlib. A few KiB can decompress to gigabytes, so the output is limited while it is produced. One
+// Inflater serves one body, on an HTTP worker thread, and uses about 40 KiB in addition to the output.
 #pragma once
 
 #include <zlib.h>
@@ -25,10 +25,10 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  /// Appends the decompressed bytes to `out`, which never exceeds max_bytes; returns kTooLarge if it would.
-  /// Do not call again after a result other than kGood. Throws std::bad_alloc.
+  /// Appends the decompressed bytes to `out`. Returns kTooLarge if `out` would exceed max_bytes. Must not be
+  /// called again after a result other than kGood. Throws std::bad_alloc.
   Result take(std::string_view bytes, uint64_t max_bytes, std::string& out);
-  /// Returns true if the last byte taken was the end of the compressed data.
+  /// Returns true if the bytes so far end exactly at the end of the compressed data.
   bool at_end() const { return at_end_; }
 
  private:

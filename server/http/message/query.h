@@ -1,6 +1,6 @@
 // Text of URLs: percent-decoding, and the parameters after a path's '?'.
 //
-// Pure; called by the transport and by handlers on HTTP threads.
+// Pure functions; the HTTP server and handlers call them on worker threads.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace hearth {
 
-/// "%41b" -> "Ab". A percent sign that is not followed by two hexadecimal digits stays.
+/// Example: "%41b" -> "Ab". A percent sign that is not followed by two hexadecimal digits stays.
 std::string percent_decoded(std::string_view text);
 
-/// The value of the first parameter with that name, percent-decoded, with '+' as a space; empty if it has no
-/// value. nullopt if the parameter is absent. query: HttpRequest::query.
+/// Returns the value of the first parameter with this name, percent-decoded, with '+' as a space. Empty if
+/// the parameter has no value; nullopt if it is absent. query: HttpRequest::query.
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
 
 }  // namespace hearth

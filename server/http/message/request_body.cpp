@@ -11,16 +11,16 @@
 namespace hearth {
 namespace {
 
-// Limit of a chunk's first line, which holds the chunk's size and extensions (nobody sends these). The limit
-// is low, because chunk lines do not count toward a body's size: in chunks of one byte each, a body takes at
-// most about a hundred times its size on the wire.
+// Limit of the first line of a chunk, which holds the chunk's size and extensions (clients do not send
+// extensions). The limit is low because chunk lines do not count toward the body's size: with chunks of one
+// byte each, at most about a hundred times the body's size is received.
 constexpr size_t kMaxChunkLineBytes = 128;
-// Trailers carry checksums and signatures; they are read and discarded.
+// Trailers contain checksums and signatures. They are read and discarded.
 constexpr size_t kMaxTrailerBytes = 8 * 1024;
 
 enum class Outcome { kGood, kCutShort, kBadlyChunked, kDamaged, kTooLarge };
 
-/// Collects a body's bytes from the wire.
+/// Collects the bytes of a body as they are received.
 class Collector {
  public:
   Collector(ContentCoding coding, uint64_t max_bytes, std::string& body)
@@ -29,7 +29,7 @@ class Collector {
         max_bytes_(max_bytes),
         body_(body) {}
 
-  /// Whether n more bytes from the wire are within the limit.
+  /// Whether n more received bytes are within the limit.
   bool has_room_for(uint64_t n) const { return n <= max_bytes_ - n_wire_bytes_; }
   /// REQUIRES: has_room_for(bytes.size()).
   Outcome take(std::string_view bytes) {
@@ -67,8 +67,8 @@ Outcome read_bytes(uint64_t n, const ReadBytes& read, Collector& collector) {
   return Outcome::kGood;
 }
 
-/// Reads a line byte by byte, so that it does not read past the line, and drops the CRLF. Returns
-/// kBadlyChunked for a line that is too long, or has control characters or a bare LF.
+/// Reads a line and drops its CRLF. Reads byte by byte, so that no byte after the line is consumed. Returns
+/// kBadlyChunked if the line is too long, or has control characters or a bare LF.
 Outcome read_line(size_t max_bytes, const ReadBytes& read, std::string& line) {
   line.clear();
   for (char c = 0; line.size() <= max_bytes;) {
@@ -83,7 +83,8 @@ Outcome read_line(size_t max_bytes, const ReadBytes& read, std::string& line) {
   return Outcome::kBadlyChunked;
 }
 
-/// "1a" or "1a;name=value" -> 26. nullopt if the line is malformed or the size does not fit into 64 bits.
+/// Example: "1a" or "1a;name=value" -> 26. Returns nullopt if the line is malformed or the size exceeds 64
+/// bits.
 std::optional<uint64_t> chunk_size(std::string_view line) {
   uint64_t size = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), size, 16);

@@ -16,7 +16,8 @@ namespace {
 constexpr std::array<std::string_view, 9> kMethods = {"GET",     "HEAD",    "POST",  "PUT",  "DELETE",
                                                       "CONNECT", "OPTIONS", "TRACE", "PATCH"};
 
-/// Returns the text up to the separator and removes both from `rest`; all of `rest` if there is no separator.
+/// Returns the text up to the separator, or all of `rest` if there is no separator. Removes the text and the
+/// separator from `rest`.
 std::string_view next_part(std::string_view& rest, std::string_view separator) {
   const size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view part = rest.substr(0, end);
@@ -24,9 +25,9 @@ std::string_view next_part(std::string_view& rest, std::string_view separator) {
   return part;
 }
 
-/// Returns the path that is compared with routes. Removes the scheme and host of an absolute URL, and doubled
-/// and trailing slashes ("/v1//models/" -> "/v1/models"). Returns "/" if nothing is left. Keeps dots, because
-/// no files are served.
+/// Returns the path that is compared with the routes. Removes the scheme and host of an absolute URL, doubled
+/// slashes and trailing slashes ("/v1//models/" -> "/v1/models"). Returns "/" if nothing is left. Keeps dots,
+/// because the server serves no files.
 std::string normalized_path(std::string_view path) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (path.substr(0, scheme.size()) != scheme) continue;
@@ -50,20 +51,20 @@ std::string request_id_from(std::string_view client_id) {
       client_id.find_first_not_of(kPlain) == std::string_view::npos) {
     return std::string(client_id);
   }
-  thread_local std::mt19937_64 bits{std::random_device{}()};  // an id, not a secret
+  thread_local std::mt19937_64 bits{std::random_device{}()};  // ids need not be secret
   char text[40];
   std::snprintf(text, sizeof(text), "req-%016llx", static_cast<unsigned long long>(bits()));
   return text;
 }
 
-/// The text between '?' and '#'.
+/// Returns the text between '?' and '#'.
 std::string query_of(std::string_view target) {
   target = target.substr(0, target.find('#'));
   const size_t mark = target.find('?');
   return std::string(mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1));
 }
 
-/// Reads "METHOD target HTTP/1.x". Returns false if the line is something else.
+/// Reads "METHOD target HTTP/1.x". Returns false if the line has another form.
 bool parse_request_line(std::string_view line, RequestHead& head) {
   head.request.method = next_part(line, " ");
   std::string_view target = next_part(line, " ");
@@ -74,7 +75,7 @@ bool parse_request_line(std::string_view line, RequestHead& head) {
          std::find(kMethods.begin(), kMethods.end(), head.request.method) != kMethods.end();
 }
 
-/// The values of all header lines with this name, in order. Lines are never joined.
+/// Returns the values of all header lines with this name, in order, without joining them.
 std::vector<std::string_view> values_of(const HttpRequest& request, std::string_view name) {
   std::vector<std::string_view> values;
   for (const auto& [key, value] : request.headers) {
@@ -83,7 +84,7 @@ std::vector<std::string_view> values_of(const HttpRequest& request, std::string_
   return values;
 }
 
-/// How the body is compressed; nullopt if the coding is unknown.
+/// Returns the coding of the body, or nullopt if it is unknown.
 std::optional<ContentCoding> content_coding(const HttpRequest& request) {
   const std::vector<std::string_view> values = values_of(request, "content-encoding");
   const std::string coding = values.empty() ? "" : lowered(values[0]);
@@ -94,7 +95,7 @@ std::optional<ContentCoding> content_coding(const HttpRequest& request) {
   return std::nullopt;
 }
 
-/// How the body is delimited and compressed. Sets `fault` if it must not be read.
+/// Returns how the body is delimited and compressed. Sets `fault` if the body must not be read.
 BodyFraming body_framing(const HttpRequest& request, uint64_t max_body_bytes,
                          std::optional<ApiError>& fault) {
   const std::vector<std::string_view> lengths = values_of(request, "content-length");
@@ -161,7 +162,7 @@ RequestHead parse_head(std::string_view bytes, uint64_t max_body_bytes) {
   }
   head.request.request_id = request_id_from(head.request.header("x-request-id"));
   if (is_http && values_of(head.request, "host").size() > 1) {
-    // A proxy in front of this server could use another of the Host headers (RFC 9112, 3.2).
+    // A proxy in front of this server could use a different Host header (RFC 9112, 3.2).
     head.fault = {400, "the request has more than one Host header; send one", "", ""};
   } else if (is_http) {
     head.body = body_framing(head.request, max_body_bytes, head.fault);
@@ -171,7 +172,7 @@ RequestHead parse_head(std::string_view bytes, uint64_t max_body_bytes) {
   head.framing.is_head = head.request.method == "HEAD";
   const bool is_http10 = head.framing.is_http10;
   head.expects_continue = !is_http10 && lowered(head.request.header("expect")) == "100-continue";
-  // The connection closes after a chunked body: the body may have ended at a different byte than the client
+  // The connection closes after a chunked body. The body may have ended at a different byte than the client
   // intended, and the bytes after it must not be read as a request. An HTTP/1.0 connection closes unless the
   // client asks to keep it open.
   head.closes = head.fault || head.body.is_chunked || has_connection_option(head.request, "close") ||

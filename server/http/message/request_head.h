@@ -1,7 +1,8 @@
-// Parses a request's head: request line, header fields, how body and answer are delimited, and errors.
+// Parses a request's head: the request line, the header fields, and how the body and the answer are
+// delimited. Detects faulty heads.
 //
-// Connection has already checked the bytes: their sizes, that every header line is "name: value", and that
-// there are no control characters. Pure functions; called by HTTP worker threads.
+// Connection has already checked the sizes, that each header line has the form "name: value", and that there
+// are no control characters. Pure functions; called by HTTP worker threads.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +20,17 @@ namespace hearth {
 struct RequestHead {
   HttpRequest request;            // without body and remote_address
   BodyFraming body;               // empty if there is a fault
-  Framing framing;                // of the answer
+  Framing framing;                // framing of the answer
   bool expects_continue = false;  // the client waits for 100 Continue before it sends its body
-  bool closes = false;  // the client wants the connection closed after the answer, or cannot keep it open
-  std::optional<ApiError> fault;  // the answer, if the request is refused before its body is read
+  // Whether the connection closes after the answer, as the client requests or because it lacks keep-alive.
+  bool closes = false;
+  std::optional<ApiError> fault;  // set if the request is refused before its body is read
 };
 
-/// head: the request line and the header lines, each ended by CRLF, including the empty line.
+/// head: the request line and the header lines, each with its CRLF, and the empty line after them.
 RequestHead parse_head(std::string_view head, uint64_t max_body_bytes);
 
-/// Returns the error message for an answer that the transport itself makes. status: 400, 408, 414, 431 or
-/// 503.
+/// Returns the message of an error that the HTTP server itself reports. status: 400, 408, 414, 431 or 503.
 std::string transport_fault(int status);
 
 }  // namespace hearth

@@ -6,7 +6,7 @@
 namespace hearth {
 namespace {
 
-/// Lower case only, as specified.
+/// The specification allows only lower case.
 bool is_hex(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }

@@ -1,8 +1,8 @@
-// Announces answers to screen readers: whole paragraphs, never single tokens.
+// Announces answers to screen readers, in whole paragraphs.
 
 import { byId, element } from "./dom.js";
 
-const kMaxSentences = 4;  // that stay in the live region
+const kMaxSentences = 4;  // paragraphs in the live region; older ones are removed
 
 export function announce(text) {
   const region = byId("announcer");

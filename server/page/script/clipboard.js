@@ -1,4 +1,5 @@
-// Copies text to the clipboard, even on pages that are not served over TLS, where browsers lack the newer interface.
+// Copies text to the clipboard. Pages that are not served over TLS lack navigator.clipboard, so an older
+// method is the fallback.
 
 import { element } from "./dom.js";
 import { announce } from "./announcer.js";
@@ -12,7 +13,7 @@ function copyByCommand(text) {
   return copied;
 }
 
-/** Copies the text, and says so on the button that was pressed. */
+/** Copies the text and shows the result on the button that was pressed. */
 export async function copyText(text, pressed) {
   let copied = false;
   try {

@@ -1,4 +1,4 @@
-// The field for a new message: grows with its text; Enter sends, Escape stops.
+// The field for a new message. It grows with its text. Enter sends the message, and Escape stops the answer.
 
 import { byId } from "./dom.js";
 
@@ -32,7 +32,7 @@ export function startComposer({send, stop}) {
   byId("stop").addEventListener("click", stop);
 }
 
-/** Shows whether an answer is being generated. */
+/** Shows the button "Stop" while an answer is being generated, and the button "Send" otherwise. */
 export function showRunning(runs) {
   byId("stop").hidden = !runs;
   byId("send").hidden = runs;

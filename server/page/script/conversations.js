@@ -1,7 +1,7 @@
-// Keeps conversations in this browser's IndexedDB, or in memory if the browser refuses.
+// Stores conversations in the browser's IndexedDB. If the browser does not allow this, they stay in memory.
 
 const kStore = "conversations";
-let database = null;  // null: there is none
+let database = null;  // null if IndexedDB is not available
 const inMemory = new Map();
 
 function settled(request) {
@@ -20,7 +20,7 @@ export function newConversation() {
   return {id: newId(), title: "New chat", created: now, updated: now, messages: []};
 }
 
-/** All conversations, the one that was used last first. */
+/** Returns all conversations, the most recently used first. */
 export async function openConversations() {
   try {
     const opening = indexedDB.open("hearth", 1);
@@ -39,7 +39,7 @@ async function change(how) {
   try {
     if (database !== null) await settled(how(database.transaction(kStore, "readwrite").objectStore(kStore)));
   } catch {
-    // The browser's storage is full, so the conversation lasts only as long as the page.
+    // If the browser's storage is full, the conversation is lost when the page is closed.
   }
 }
 
@@ -53,7 +53,7 @@ export async function deleteConversation(id) {
   await change((store) => store.delete(id));
 }
 
-/** Hands conversations to the user as a JSON file. */
+/** Downloads the conversations as a JSON file. */
 export function exportConversations(conversations, name) {
   const text = JSON.stringify({format: "hearth-conversations", version: 1, conversations}, null, 2);
   const address = URL.createObjectURL(new Blob([text], {type: "application/json"}));

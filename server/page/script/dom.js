@@ -1,8 +1,10 @@
-// Makes elements. Texts of models and of the server reach the page only through here, as text nodes: nothing parses HTML.
+// Creates elements. All text from models and from the server is inserted here as text nodes, so it is never
+// parsed as HTML.
 
 const kProperties = new Set(["className", "textContent", "value", "checked", "disabled", "hidden", "tabIndex", "htmlFor", "rows", "open"]);
 
-/** A new element. Properties that begin with "on" are listeners; undefined, null and false are left out. */
+/** Creates an element. Properties that begin with "on" are listeners. Properties that are undefined, null or
+ *  false are omitted. */
 export function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -15,17 +17,17 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
-/** The page's own element of that id. */
+/** Returns the element with this id in index.html. */
 export function byId(id) {
   return document.getElementById(id);
 }
 
-/** A button that says what it does. */
+/** Creates a button. text: its label. */
 export function button(text, onclick, properties = {}) {
   return element("button", {type: "button", onclick, ...properties}, text);
 }
 
-/** Opens a dialog. Resolves to true when its form is submitted, to false when it is left. */
+/** Opens a dialog. Resolves to true if its form is submitted, or to false if the dialog is canceled. */
 export function askInDialog(name) {
   const dialog = byId(`${name}-dialog`), form = byId(`${name}-form`), cancel = byId(`${name}-cancel`);
   return new Promise((resolve) => {

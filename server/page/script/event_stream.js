@@ -1,4 +1,5 @@
-// Server-sent events of a response. (EventSource cannot send a key.)
+// Reads the server-sent events of a response. The browser's EventSource cannot be used, because it cannot
+// send an API key.
 
 /** Yields {type, data} for each event until the stream ends. */
 export async function* eventsOf(response) {

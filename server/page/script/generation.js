@@ -1,9 +1,10 @@
-// Generates an answer: makes a request from the conversation, and writes the stream's events into the answer's message.
+// Generates an answer: sends the conversation to the server, and adds the parts of the stream to the answer's
+// message.
 
 import { eventsOf } from "./event_stream.js";
 import { ask, ServerError } from "./request.js";
 
-/** A message for the request's `messages`; null for one that has nothing to say. */
+/** Converts a message to an element of the request's `messages`. Returns null if the message is empty. */
 function forRequest(message) {
   if (message.role === "user") return {role: "user", content: message.content};
   const calls = (message.toolCalls ?? []).map((call) => ({id: call.id, type: "function", function: {name: call.name, arguments: call.arguments}}));
@@ -16,7 +17,7 @@ function chatBody(messages, system) {
   return {messages: [...(system ? [{role: "system", content: system}] : []), ...known]};
 }
 
-/** The whole text so far, which a model without a chat template continues. */
+/** Returns the body for a model without a chat template, which continues the text of all messages. */
 function textBody(messages, system) {
   return {prompt: system + messages.map((message) => message.content).join("")};
 }
@@ -44,7 +45,8 @@ function take(answer, event) {
   if (choice.finish_reason) answer.finish = choice.finish_reason;
 }
 
-/** Fills `answer` from the stream. `changed` is called after each event. Throws ServerError, and AbortError on `signal`. */
+/** Fills `answer` from the stream. changed: called after each event. Throws ServerError, or AbortError if
+ *  `signal` aborts. */
 export async function generate({messages, answer, system, parameters, model, chats, signal, changed}) {
   answer.stats = {begin: performance.now()};
   const body = {model, stream: true, stream_options: {include_usage: true}, ...parameters,

@@ -1,5 +1,5 @@
-// Small values that outlive the page: settings, the theme, which panels are open. A browser may refuse to keep anything;
-// then they last as long as the page.
+// Stores small values in the browser: settings, the theme, which panels are open. If the browser does not
+// allow this, the values stay in memory until the page is closed.
 
 const kPrefix = "hearth.";
 const keptInMemory = new Map();
@@ -19,6 +19,6 @@ export function keep(name, value) {
   try {
     localStorage.setItem(kPrefix + name, text);
   } catch {
-    // It stays in memory.
+    // The value stays in keptInMemory.
   }
 }

@@ -1,9 +1,10 @@
-// The API key: asked for when the server wants one, kept for this tab, or in this browser if the user says so.
+// The API key. The page asks for it when the server requires one. It is stored for this tab or, if the user
+// chooses so, for this browser.
 
 import { askInDialog, byId } from "./dom.js";
 
 const kName = "hearth.key";
-let asking = null;  // the question that is open; several requests may wait for its answer
+let asking = null;  // promise of the open dialog; several requests may await it
 
 function stores() {
   const all = [];
@@ -11,7 +12,7 @@ function stores() {
     try {
       all.push(window[name]);
     } catch {
-      // The browser keeps nothing.
+      // The browser does not allow this storage.
     }
   }
   return all;
@@ -49,9 +50,10 @@ async function askOnce(reason) {
   return true;
 }
 
-/** Asks the user for a key because the server refused `refused`. Resolves to whether there is a new one. */
+/** Asks the user for a key because the server rejected the key `refused`. Resolves to whether there is a new
+ *  key. */
 export async function askForKey(reason, refused) {
-  if (currentKey() !== refused) return true;  // another request has asked meanwhile
+  if (currentKey() !== refused) return true;  // another request has already got a new key
   asking ??= askOnce(reason).finally(() => { asking = null; });
   return asking;
 }

@@ -1,4 +1,5 @@
-// The live panel: follows the server's event stream while somebody can see it, and shows what the engine does.
+// The live panel: reads the server's event stream while the panel is visible, and shows the engine's
+// activity.
 
 import { byId, element } from "./dom.js";
 import { eventsOf } from "./event_stream.js";
@@ -7,13 +8,13 @@ import { ask, pause } from "./request.js";
 import { Trend } from "./trend.js";
 
 const kRetryMs = 3000;
-const kCalmMs = 2000;  // between changes of the map where the system asks for less motion
+const kCalmMs = 2000;  // between changes of the map if the system asks for less motion
 const kTableMs = 1000;  // between changes of the table
 
 const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 let map = null, trend = null;
-let model = null;  // the last "model" event
-let watching = null;  // AbortController of the stream; null: nobody looks
+let model = null;  // data of the last "model" event
+let watching = null;  // AbortController of the event stream; null if not connected
 let paused = false, lastCalm = 0, lastTable = 0;
 
 function bytesText(bytes) {
@@ -109,13 +110,13 @@ async function watch(signal) {
     } catch (error) {
       if (signal.aborted) return;
       byId("live-state").textContent = error.message;
-      if (error.status === 401) return;  // until there is a key
+      if (error.status === 401) return;  // connects again after the user has entered a key
     }
     await pause(kRetryMs, signal).catch(() => {});
   }
 }
 
-/** Follows the stream while the panel is on the screen, so that it costs the server nothing otherwise. */
+/** Connects to the event stream while the panel is visible. A hidden panel causes no work for the server. */
 function lookWhetherSeen() {
   const seen = !document.hidden && !byId("panel").hidden && !byId("live").hidden;
   if (seen === (watching !== null)) return;

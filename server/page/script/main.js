@@ -1,4 +1,4 @@
-// The page: knows which conversation is open and which answers are being generated, and carries out the user's commands.
+// The main module: holds the open conversation and the running answers, and carries out the user's commands.
 
 import { announce } from "./announcer.js";
 import { showRunning, startComposer } from "./composer.js";
@@ -18,7 +18,7 @@ const kTitleLength = 60;
 
 let conversations = [];
 let current = newConversation();
-const running = new Map();  // conversation id -> {stop, answer}
+const running = new Map();  // id of a conversation -> {stop, answer} of its running answer
 
 const transcript = new Transcript({retry, edit});
 
@@ -62,7 +62,7 @@ async function save(conversation) {
   await saveConversation(conversation);
 }
 
-/** Generates the answer to the conversation as it stands. */
+/** Generates an answer to the conversation's messages and appends it. */
 async function answer(conversation) {
   const message = {id: newId(), role: "assistant", content: "", model: chosenModel() || undefined};
   const messages = [...conversation.messages];
@@ -117,7 +117,7 @@ function stopCurrent() {
   byId("prompt").focus();
 }
 
-/** Takes back the message and all that follows it, if no answer is being written. */
+/** Removes this message and all messages after it. Returns false while an answer is being generated. */
 function cutAt(index) {
   if (running.has(current.id)) return false;
   current.messages.length = index;
@@ -151,7 +151,7 @@ async function start() {
   });
   conversations = await openConversations();
   show();
-  // A user who has moved on with Tab meanwhile keeps the focus.
+  // The field gets the focus only if no other element has it.
   if (document.activeElement === document.body) byId("prompt").focus();
   try {
     await loadModels();

@@ -1,5 +1,5 @@
-// Markdown to DOM nodes: paragraphs, headings, lists, code, quotes, tables, rules. HTML stays text. While an answer
-// grows, only the parts of it that change are made anew.
+// Converts Markdown to DOM nodes: paragraphs, headings, lists, code, quotes, tables, rules. HTML stays text.
+// While an answer grows, only changed parts are created again.
 
 import { button, element } from "./dom.js";
 import { inlineNodes } from "./markdown_inline.js";
@@ -11,7 +11,7 @@ const kRule = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
 const kItem = /^(\s*)([-*+]|\d{1,9}[.)])(?:\s+|$)/;
 const kQuote = /^ {0,3}>\s?/;
 const kTableRule = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
-const kMaxPartDepth = 8;  // of lists and quotes in each other; deeper stays text
+const kMaxPartDepth = 8;  // nesting of lists and quotes; deeper ones stay text
 
 const isBlank = (line) => line.trim() === "";
 const indentOf = (line) => /^\s*/.exec(line)[0].replace(/\t/g, "    ").length;
@@ -21,7 +21,7 @@ function beginsTable(lines, at) {
     cellsOf(lines[at]).length === cellsOf(lines[at + 1]).length;
 }
 
-/** Whether a paragraph ends before this line. */
+/** Whether this line ends the paragraph before it. */
 function interrupts(lines, at) {
   const line = lines[at];
   return isBlank(line) || kFence.test(line) || kHeading.test(line) || kRule.test(line) || kQuote.test(line) ||
@@ -71,7 +71,8 @@ function endOfPart(lines, at) {
   return end;
 }
 
-/** The sources of a text's parts, in order: a paragraph, a list, a code block each. */
+/** Returns the sources of the text's parts in order. A part is, for example, a paragraph, a list or a code
+ *  block. */
 export function partsOf(text) {
   const lines = text.split("\n");
   const parts = [];
@@ -94,7 +95,7 @@ function codeNode(lines) {
   return codeFigure(lines.slice(1, closed ? -1 : undefined).join("\n"), language.trim().split(/\s/)[0]);
 }
 
-/** A code block with its language and a button that copies it. */
+/** Creates a code block with the name of its language and a button that copies it. */
 export function codeFigure(code, language) {
   const copy = button("Copy", () => copyText(code, copy), {className: "quiet", "aria-label": "Copy the code"});
   return element("figure", {className: "code"},
@@ -162,7 +163,7 @@ function partNode(source, depth) {
   const lines = source.split("\n");
   if (kFence.test(lines[0])) return codeNode(lines);
   const heading = kHeading.exec(lines[0]);
-  // The page's own headings are above those of an answer.
+  // The page itself uses h1 and h2, so an answer's headings begin at h3.
   if (heading) return element(`h${Math.min(heading[1].length + 2, 6)}`, {}, ...inlineNodes(heading[2] ?? ""));
   if (kRule.test(lines[0])) return element("hr");
   if (depth < kMaxPartDepth && kItem.test(lines[0])) return listNode(lines, depth);
@@ -178,7 +179,7 @@ function partNodes(parts, depth) {
   return parts.map((part) => partNode(part, depth));
 }
 
-/** What a part says when it is read out: its texts, without its buttons. */
+/** Returns the text of a part for screen readers, without the text of its buttons. */
 function wordsOf(node) {
   if (node.nodeName === "BUTTON") return "";
   if (node.nodeType === Node.TEXT_NODE) return node.data;
@@ -193,7 +194,8 @@ export class MarkdownView {
     this.parts = [];
   }
 
-  /** Shows the text. Returns the words of the parts that are complete since the last call; all of them if `done`. */
+  /** Shows the text. Returns the words of the parts that have become complete since the last call. done: all
+   *  parts are complete. */
   show(text, done) {
     const parts = partsOf(text);
     let same = 0;

@@ -1,10 +1,10 @@
-// Markdown within a line, to DOM nodes: code, emphasis, links, line breaks. HTML stays text.
+// Converts the Markdown inside a paragraph to DOM nodes: code, emphasis, links, line breaks. HTML stays text.
 
 import { element } from "./dom.js";
 
-const kMaxInlineDepth = 12;  // of emphasis in emphasis; deeper stays text
+const kMaxInlineDepth = 12;  // nesting of emphasis; deeper emphasis stays text
 
-/** The address if a link may go there, else null: no javascript:, no data:. */
+/** Returns the address if it is safe for a link (http, https or mailto), otherwise null. */
 export function safeAddress(text) {
   const address = text.trim();
   if (!/^(https?:\/\/|mailto:)/i.test(address)) return null;
@@ -20,7 +20,7 @@ function link(address, children) {
   return element("a", {href: address, target: "_blank", rel: "noopener noreferrer nofollow"}, ...children);
 }
 
-/** "](address)" or '](address "title")' at `at`: where it ends and what the address is. */
+/** Reads "](address)" or '](address "title")' at `at`. Returns the address and the match's end, or null. */
 function readTarget(text, at) {
   const found = /^\]\(\s*<?([^\s<>]*?)>?(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/.exec(text.slice(at, at + 2100));
   return found ? {end: at + found[0].length, address: found[1]} : null;
@@ -58,7 +58,8 @@ function linkAt(text, at, depth) {
   if (target === null) return null;
   const children = inlineNodes(text.slice(open + 1, close), depth + 1);
   const address = safeAddress(target.address);
-  // An image would be a request to another server: it becomes a link. An address that is not safe stays text.
+  // An image becomes a link, because loading it would send a request to another server. An unsafe address
+  // stays text.
   return {end: target.end, node: address ? link(address, children) : element("span", {}, ...children, ` (${target.address})`)};
 }
 
@@ -111,7 +112,7 @@ function partAt(text, at, depth) {
   return null;
 }
 
-/** The nodes of a text without its block structure. */
+/** Returns the nodes of a text that has no block structure. */
 export function inlineNodes(text, depth = 0) {
   const nodes = [];
   let plain = "";

@@ -1,4 +1,4 @@
-// One message on the page: its text, thinking, tool calls, errors, and the buttons for it.
+// Shows one message: its text, thinking, tool calls, errors and buttons.
 
 import { announce } from "./announcer.js";
 import { copyText } from "./clipboard.js";
@@ -9,7 +9,7 @@ function prettyJson(text) {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {
-    return text;  // it is still growing, or was cut
+    return text;  // the JSON is incomplete
   }
 }
 
@@ -25,7 +25,7 @@ function statsText(message) {
 }
 
 export class MessageView {
-  /** actions: retry() and edit(text), or null where the message cannot be changed. */
+  /** actions: retry() and edit(text), or null if the message cannot be changed. */
   constructor(message, actions) {
     this.message = message;
     this.actions = actions;
@@ -43,7 +43,8 @@ export class MessageView {
     this.show(true);
   }
 
-  /** Shows the message as it is now. done: it does not grow any more. speaks: complete paragraphs are read out. */
+  /** Shows the message's current state. done: the message is complete. speaks: announces paragraphs that have
+   *  become complete. */
   show(done, speaks = false) {
     const message = this.message;
     this.root.classList.toggle("growing", !done);
@@ -80,7 +81,7 @@ export class MessageView {
     ].filter((node) => node !== null));
   }
 
-  /** Puts a field in the message's place until it is saved or left. */
+  /** Replaces the message by a text field until the user saves or cancels. */
   edit() {
     const field = element("textarea", {value: this.message.content, rows: Math.min(12, this.message.content.split("\n").length + 1), "aria-label": "Edit the message"});
     const leave = () => {

@@ -1,4 +1,4 @@
-// Finds out which models the server has, and whether the chosen one chats or only continues texts.
+// Reads which models the server has, and whether the served model has a chat template.
 
 import { byId, element } from "./dom.js";
 import { keep, kept } from "./kept.js";
@@ -10,12 +10,12 @@ export function chosenModel() {
   return byId("model").value;
 }
 
-/** False: the model has no chat template, so its answers continue the text. */
+/** Whether the model has a chat template. Without one, an answer continues the text. */
 export function modelChats() {
   return chats;
 }
 
-/** Fills the picker. Throws ServerError. */
+/** Fills the list of models. Throws ServerError. */
 export async function loadModels() {
   const models = (await (await ask("v1/models")).json()).data.filter((model) => model.generates !== false);
   const picker = byId("model");

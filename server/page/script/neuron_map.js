@@ -1,18 +1,20 @@
-// The neuron map: layers down, neurons across. A cell is a bucket of neighboring neurons (or experts). Its hue says
-// where they are, its strength how many of them fired in the last sampled step; it fades over a few frames.
+// The neuron map. A row is a layer, and a cell is a bucket of neighboring neurons (or experts). The hue of a
+// cell shows where its neurons are. The brightness shows how many were active in the last sampled step, and
+// fades over a few frames.
 
 import { byId, element } from "./dom.js";
 
 const kFullLevel = 15;
-const kFade = 0.72;  // of a cell's strength that is left one frame later
-const kGround = 0.16;  // how much of a place's hue shows where nothing fires
+const kFade = 0.72;  // factor of a cell's brightness from one frame to the next
+const kGround = 0.16;  // brightness of a cell without active neurons
 
-/** "0f3" to [0, 15, 3]. */
+/** Converts "0f3" to [0, 15, 3]. */
 export function levelsOf(hex) {
   return Uint8Array.from(hex, (digit) => parseInt(digit, 16));
 }
 
-/** The red, green and blue of a color of the theme, which only a property of an element tells for the theme that is shown. */
+/** Returns the red, green and blue values of a theme color. The browser resolves the color for the current
+ *  theme only as a property of an element, so `probe` is such an element. */
 function colorOf(name, probe) {
   probe.style.color = `var(${name})`;
   return getComputedStyle(probe).color.match(/\d+/g).slice(0, 3).map(Number);
@@ -41,7 +43,8 @@ export class NeuronMap {
     this.hot = this.cached = null;
   }
 
-  /** shape: {layers, buckets}; hot: levels of neurons in VRAM for good, or null where all are in one place. */
+  /** shape: {layers, buckets}. hot: levels of neurons that are permanently in VRAM; null if all neurons are
+   *  in one place. */
   begin(shape, hot) {
     this.shape = shape;
     this.glow = new Float32Array(shape.layers * shape.buckets);
@@ -53,7 +56,8 @@ export class NeuronMap {
     this.draw();
   }
 
-  /** levels of a sampled step, or null: nothing has fired since. */
+  /** levels: of a sampled step; null if no step was sampled since the last call. fades: whether earlier
+   *  levels fade. */
   next(levels, fades) {
     for (let i = 0; i < this.glow.length; ++i) {
       const now = levels === null ? 0 : levels[i];
@@ -62,7 +66,7 @@ export class NeuronMap {
     this.draw();
   }
 
-  /** The color of bucket i's place, at full strength. */
+  /** Returns the color of bucket i at full brightness, mixed from the places of its neurons. */
   placeColor(i) {
     const {hot, cached, cold, only} = this.colors;
     if (this.hot === null) return only;
@@ -80,7 +84,7 @@ export class NeuronMap {
     const cells = this.cells.getContext("2d"), image = cells.createImageData(buckets, layers);
     for (let i = 0; i < layers * buckets; ++i) {
       const place = this.placeColor(i);
-      // Perhaps one in seven of a step's neurons fires; the root makes such a share visible.
+      // Few neurons are active in a step, for example one in seven. The square root makes them visible.
       const light = kGround + (1 - kGround) * Math.sqrt(this.glow[i] / kFullLevel);
       for (let k = 0; k < 3; ++k) image.data[4 * i + k] = this.colors.ground[k] + (place[k] - this.colors.ground[k]) * light;
       image.data[4 * i + 3] = 255;
@@ -92,7 +96,7 @@ export class NeuronMap {
     this.drawLines(to, width, height);
   }
 
-  /** A dark line between layers, where there is room for it. */
+  /** Draws a dark line between layers if the layers are high enough. */
   drawLines(to, width, height) {
     const step = height / this.shape.layers;
     if (step < 5) return;
@@ -101,7 +105,7 @@ export class NeuronMap {
   }
 }
 
-/** The legend: which hue is which place, and the numbers beside it. */
+/** Shows a legend. entries: pairs of a color's class and its description. */
 export function showLegend(list, entries) {
   list.replaceChildren(...entries.map(([name, text]) => {
     const mark = element("span", {className: `mark ${name}`, "aria-hidden": "true"});
@@ -109,7 +113,7 @@ export function showLegend(list, entries) {
   }));
 }
 
-/** The active share of each layer, for those who do not see the map. */
+/** Shows the active share of each layer as a table, for users who cannot see the map. */
 export function showLayerTable(levels, shape) {
   const rows = [];
   for (let layer = 0; layer < shape.layers; ++layer) {

@@ -1,4 +1,4 @@
-// The panels at the sides, and the tabs of the right one.
+// The panels at the left and right sides, and the tabs of the right panel.
 
 import { byId } from "./dom.js";
 import { keep, kept } from "./kept.js";
@@ -15,7 +15,7 @@ function startPanel(button, panel, name, openAtFirst) {
   show(openAtFirst && kept(name, true));
   button.addEventListener("click", () => {
     const open = panel.hidden;
-    // A narrow page has room for one of them.
+    // A narrow page has room for one panel.
     if (open && !isMiddle()) closePanels();
     show(open);
     if (isMiddle()) keep(name, open);
@@ -23,7 +23,7 @@ function startPanel(button, panel, name, openAtFirst) {
   });
 }
 
-/** Closes the panels that lie over the conversation on narrow pages. */
+/** Closes the panels, which cover the conversation on narrow pages. */
 export function closePanels() {
   for (const [button, panel] of [["chats-button", "chats"], ["panel-button", "panel"]]) {
     byId(panel).hidden = true;

@@ -1,10 +1,10 @@
-// Requests to the server that this page came from: with the key, waiting while the model loads, and with the server's
-// own sentence as the error.
+// Sends requests to the server of this page. Adds the API key, waits while the model is loading, and converts
+// the server's errors to ServerError.
 
 import { byId } from "./dom.js";
 import { askForKey, currentKey } from "./key.js";
 
-/** A refusal, or a connection that failed. The message is a sentence for the user. */
+/** An error response, or a failed connection. The message is a sentence for the user. */
 export class ServerError extends Error {
   constructor(message, status = 0) {
     super(message);
@@ -18,7 +18,7 @@ async function errorOf(response) {
     const body = await response.json();
     if (body?.error?.message) sentence = body.error.message;
   } catch {
-    // For example a proxy's error page.
+    // The body is not JSON, for example a proxy's error page.
   }
   return new ServerError(sentence, response.status);
 }
@@ -50,7 +50,7 @@ export function pause(ms, signal) {
   });
 }
 
-/** Shows how far the model is loaded until it is. Returns whether it was being loaded. */
+/** Shows the progress of loading the model, and waits for its end. Returns whether the model was loading. */
 async function waitWhileLoading(signal) {
   const banner = byId("loading");
   let waited = false;
@@ -70,8 +70,8 @@ async function waitWhileLoading(signal) {
   }
 }
 
-/** Sends a request. `body` is sent as JSON. asks: the user is asked for a key if one is needed. Resolves to a response whose
- *  status is 2xx; throws ServerError. */
+/** Sends a request. body: sent as JSON. asks: whether to ask the user for a key if the server requires one.
+ *  Resolves to a response with a 2xx status. Throws ServerError. */
 export async function ask(path, {method = "GET", body, signal, asks = true} = {}) {
   const how = {method, signal, headers: body === undefined ? {} : {"Content-Type": "application/json"},
                body: body === undefined ? undefined : JSON.stringify(body)};

@@ -1,4 +1,5 @@
-// The system prompt and the parameters of answers. Kept in this browser; empty fields take the server's defaults.
+// The system prompt and the parameters of answers. They are stored in the browser. The server's defaults
+// replace empty fields.
 
 import { byId } from "./dom.js";
 import { keep, kept } from "./kept.js";
@@ -18,7 +19,7 @@ function toolsOf() {
   return tools;
 }
 
-/** The parameters as a request has them; undefined where a field is empty. */
+/** Returns the parameters for a request. The parameter of an empty field is undefined. */
 export function parameters() {
   return {temperature: numberOf(kFields.temperature), top_p: numberOf(kFields.top_p), max_tokens: numberOf(kFields.max_tokens),
           seed: numberOf(kFields.seed), tools: settingsFault() === "" ? toolsOf() : undefined};
@@ -28,7 +29,7 @@ export function systemPrompt() {
   return byId(kFields.system).value.trim();
 }
 
-/** A sentence that says what is wrong with the settings; empty if nothing is. */
+/** Returns a sentence that describes the error in the settings, or an empty text. */
 export function settingsFault() {
   try {
     toolsOf();

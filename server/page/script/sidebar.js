@@ -1,4 +1,4 @@
-// The list of conversations, where the user opens, renames, exports and deletes them.
+// The list of conversations, with buttons to open, rename, download and delete them.
 
 import { askInDialog, button, byId, element } from "./dom.js";
 import { exportConversations } from "./conversations.js";
@@ -29,7 +29,7 @@ export function showConversations(conversations, current, actions) {
   }));
 }
 
-/** The buttons for all conversations. */
+/** Connects the buttons that apply to all conversations. */
 export function startSidebar(all, removeAll) {
   byId("export-all").addEventListener("click", () => exportConversations(all(), "conversations"));
   byId("delete-all").addEventListener("click", async () => {

@@ -1,4 +1,4 @@
-// Sets the theme: light, dark, or the system's.
+// Sets the theme: light, dark, or the system's theme.
 
 import { byId } from "./dom.js";
 import { keep, kept } from "./kept.js";
@@ -9,7 +9,7 @@ function apply(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   byId("theme-button").textContent = `Theme: ${theme}`;
-  document.dispatchEvent(new Event("hearth-theme"));  // canvases read their colors again
+  document.dispatchEvent(new Event("hearth-theme"));  // canvases must read their colors again
 }
 
 export function startTheme() {

@@ -1,10 +1,10 @@
-// The conversation that is open, message by message. It stays at its end while an answer grows, unless the user has
-// scrolled up.
+// Shows the messages of the open conversation. While an answer grows, the view stays at its end, unless the
+// user has scrolled up.
 
 import { byId, element } from "./dom.js";
 import { MessageView } from "./message_view.js";
 
-const kNearEnd = 80;  // pixels from the end that count as the end
+const kNearEnd = 80;  // pixels; a view that is nearer to the end counts as at the end
 
 export class Transcript {
   /** actions: retry(index), edit(index, text). */
@@ -14,7 +14,7 @@ export class Transcript {
     this.views = [];
   }
 
-  /** Shows a conversation anew. growing: the message that an answer is being written to, or null. */
+  /** Shows a conversation. growing: the message whose answer is being generated, or null. */
   show(conversation, growing) {
     this.views = conversation.messages.map((message, i) => new MessageView(message,
       {retry: () => this.actions.retry(i), edit: (text) => this.actions.edit(i, text)}));
@@ -25,7 +25,7 @@ export class Transcript {
     this.toEnd();
   }
 
-  /** Shows a message as it is now, if it is on the page. */
+  /** Shows the current state of a message if its conversation is open. */
   update(message, done) {
     const atEnd = this.root.scrollHeight - this.root.scrollTop - this.root.clientHeight < kNearEnd;
     this.views.find((view) => view.message === message)?.show(done, true);

@@ -10,7 +10,8 @@ export class Trend {
   }
 
   add(seconds, rate) {
-    if (this.points.length > 0 && seconds < this.points[this.points.length - 1].seconds) this.points = [];  // another server
+    // The time restarts with each event stream, so the page has connected again.
+    if (this.points.length > 0 && seconds < this.points[this.points.length - 1].seconds) this.points = [];
     this.points.push({seconds, rate});
     while (this.points[0].seconds < seconds - kSeconds) this.points.shift();
     this.draw();
