@@ -28,9 +28,9 @@ constexpr size_t kOwnDescriptors = 64;
 constexpr milliseconds kTick{100};
 // Interval of progress lines during a load. A shorter load logs none.
 constexpr seconds kLoadProgressEvery{2};
-// How long to wait, after the engine has drained, until clients have received the last bytes.
+// The maximum wait, after the engine has drained, until clients have received the last bytes.
 constexpr milliseconds kLastBytes{2000};
-// How long to wait, after the engine has failed, until clients have received their error answers.
+// The maximum wait, after the engine has failed, until clients have received their error answers.
 constexpr milliseconds kLastErrors{5000};
 constexpr int kTryAgainExit = 1;  // makes supervisors start hearthd again
 

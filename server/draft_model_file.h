@@ -1,8 +1,8 @@
 // The model of --draft-model, which drafts tokens for the served model (engine/generation/draft_model.h).
 //
-// It runs on the CPU, on the engine's thread, alternating with the served model. It uses as many threads as
-// the served model, and has its own KV cache for every slot. Its file is opened before the port is bound; the
-// load thread loads it before the served model.
+// The draft model runs on the CPU, on the engine's thread, alternating with the served model. It uses as many
+// threads as the served model, and has its own KV cache for every slot. Its file is opened before the port is
+// bound; the load thread loads it before the served model.
 #pragma once
 
 #include <functional>

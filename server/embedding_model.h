@@ -1,8 +1,9 @@
 // The model of --embedding-model. It embeds texts for /v1/embeddings on its own engine, so that embeddings
 // and generated answers do not wait for each other.
 //
-// Each ServingModel has at most one. It runs on the CPU, with half of the threads, because the served model
-// uses the GPU if there is one. If both compute at once, they share the processors like two programs.
+// Each ServingModel has at most one EmbeddingModel. The model runs on the CPU, with half of the threads,
+// because the served model uses the GPU if there is one. If both compute at once, they share the processors
+// like two programs.
 //
 // Built by hearthd's load thread before the served model. Const after that.
 #pragma once

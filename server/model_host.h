@@ -38,7 +38,7 @@ class ModelHost {
             ServerState& state, Trace* trace);
   ~ModelHost();
 
-  // -- main's thread --
+  // -- only main's thread may call these --
 
   /// Starts loading the first model.
   void begin(ModelFiles files);
@@ -56,8 +56,8 @@ class ModelHost {
   /// Options of the served model, or of the last served model if none is loaded.
   const Options& options() const { return options_; }
 
-  /// Called for SIGHUP. now: the options of a start now. Schedules a load of their model if it is not the
-  /// served model, or if its file has changed.
+  /// Called for SIGHUP. now: the options that a start would have now. Schedules a load of their model if it
+  /// is not the served model, or if its file has changed.
   void reload(const Options& now);
   void start_profiling();
   bool skip_profiling();

@@ -28,7 +28,7 @@ class Profiling {
     std::filesystem::path activity_file;
     Environment environment;
   };
-  /// Starts a thread that does the work and logs its steps and results. It logs failures as warnings.
+  /// Starts a thread that does the work and logs its steps and results. The thread logs failures as warnings.
   explicit Profiling(Inputs inputs);
   /// Makes the thread stop and waits for it, which takes a few tenths of a second.
   ~Profiling() = default;

@@ -44,7 +44,8 @@ class ServerState {
   /// The slowest step that still makes progress must be faster than this: a prefill chunk of a 70B model on a
   /// CPU takes a minute.
   static constexpr std::chrono::seconds kStaleAfter{180};
-  /// How long a request waits while a model is loaded again. A large model on a slow disk takes this long.
+  /// The maximum wait of a request while a model is loaded again. A large model on a slow disk takes this
+  /// long.
   static constexpr std::chrono::seconds kPatience{900};
 
   void set_progress(double fraction) { progress_ = fraction; }

@@ -1,8 +1,8 @@
 // The tools, the answer format and the thinking of one chat request, in the form that fits the served model.
 //
 // ChatDialect creates a ChatForm for each request. with_tools_in_text() uses it to write tools and past calls
-// into the prompt, build_tool_grammar() to constrain the answer, and ToolCallParser to parse the answer. They
-// therefore agree on how calls are written, which calls are allowed, and whether the answer begins with
+// into the prompt, build_tool_grammar() to constrain the answer, and ToolCallParser to parse the answer. All
+// three therefore agree on how calls are written, which calls are allowed, and whether the answer begins with
 // thinking.
 //
 // Plain data that does not change. Any thread may read it.

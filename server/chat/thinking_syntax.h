@@ -12,8 +12,8 @@
 
 namespace hearth {
 
-/// Both texts are empty if the model does not show its thinking, or uses OpenAI's harmony format. They have
-/// no white space at either end.
+/// Both texts are empty if the model does not show its thinking, or uses OpenAI's harmony format. The texts
+/// have no white space at either end.
 struct ThinkingSyntax {
   std::string open, close;
   bool exists() const { return !open.empty() && !close.empty(); }

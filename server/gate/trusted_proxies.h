@@ -20,10 +20,10 @@ class TrustedProxies {
   /// malformed entry.
   explicit TrustedProxies(const std::vector<std::string>& networks);
 
-  /// Returns the client's numeric address. This is the connection's address, unless that belongs to a trusted
-  /// proxy. In this case, it is the last address in X-Forwarded-For that does not belong to a trusted proxy:
-  /// each proxy appends the address of its client, and anyone can forge the part before. The search stops at
-  /// a text that is not an address.
+  /// Returns the client's numeric address. This is the connection's address, unless this address belongs to a
+  /// trusted proxy. In this case, it is the last address in X-Forwarded-For that does not belong to a trusted
+  /// proxy: each proxy appends the address of its client, and anyone can forge the part before. The search
+  /// stops at a text that is not an address.
   std::string sender(const HttpRequest& request) const;
 
  private:

@@ -1,10 +1,10 @@
 // GET /: the web page with which users chat with the model and watch its work.
 //
 // The page is one HTML document with its style and script, assembled and compiled into the program by
-// server/page/page.cmake. It contains no user data and is served without an API key; if the API requires a
-// key, the page asks the user for it. The Content-Security-Policy contains the hashes of the style sheet and
-// the script, so that the browser runs nothing else, and permits connections only to this server. Called on
-// HTTP threads.
+// server/page/page.cmake. The document contains no user data and is served without an API key; if the API
+// requires a key, the page asks the user for it. The Content-Security-Policy contains the hashes of the style
+// sheet and the script, so that the browser runs nothing else, and permits connections only to this server.
+// Called on HTTP threads.
 #pragma once
 
 #include <string>

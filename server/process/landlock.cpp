@@ -23,7 +23,7 @@ constexpr long kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;
 constexpr unsigned kAskVersion = 1;
 constexpr int kPathBeneath = 1;
 
-// From linux/landlock.h, LANDLOCK_ACCESS_FS_*.
+// The values of LANDLOCK_ACCESS_FS_* in linux/landlock.h.
 constexpr uint64_t kExecute = 1 << 0, kWriteFile = 1 << 1, kReadFile = 1 << 2, kReadDir = 1 << 3,
                    kRemoveFile = 1 << 5, kMakeRegular = 1 << 8, kRefer = 1 << 13, kTruncate = 1 << 14,
                    kIoctlDevice = 1 << 15;

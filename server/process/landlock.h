@@ -17,8 +17,8 @@ namespace hearth {
 /// exist are skipped. No other file can be opened.
 struct FileRights {
   std::vector<std::filesystem::path> readable;
-  std::vector<std::filesystem::path>
-      writable;  // can also be read; in these folders, files can be created, renamed and removed
+  // Can also be read. In these folders, files can be created, renamed and removed.
+  std::vector<std::filesystem::path> writable;
 };
 
 /// The restrictions that are in effect.

@@ -1,4 +1,4 @@
-// Both formats are written through one spdlog sink.
+// Text and JSON lines are written through one spdlog sink.
 #include "server/process/logging.h"
 
 #include <spdlog/sinks/base_sink.h>

@@ -1,8 +1,8 @@
 // Sends one answer to its client: waits for the engine's events, converts them to bytes with an AnswerShape,
 // and stops if the client disconnects.
 //
-// respond() creates an Answer after the engine has accepted the request. It runs on the HTTP thread, or on a
-// thread of BackgroundAnswers.
+// respond() creates an Answer after the engine has accepted the request. The Answer runs on the HTTP thread,
+// or on a thread of BackgroundAnswers.
 #pragma once
 
 #include <chrono>

@@ -6,7 +6,7 @@ namespace {
 
 /// Interval of the checks whether the client is connected. Twenty checks a second cost almost nothing.
 constexpr std::chrono::milliseconds kLookInterval{50};
-/// How long to wait for the end of a cancelled request. The engine ends it within one step, which rarely
+/// The maximum wait for the end of a cancelled request. The engine ends it within one step, which rarely
 /// takes a second.
 constexpr std::chrono::milliseconds kSettleTime{1000};
 

@@ -23,7 +23,7 @@
 
 namespace hearth {
 
-/// How an accepted request is answered.
+/// Determines how an accepted request is answered.
 struct AnswerSpec {
   bool stream = false;
   /// An unstreamed answer sends a blank line after each silence of this length; 0: never.

@@ -17,7 +17,7 @@
 namespace hearth {
 namespace {
 
-/// How long to wait for the first event. An engine that fails at once does so within this time, and the
+/// The maximum wait for the first event. An engine that fails at once does so within this time, and the
 /// client then gets an error status. The wait delays no other request, because a first token takes longer.
 constexpr std::chrono::milliseconds kFirstLook{10};
 

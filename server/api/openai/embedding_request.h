@@ -18,8 +18,8 @@ struct EmbeddingRequest {
   bool base64 = false;             // vectors as base64 of little-endian floats instead of arrays
   std::optional<int> dimensions;   // 1 to n_dimensions; absent: all
   bool add_special_tokens = true;  // extension: whether texts get begin and end tokens
-  std::optional<int64_t>
-      n_kept_tokens;  // extension: keep only this many tokens at the end of each input; -1: as many as fit
+  // Extension: keep only this many tokens at the end of each input; -1: as many as fit.
+  std::optional<int64_t> n_kept_tokens;
   bool keeps_start = false;  // keep the first n_kept_tokens instead of the last, as in Ollama's API
 };
 

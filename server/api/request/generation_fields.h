@@ -38,8 +38,7 @@ struct GenerationFields {
   /// OpenAI's prediction: a text that the client expects in the answer. Does not change any token.
   std::optional<std::string> prediction = {};
   int priority = 0;  // extension of vLLM: lower values go first among a client's requests
-  std::optional<double> timeout_seconds =
-      {};  // extension: time after which the client no longer needs the answer
+  std::optional<double> timeout_seconds = {};  // extension: the request is given up after this time
   bool stream = false;
   bool include_usage = false;  // only if `stream` is true
 };

@@ -29,7 +29,7 @@ Json without_turns(const Json& messages, const std::vector<int>& turns, int n_dr
   return kept;
 }
 
-/// Returns a lower bound on the number of turns to drop. It is computed from bytes of text, so that a
+/// Returns a lower bound on the number of turns to drop. The bound is computed from bytes of text, so that a
 /// conversation that is megabytes too long is not rendered in full.
 int hopeless_turns(const Json& messages, const std::vector<int>& turns, size_t max_bytes) {
   size_t bytes = 0;

@@ -18,8 +18,8 @@ namespace hearth {
 /// template contains them. It has two arguments, a text and a number.
 struct ProbeCall {
   std::string name;  // name of the function
-  std::string
-      shown_name;  // the name as the template writes it; differs from `name` if the id contains the name
+  // The name as the template writes it. It differs from `name` if the id contains the name.
+  std::string shown_name;
   std::string id;
   std::string text_key, text_value;
   std::string number_key;

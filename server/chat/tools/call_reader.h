@@ -64,7 +64,8 @@ class CallReader {
     kText,  // the text is not a call but an answer addressed to ToolSyntax::text_recipient
   };
   virtual ~CallReader() = default;
-  /// Continues to read. Sets window.kept to the end of the text that has been passed to the sink.
+  /// Reads the next text of the call. Sets window.kept to the end of the text that has been passed to the
+  /// sink.
   virtual Status read(TextWindow& window, CallSink& sink) = 0;
 };
 

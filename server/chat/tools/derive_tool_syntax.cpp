@@ -78,7 +78,8 @@ size_t answer_begin(const Probe& probe, std::string_view rendered) {
   return whole > 0 ? whole : shared;
 }
 
-/// Returns the text between the content of a text answer and the end of the conversation. It ends the turn.
+/// Returns the text between the content of a text answer and the end of the conversation. This text ends the
+/// turn.
 std::string turn_end(const Probe& probe) {
   const std::optional<std::string> rendered = probe.text_answer();
   const size_t at = rendered ? rendered->rfind(probe::kAnswerText) : probe::kNone;

@@ -182,7 +182,7 @@ class JsonCallReader : public CallReader {
   const Json* tools_;
   State state_ = State::kOpen;
   Role role_ = Role::kOther;
-  int depth_ = 0;  // 1 inside the wrapped object
+  int depth_ = 0;  // 1 inside the object at wrapper_key, otherwise 0
   JsonScanner scanner_;
   std::string raw_;      // bytes of the current key or value
   std::string waiting_;  // arguments not yet passed to the sink

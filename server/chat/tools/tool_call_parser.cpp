@@ -50,8 +50,8 @@ class TextAnswerParser : public AnswerParser {
   bool answer_begins_ = true;
   std::unique_ptr<CallReader> reader_;
   size_t virtual_bytes_ = 0;  // bytes at the front of the window that belong to the prompt
-  size_t opener_bytes_ =
-      0;  // if the attempted call fails, this many of its bytes become text without being read again
+  // If the text turns out not to be a call, this many bytes of it become plain text without being read again.
+  size_t opener_bytes_ = 0;
 };
 
 TextAnswerParser::TextAnswerParser(const ChatForm& form, MakeCallId make_id)

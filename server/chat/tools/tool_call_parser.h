@@ -22,9 +22,9 @@ namespace hearth {
 struct ToolEvent {
   enum class Kind { kText, kReasoning, kCallBegin, kArguments, kCallEnd };
   Kind kind = Kind::kText;
-  std::string text =
-      {};         // kText, kReasoning, kArguments: the next part of the text. kCallBegin: the function's name
-  int index = 0;  // index of the call, from 0
+  // kText, kReasoning, kArguments: the next part of the text. kCallBegin: the function's name.
+  std::string text = {};
+  int index = 0;        // index of the call, from 0
   std::string id = {};  // kCallBegin: the call's id
   bool whole = true;    // kCallEnd: whether the arguments are complete
 };
@@ -48,8 +48,8 @@ class ToolCallParser {
   /// this object.
   ToolCallParser(const ChatForm& form, MakeCallId make_id);
 
-  /// Adds text and returns the events that later text cannot change. The texts of events are not empty. They
-  /// may end inside a UTF-8 character if the added pieces do.
+  /// Adds text and returns the events that later text cannot change. The texts of events are not empty. The
+  /// texts may end inside a UTF-8 character if the added pieces do.
   std::vector<ToolEvent> push(std::string_view text) { return parser_->push(text); }
   /// Call once, when the text has ended. Returns the events of the text that was held back. A call with
   /// complete arguments is complete even without its closing text, because some models close a call with the

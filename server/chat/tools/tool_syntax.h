@@ -47,7 +47,7 @@ struct ToolSyntax {
 
   // The calls of an answer are written as section_begin, the calls joined by separator, and section_end. Each
   // call is written as call_begin, the part described by `form`, and call_end. Any of these texts may be
-  // empty. They contain white space as the template writes it; the parser accepts any white space there.
+  // empty. The texts contain white space as the template writes it; the parser accepts any white space there.
   std::string section_begin, call_begin, call_end, separator, section_end;
   bool several_calls = true;  // false if one message cannot contain a second call
   /// Whether the prompt ends with call_begin. An answer then begins with a function's name, and plain text is

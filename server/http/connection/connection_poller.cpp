@@ -19,8 +19,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long a client may keep sending after its answer. If the connection were closed immediately, it would be
-// reset, and the client might never read the answer.
+// The time for which a client may keep sending after its answer. If the connection were closed immediately,
+// it would be reset, and the client might never read the answer.
 constexpr milliseconds kLingerTime{2000};
 // Without free descriptors, every accept() fails immediately. During the pause, workers can close
 // connections.

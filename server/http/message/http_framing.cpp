@@ -12,12 +12,11 @@ struct Current {
   Framing framing;
   bool is_whole;
 };
-// The response that this thread is sending. The library's callbacks read it.
-thread_local const Current* current = nullptr;
+thread_local const Current* current = nullptr;  // the response in progress, for the library's callbacks
 
-/// Passes a fixed request head and no body to the library. No function is marked override, because library
-/// versions declare different functions. socket() is not used; it returns 0, because old versions refuse
-/// large descriptors.
+/// Passes a fixed head without a body to the library. No function is marked override, because library
+/// versions declare different functions. socket() is not used, but returns 0: old versions refuse large
+/// descriptors.
 class FramedStream final : public httplib::Stream {
  public:
   // NOLINTBEGIN(modernize-use-override)
@@ -52,14 +51,12 @@ class FramedStream final : public httplib::Stream {
 class Library final : private httplib::Server {
  public:
   Library() {
-    // At INVALID_SOCKET, the library would act as if it were shutting down and break off every answer.
-    svr_sock_ = 0;
+    svr_sock_ = 0;  // at INVALID_SOCKET, the library would break off every answer
     Get("/", [](const httplib::Request&, httplib::Response& to) {
       const HttpResponse& from = current->response;
       to.status = from.status;
       if (current->is_whole) return to.set_content(from.body, from.content_type);
-      // The library calls this function for the body after it has sent the head. The handler writes the body
-      // itself.
+      // Called by the library for the body, after it has sent the head. The handler writes the body itself.
       const auto stop = [](size_t, httplib::DataSink&) { return false; };
       if (current->framing.is_http10) return to.set_content_provider(from.content_type, stop);
       to.set_chunked_content_provider(from.content_type, stop);
@@ -75,7 +72,7 @@ class Library final : private httplib::Server {
   void process(Stream& stream) {
     bool closed = false;
     if constexpr (requires { this->process_request(stream, false, closed, nullptr); })
-      this->process_request(stream, false, closed, nullptr);  // up to 0.17
+      this->process_request(stream, false, closed, nullptr);  // the parameters of versions up to 0.17
     else
       this->process_request(stream, "", 0, "", 0, false, closed, nullptr);
   }

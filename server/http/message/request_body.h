@@ -17,7 +17,7 @@ namespace hearth {
 
 enum class ContentCoding { kIdentity, kGzip, kDeflate };
 
-/// How a body is delimited and compressed, according to the request's head.
+/// The delimitation and compression of a body, as stated in the request's head.
 struct BodyFraming {
   bool is_chunked = false;
   uint64_t length = 0;  // valid if not chunked; within the limit
