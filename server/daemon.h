@@ -1,5 +1,5 @@
-// Runs hearthd once its configuration is accepted: binds the port, loads the model, serves, drains, and
-// returns the exit code.
+// Runs hearthd after its configuration has been accepted: binds the port, loads the model, serves, drains,
+// and returns the exit code.
 //
 // Runs on main's thread. The HTTP server, the engine and the load have their own threads.
 #pragma once

@@ -41,8 +41,8 @@ class ServerState {
                        Clock now = std::chrono::steady_clock::now)
       : stale_after_(stale_after), now_(std::move(now)) {}
 
-  /// The slowest step that still makes progress must be faster than this: a prefill chunk of a 70B model on a
-  /// CPU takes a minute.
+  /// A heartbeat older than this is stale. The slowest step, a prefill chunk of a 70B model on a CPU, takes a
+  /// minute.
   static constexpr std::chrono::seconds kStaleAfter{180};
   /// The maximum wait of a request while a model is loaded again. A large model on a slow disk takes this
   /// long.

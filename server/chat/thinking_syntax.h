@@ -1,8 +1,8 @@
 // The tags with which a model marks its thinking before an answer, such as <think> and </think>.
 //
 // Derived once, when the model is loaded: a message with reasoning_content is rendered, and the texts around
-// the reasoning are the tags. If the template omits past reasoning, the tags are searched in the template's
-// source. Plain data; any thread may read it.
+// the reasoning are the tags. If the template omits past reasoning, the tags are searched for in the
+// template's source. Plain data; any thread may read it.
 #pragma once
 
 #include <string>

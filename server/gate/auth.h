@@ -17,8 +17,8 @@ namespace hearth {
 /// The server's API keys. Copies share one set of keys.
 class Auth {
  public:
-  /// Without keys, every request is allowed, except that a request that needs Role::kAdmin must come directly
-  /// from this machine, not through a proxy on this machine.
+  /// Without keys, every request is allowed, with one exception: a request that needs Role::kAdmin must come
+  /// directly from this machine, not through a proxy on this machine.
   explicit Auth(std::vector<ApiKey> keys);
 
   /// Replaces the keys for later requests. Running requests are not checked again.

@@ -5,9 +5,9 @@
 
 namespace hearth {
 
-/// Returns true if `origin` is "http://" and `host`, and `host` is an IP address or a name without a dot,
-/// which no web site can have. Returns false for other names, because a foreign page may have made its own
-/// name point to this server (DNS rebinding). --cors-origin allows trusted names.
+/// Returns true if `origin` is "http://" followed by `host`, and `host` is an IP address or a name without a
+/// dot, which no web site can have. Returns false for other names, because a foreign page may have made its
+/// own name point to this server (DNS rebinding). --cors-origin allows trusted names.
 bool is_own_page(std::string_view origin, std::string_view host);
 
 }  // namespace hearth

@@ -28,8 +28,8 @@ namespace {
 // A connection is closed after this many requests. Load balancers then spread clients evenly again after a
 // restart.
 constexpr int kMaxRequestsPerConnection = 10'000;
-// If no thread is free, connections are cut off whose bodies have been arriving for longer than this. A line
-// of 8 Mbit/s transfers a megabyte in this time.
+// If no thread is free, a connection is cut off if its body has been arriving for longer than this. A line of
+// 8 Mbit/s transfers a megabyte in this time.
 constexpr std::chrono::seconds kBusyBodyTime{1};
 
 /// Returns a chunk of a body (RFC 9112, 7.1). An empty `bytes` gives the chunk that ends the body.

@@ -1,5 +1,5 @@
-// Renders one parsed template once: evaluates the syntax tree, owns the values that this creates, and
-// enforces the limits on its cost.
+// Renders one parsed template once: evaluates the syntax tree, owns the values that the evaluation creates,
+// and enforces the limits on its cost.
 //
 // Each rendering has its own Evaluator, on the thread that renders. Built-ins get a reference to the
 // Evaluator.

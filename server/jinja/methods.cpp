@@ -10,7 +10,7 @@
 namespace hearth::jinja {
 namespace {
 
-// Strings.
+// Methods of strings.
 
 template <std::string (*Map)(std::string_view)>
 Value text_mapped(Evaluator& e, const Value& self, const Args& args) {
@@ -203,7 +203,7 @@ Value partition(Evaluator& e, const Value& self, const Args& args) {
   return e.heap().tuple(pieces(e, {text.substr(0, at), *by, text.substr(at + by->size())}));
 }
 
-// Dicts, lists and the loop variable.
+// Methods of dicts, lists and the loop variable.
 
 Value view(Evaluator& e, const char* label, std::vector<Value> items) {
   Sequence* s = e.heap().sequence(Sequence::Kind::view, std::move(items));

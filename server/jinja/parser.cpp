@@ -1,5 +1,5 @@
-// The parser of templates: first expressions, then statements, which are written as {% ... %}. Runs once,
-// when a model's template is loaded.
+// Parses templates. First comes the parser of expressions, then the parser of statements, which are written
+// as {% ... %}. Runs once, when a model's template is loaded.
 #include "server/jinja/ast.h"
 
 #include <algorithm>

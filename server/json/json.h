@@ -17,7 +17,7 @@
 
 namespace hearth {
 
-/// Keeps the order of keys, because templates print tools in the client's order.
+/// A JSON type that keeps the order of keys, because templates print tools in the client's order.
 using Json = nlohmann::ordered_json;
 
 /// JSON schemas of tools have about a dozen levels. The limit also bounds the stack of recursive functions.

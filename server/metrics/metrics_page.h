@@ -1,6 +1,6 @@
 // Answers GET /metrics with measurements of the server, the engines and the process. Also counts requests.
 //
-// main creates one MetricsPage before it binds the port. Thread-safe; never waits for the engine.
+// Daemon creates one MetricsPage before it binds the port. Thread-safe; never waits for the engine.
 #pragma once
 
 #include <string>

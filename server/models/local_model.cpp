@@ -45,7 +45,8 @@ std::optional<fs::path> find_local(const ModelReference& reference, const ModelS
   return model ? std::optional(model->path()) : std::nullopt;
 }
 
-/// Whether the reference can be downloaded. A plain name can be only if it is a known model.
+/// Whether the reference can be downloaded. A plain name can be downloaded only if it is the name of a known
+/// model.
 bool can_be_pulled(const ModelReference& reference) {
   const NameReference* name = std::get_if<NameReference>(&reference);
   return name == nullptr || find_known_model(name->name) != nullptr;

@@ -1,7 +1,7 @@
 // Reports the server's state to systemd, with the protocol of sd_notify(3). Each message is one datagram.
 //
-// main creates this object from NOTIFY_SOCKET and WATCHDOG_USEC. Without these variables, it does nothing.
-// Used by one thread.
+// Created from the values of NOTIFY_SOCKET and WATCHDOG_USEC. The object does nothing if they are empty. Used
+// by one thread.
 #pragma once
 
 #include <chrono>

@@ -146,7 +146,7 @@ void Choices::count_tokens(Candidate& candidate) {
 }
 
 // Creates parts for a stream, or items for an unstreamed answer. A token belongs to the first part that
-// follows it, unless this part is the end of a call; it then belongs to the next part.
+// follows it. If this part is the end of a call, the token belongs to the part after it.
 void Choices::take_parts(int sequence, const std::vector<ToolEvent>& parts, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   for (const ToolEvent& part : parts) {

@@ -1,7 +1,7 @@
 // Waits for the vectors of one request to an embeddings endpoint, and sends them.
 //
-// respond_with_embeddings() creates it after the engine has accepted the request. Used by the request's HTTP
-// thread.
+// respond_with_embeddings() creates an EmbeddingAnswer after the engine has accepted the request. Used by the
+// request's HTTP thread.
 #pragma once
 
 #include <chrono>

@@ -14,8 +14,8 @@
 namespace hearth {
 
 /// If requested, stores the response as soon as the engine has accepted the request. If the client
-/// disconnects early, the part of a stream that was sent is stored as cancelled. An unstreamed response is
-/// then removed, because no client knows its id.
+/// disconnects early, the part of a stream that was sent is stored as cancelled. In this case, an unstreamed
+/// response is removed, because no client knows its id.
 class ResponseShape final : public AnswerShape {
  public:
   struct Asked {

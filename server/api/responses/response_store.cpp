@@ -109,7 +109,7 @@ size_t ResponseStore::bytes() const {
   return bytes_;
 }
 
-/// Drops the least recently used entries that exceed the limits of age, number or bytes.
+/// Drops least recently used entries until the others are within the limits of age, number and bytes.
 void ResponseStore::make_room() {
   const auto oldest = now_() - limits_.max_age;
   while (!entries_.empty() && (entries_.size() > limits_.max_responses || bytes_ > limits_.max_bytes ||

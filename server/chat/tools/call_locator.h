@@ -14,8 +14,8 @@
 
 namespace hearth {
 
-/// A call that is rendered by a template and then searched in the output. Its texts are so unusual that no
-/// template contains them. It has two arguments, a text and a number.
+/// A call that is rendered by a template and then searched for in the output. Its texts are so unusual that
+/// no template contains them. It has two arguments, a text and a number.
 struct ProbeCall {
   std::string name;  // name of the function
   // The name as the template writes it. It differs from `name` if the id contains the name.
