@@ -1,5 +1,5 @@
-// Translates the user's options (config/options.h) to the engine's options. Only this file uses the enums of
-// both. Called by hearthd and hearth-profiler before they load a model; any thread.
+// Translates the user's options (config/options.h) to the engine's options. No other file uses both types of
+// options. Called by hearthd and hearth-profiler before they load a model; any thread.
 #pragma once
 
 #include <optional>

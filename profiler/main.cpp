@@ -47,7 +47,7 @@ int main_of(int argc, char** argv) {
   // 1. Add the subcommands and their options.
   CLI::App app("Measures a model on this machine.", "hearth-profiler");
   app.require_subcommand(1);
-  app.formatter(std::make_shared<HelpFormat>());  // the subcommands' too
+  app.formatter(std::make_shared<HelpFormat>());  // also for the subcommands
   app.set_version_flag("--version", std::string("hearth-profiler ") + hearth_version(),
                        "Print the version and exit");
   std::vector<std::function<int()>> runs;

@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 
 // The time between two checks whether the machine is idle again.
 constexpr milliseconds kLook{20};
-// If the machine is never idle during a measurement, the result of this many tries is accepted under load.
+// After this many tries, a result is accepted even if the machine was not idle.
 constexpr int kTries = 3;
 constexpr int kContext = 1024;  // as in hearth-profiler count
 constexpr int kChunk = 64;

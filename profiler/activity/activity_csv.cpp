@@ -50,7 +50,7 @@ class Parser {
   }
 
  private:
-  // False at the end.
+  // Sets `line` to the next line. Returns false at the end of the text.
   bool next_line(std::string_view& line) {
     if (rest_.empty()) return false;
     const size_t end = std::min(rest_.find('\n'), rest_.size());

@@ -54,7 +54,8 @@ class Counting {
     load_known();
     model_.observation().count_activity();
     if (settings_.trace != nullptr) {
-      model_.observation().record_experts(model_.facts().context_tokens);  // a text's part fits the context
+      model_.observation().record_experts(
+          model_.facts().context_tokens);  // a part of a text fits in the context
     }
     try {
       count_all();

@@ -29,8 +29,9 @@ struct CountSettings {
   uint64_t n_tokens = 0;
   /// Counts are written to the file at least this often, and at the end of the run.
   std::chrono::seconds save_every{30};
-  /// Receives the experts that all texts' tokens choose, including texts that were counted before. Counting
-  /// ends when it is full. Null: nothing is recorded. REQUIRES: if it is not null, the model is a mixture.
+  /// Receives the experts that the tokens of all texts choose, including texts that were counted before.
+  /// Counting ends when the trace is full. Null: no trace is recorded. REQUIRES: null, or the model is a
+  /// mixture.
   ExpertTraceWriter* trace = nullptr;
 };
 
@@ -38,8 +39,8 @@ struct CountHooks {
   /// Called after every few tokens with the completed share of the work, in [0, 1], and the number of tokens
   /// that the file holds. May be empty.
   std::function<void(double fraction, uint64_t n_tokens)> progress;
-  /// Called as often as `progress`; the run ends when it returns true. The unfinished text is not counted; a
-  /// later run can count it. May be empty.
+  /// Called as often as `progress`. The run ends when this function returns true. The unfinished text is not
+  /// counted; a later run can count it. May be empty.
   std::function<bool()> stop;
 };
 
@@ -57,9 +58,9 @@ struct CountResult {
 /// no thresholds to skip neurons. A mixture can always be counted, because its experts are counted instead.
 std::string why_not_counted(const ModelFile& file, const ModelSpec& spec, std::string_view mode);
 
-/// REQUIRES: the model has one slot. Throws std::runtime_error (one sentence) if the file cannot be written,
-/// if a text is not UTF-8, or if the model runs dense. Even if a text is refused, the counts of earlier texts
-/// are written to the file.
+/// Counts the texts and updates the file. Throws std::runtime_error (one sentence) if the file cannot be
+/// written, if a text is not UTF-8, or if the model runs dense. Even if a text is refused, the counts of
+/// earlier texts are written to the file. REQUIRES: the model has one slot.
 CountResult count_texts(ModelRuntime& model, TextFeed& texts, const CountSettings& settings,
                         const CountHooks& hooks);
 

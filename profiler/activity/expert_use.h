@@ -19,9 +19,9 @@ std::vector<double> sorted_choice_shares(const ActivityCounts& counts, int layer
 double choices_caught(const ActivityCounts& counts, int n_hottest);
 
 /// Means over the layers with experts. mean_kept_share(): the share of a token's experts that the next token
-/// also uses. mean_experts_read(): the number of experts that are read in a step with `size` consecutive
-/// tokens of one text. mean_experts_read_by_others(): the same for a step whose tokens are from different
-/// texts.
+/// also uses. mean_experts_read(): the number of experts that a step with `size` consecutive tokens of one
+/// text reads. mean_experts_read_by_others(): the number that a step with `size` tokens of different texts
+/// reads.
 double mean_kept_share(const ActivityCounts& counts);
 double mean_experts_read(const ActivityCounts& counts, int size);
 double mean_experts_read_by_others(const ActivityCounts& counts, int size);

@@ -1,5 +1,5 @@
-// Texts to run through a model: the built-in prompts, and the user's files of any size. A file is read
-// completely, in samples, or in windows.
+// Provides the texts that are run through a model: built-in prompts, and the user's files of any size. A file
+// is read completely, in samples, or in windows.
 //
 // A TextFeed takes one text from each source in turn, so its first few texts are a fair sample of all texts.
 // The built-in prompts are profiler/activity/prompts/*.txt and contain the kinds of text that users send to

@@ -102,7 +102,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   warm_up(model, run, prompt, options);
   if (progress) progress(0);
   std::vector<double> prefill, decode, bandwidth;
-  std::array<std::vector<double>, 2> step_seconds;  // not counted, counted
+  std::array<std::vector<double>, 2> step_seconds;  // [0]: steps without counting; [1]: with counting
   const ReadBandwidth memory(options.n_threads);
   const double prompt_steps = static_cast<double>((options.n_prompt + options.chunk - 1) / options.chunk);
   const double steps = options.n_repeats * (prompt_steps + options.n_generate);
@@ -123,8 +123,8 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
     for (int i = 0; i < options.n_generate; ++i) {
       const auto token =
           static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-      // Decode two steps without counting, two steps with counting, and so on, so that disturbances by other
-      // programs affect both alike.
+      // Decode two steps without counting, two steps with counting, and so on, so that other programs slow
+      // both kinds of steps equally.
       const bool counts = i / 2 % 2 == 1;
       if (options.counts) model.observation().pause_activity(!counts);
       const auto step_begin = std::chrono::steady_clock::now();
@@ -225,7 +225,7 @@ std::string device_text(const Plan& plan, const ModelSpec& spec, const BenchResu
   return text;
 }
 
-/// The counters since the model was loaded.
+/// Returns the prefetch counters since the model was loaded, as JSON.
 Json prefetch_json(const PrefetchCounters& counters) {
   Json json = {{"moved", counters.moved},
                {"used", counters.used},

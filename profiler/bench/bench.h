@@ -33,7 +33,7 @@ struct BenchResult {
   double prefill_tokens_per_s = 0;
   double decode_tokens_per_s = 0;
   NeuronActivity decode_activity;  // n_tokens 0 in dense mode
-  /// Bytes read per decoded token: weights, and keys and values halfway through the generated text.
+  /// Bytes read for one decoded token in the middle of the generated text: weights, keys and values.
   TokenBytes bytes;
   double decode_bytes_per_token = 0;  // the sum of `bytes`
   double achieved_bytes_per_s = 0;    // decode_tokens_per_s * decode_bytes_per_token

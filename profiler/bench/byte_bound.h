@@ -6,15 +6,19 @@
 //   T      = (W_a + P + KV) / B_vram + max(rho c W_f / B_vram, rho (1-c) W_f / B_cold) + W_cpu / B_ram
 //   B_cold = min(B_ram, eta B_cpu + B_pcie)
 //
-// W_a are the bytes of attention and of the output matrix, P those of predictors and of gate matrices that
-// are read completely, KV those of keys and values. W_f are the bytes of all neurons' rows. The share rho of
-// these is active, and the share c of the active ones is on the device. The GPU and the CPU read their shares
-// at the same time, and part of the CPU's share may be copied to the GPU over PCIe. PCIe copies from the same
-// RAM, so the CPU and PCIe together are no faster than RAM. W_cpu are the bytes of layers that the CPU runs
-// completely while the device waits. The bound counts only bytes, so it omits the time to synchronize. eta,
-// the factor by which gathering scattered rows slows the CPU down, is taken as 1. B_cpu is taken as B_ram,
-// the measured rate of the CPU's threads. B_cold is then B_ram, or min(B_ram, B_pcie) if the CPU computes no
-// cold neurons.
+//   W_a    bytes of attention and of the output matrix
+//   P      bytes of predictors, and of gate matrices that are read completely
+//   KV     bytes of keys and values
+//   W_f    bytes of all neurons' rows
+//   rho    share of neurons that are active
+//   c      share of the active neurons that are on the device
+//   W_cpu  bytes of layers that the CPU runs completely while the device waits
+//   eta    factor by which gathering scattered rows slows the CPU down, taken as 1
+//   B_cpu  rate at which the CPU's threads read, taken as B_ram
+//
+// The GPU and the CPU read their neurons at the same time. Part of the CPU's neurons may be copied to the GPU
+// over PCIe. These copies read the same RAM, so B_cold is at most B_ram. Hence B_cold is B_ram, or min(B_ram,
+// B_pcie) if the CPU computes no cold neurons. The bound omits the time to synchronize.
 #pragma once
 
 #include "engine/residency/token_bytes.h"

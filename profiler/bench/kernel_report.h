@@ -1,5 +1,5 @@
-// The report of `bench --kernels`: each kernel's time, and a lower bound for it: the amounts of work that the
-// kernel declares, divided by the machine's rates.
+// Writes the report of `bench --kernels`: each kernel's time, and a lower bound for that time. The bound is
+// the work that the kernel declares, divided by the machine's rates.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace hearth {
 
-/// The least time that some work can take, and the resource that sets this limit.
+/// The least time that some work can take, and the resource that limits the work.
 struct KernelBound {
   double seconds = 0;
   std::string_view by;  // "memory", "PCIe", "tensor cores", "instructions", or "nothing" if there is no work
@@ -25,7 +25,7 @@ KernelBound bound_of(const cuda::KernelWork& work, const GpuProfile& gpu);
 std::string kernel_bench_text(const GpuProfile& gpu, bool simulated,
                               const std::vector<cuda::KernelTime>& times);
 
-/// One JSON object with everything.
+/// Returns one JSON object with the machine's rates and a list of the kernels' times, work and bounds.
 std::string kernel_bench_json(const GpuProfile& gpu, bool simulated,
                               const std::vector<cuda::KernelTime>& times);
 

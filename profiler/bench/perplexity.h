@@ -1,4 +1,5 @@
-// Perplexity of a text as llama.cpp defines it, so that figures can be compared.
+// Measures the perplexity of a text as llama.cpp defines it, so that figures of the two programs can be
+// compared.
 //
 // The text's tokens are cut into windows of n_context tokens that do not overlap; an incomplete last window
 // is dropped. In each window, every token of the second half is predicted from all tokens before it in the
@@ -34,9 +35,9 @@ WindowScore score_window(SequenceRun& run, std::span<const int32_t> window, int3
 
 /// Measures the perplexity of the text `tokens`. Calls `progress` after each window with the result so far
 /// and the total number of windows. bos: the begin token, or -1 if windows keep their own first token. chunk:
-/// the maximum number of tokens per step, or 0 for as many as the model can take; the result does not depend
-/// on it. Throws std::invalid_argument if the text has fewer than n_context tokens. REQUIRES: n_context >= 4
-/// and within the model's KV memory.
+/// the maximum number of tokens per step, or 0 for the model's limit; the result does not depend on `chunk`.
+/// Throws std::invalid_argument if the text has fewer than n_context tokens. REQUIRES: n_context >= 4 and
+/// within the model's KV memory.
 PerplexityResult measure_perplexity(
     ForwardModel& model, std::span<const int32_t> tokens, int n_context, int32_t bos,
     const std::function<void(const PerplexityResult&, int n_windows)>& progress, int chunk = 0);

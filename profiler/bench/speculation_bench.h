@@ -1,5 +1,5 @@
-// Measures the gain of speculative decoding: the engine answers the same requests with drafts and without, in
-// turn.
+// Measures the gain of speculative decoding: the engine answers the same requests alternately with and
+// without drafts.
 //
 // There are two kinds of text: a copy of a program, which drafts predict well, and a story, which they
 // predict poorly.

@@ -16,8 +16,8 @@ namespace {
 // The number of windows on which scores are gathered: 8,192 tokens at the usual context, which gives millions
 // of scores per layer.
 constexpr size_t kScoreWindows = 16;
-// A share is accepted or rejected before all windows are scored if the mean difference is more than
-// kSureErrors standard errors away from the budget, but not before kSureWindows windows were scored.
+// A share is accepted or rejected early, after at least kSureWindows windows, if the mean difference is more
+// than kSureErrors standard errors away from the budget.
 constexpr double kSureErrors = 4;
 constexpr size_t kSureWindows = 8;
 

@@ -75,7 +75,7 @@ void check_vocabulary(const std::string& model, const std::string& draft_model) 
                              ": its vocabulary is not the model's: " + *difference);
 }
 
-/// Measures the gain of speculative decoding instead.
+/// Measures the gain of speculative decoding instead of prefill and decode.
 int run_speculation_command(const BenchCommand& command) {
   SpeculationBenchOptions options{.n_generate = command.options.n_generate,
                                   .n_repeats = command.options.n_repeats,
@@ -109,7 +109,7 @@ int run_speculation_command(const BenchCommand& command) {
   return 0;
 }
 
-/// Times single kernels instead.
+/// Times single kernels instead of a model.
 int run_kernels(const BenchCommand& command) {
   if (!command.model.model.empty()) {
     throw std::runtime_error(

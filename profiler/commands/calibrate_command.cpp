@@ -38,7 +38,7 @@ struct CalibrateCommand {
   int n_context = 512;
 };
 
-/// Checks that the side file can be written, which would otherwise fail only after minutes of work.
+/// Checks that the side file can be written, before minutes of work.
 void check_writable(const fs::path& side_file) {
   const fs::path folder = side_file.has_parent_path() ? side_file.parent_path() : fs::path(".");
   std::error_code error;
@@ -63,8 +63,8 @@ Tokens tokenize(const CalibrateCommand& command, const Tokenizer& tokenizer, con
                 const std::string& held_out) {
   Tokens tokens;
   tokens.text = tokenizer.encode(text, true, false);
-  // The tokenizer begins the text with a begin token if the model expects one. In this case, every window
-  // gets it.
+  // The tokenizer begins the text with a begin token if the model expects one. If so, every window begins
+  // with this token.
   const bool wants_bos =
       !tokens.text.empty() && tokens.text.front() == tokenizer.bos() && tokenizer.bos() >= 0;
   if (wants_bos) tokens.bos = tokenizer.bos();

@@ -29,7 +29,7 @@ std::function<int()> add_join_command(CLI::App& app);
 std::function<int()> add_perplexity_command(CLI::App& app);
 /// Predicts where the parts of a model would be placed on a machine, and how fast it would be.
 std::function<int()> add_plan_command(CLI::App& app);
-/// Measures this machine's speed: its machine profile.
+/// Measures this machine's speed and prints its machine profile.
 std::function<int()> add_probe_command(CLI::App& app);
 /// Writes a copy of a model with fewer bits per weight.
 std::function<int()> add_quantize_command(CLI::App& app);

@@ -87,7 +87,7 @@ void write_csv(const CountCommand& command, const CountResult& result) {
 }
 
 /// Refuses --trace if the model has no experts, or if the trace could not be written to the named path.
-/// Otherwise this would be found only after counting.
+/// Otherwise the error would appear only after counting.
 void check_trace(const CountCommand& command, const ModelSpec& spec) {
   const std::string label = file_error::file_label(command.trace);
   std::error_code error;
@@ -104,7 +104,7 @@ void check_trace(const CountCommand& command, const ModelSpec& spec) {
   }
 }
 
-/// An empty trace of the model, for as many tokens as a trace may have.
+/// Returns an empty trace of the model that can hold at most kMaxTraceBytes of experts.
 ExpertTraceWriter trace_of(const ModelRuntime& model) {
   const ModelIdentity identity = identify(model.facts().file, model.facts().spec);
   const MixtureSpec& mixture = model.facts().spec.mixture;
@@ -155,7 +155,7 @@ int run_merge(const CountCommand& command) {
     if (twice) throw std::runtime_error(label + ": it would be added twice; give each file once.");
   }
 
-  // 2. Add it.
+  // 2. Add their counts to the model's activity file.
   CountResult result;
   result.note = update_activity(path, model, [&](Activity& activity) {
     for (size_t i = 0; i < others.size(); ++i) {

@@ -27,7 +27,7 @@ std::string layer_lines(std::string_view title, int n_layers, const OfLayer& of_
   return text + "\n";
 }
 
-/// Lines about the counts of experts.
+/// Returns lines about the counts of experts.
 std::string experts_text(const ActivityCounts& total) {
   std::string text =
       layer_lines("used again, %", total.n_layers, [&](int layer) { return total.kept_share(layer); });

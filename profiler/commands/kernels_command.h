@@ -15,9 +15,9 @@ struct KernelsCommand {
   bool json = false;
 };
 
-/// Measures and prints the result. Throws std::runtime_error (one sentence) if there is no GPU or a name is
-/// unknown, and passes on CUDA's exceptions. If this program cannot simulate a device but has to, it is
-/// replaced by the program that can, and this function does not return (see run_simulator()).
+/// Measures the kernels and prints their times. If the command needs a simulated device and this program has
+/// none, calls run_simulator() and does not return. Throws std::runtime_error (one sentence) if there is no
+/// GPU or a name is unknown, and passes on CUDA's exceptions.
 int run_kernels_command(const KernelsCommand& command);
 
 }  // namespace hearth

@@ -163,7 +163,7 @@ int run_quantize(const QuantizeCommand& command) {
   return 0;
 }
 
-/// "Types:" and a line for each.
+/// Returns "Types:" and one line for each type.
 std::string mix_table() {
   std::string text =
       "Types, the largest first (bits per weight, not counting the additional bits of the output and of some "

@@ -182,8 +182,8 @@ SpeedMeasured measure_mixture(const ReportCommand& command, const PlanQuestion& 
   return speed;
 }
 
-/// Measures a short run with the planned placement, and computes which speeds the planner predicts for a run
-/// with as many tokens. REQUIRES: a context of at least two tokens.
+/// Measures a short run with the planned placement, and computes the planner's prediction for a run with as
+/// many tokens. REQUIRES: a context of at least two tokens.
 SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& question,
                             const PlanAnswer& answer) {
   const BenchOptions options =
@@ -199,7 +199,7 @@ SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& qu
   ModelOptions load = command.model;
   load.sparsity = sparsity_option(answer.best.mode);
   load.device = answer.best.on_gpu ? Options::Device::kAuto : Options::Device::kCpu;
-  load.ram_budget_gib.reset();  // the placement already keeps it
+  load.ram_budget_gib.reset();  // the placement already keeps the budget
   load.n_slots = question.load.n_slots;
   load.n_kv_contexts = question.load.n_kv_contexts;  // one sequence is measured
   if (answer.best.on_gpu) {

@@ -26,7 +26,7 @@ namespace {
 /// Returns the sparsity mode to simulate: the fastest according to the planner's formulas, if several are
 /// allowed.
 Sparsity chosen_mode(const PlanQuestion& question) {
-  // applies to all weights outside the experts
+  // in a mixture, all weights outside the experts are dense
   if (question.model.spec.has_experts()) return Sparsity::kDense;
   if (question.modes.size() == 1) return question.modes.front();
   return answer_plan(question).best.mode;

@@ -18,8 +18,8 @@ struct SimulateCommand {
   const CLI::Option* placement = nullptr;
   const CLI::Option* split = nullptr;
 
-  /// Whether to solve for the placement, as `plan` does. False only if the user's options ask for another way
-  /// to place the model.
+  /// Returns whether the solver chooses the placement, as in `plan`. False only if the user's options select
+  /// another placement.
   bool solves() const {
     return split->count() == 0 && (placement->count() == 0 || placement->as<std::string>() == "solved");
   }
@@ -33,8 +33,8 @@ void add_simulate_options(CLI::App& bench, SimulateCommand& command, ModelOption
 /// Does not return; throws std::runtime_error (one sentence) if the replacement fails.
 [[noreturn]] void run_simulator();
 
-/// Simulates and prints the result. If this program cannot simulate a device, calls run_simulator() and does
-/// not return. Throws std::runtime_error (one sentence).
+/// Runs the simulation and prints its result. If this program cannot simulate a device, calls run_simulator()
+/// and does not return. Throws std::runtime_error (one sentence).
 int run_simulate_command(const SimulateCommand& command, const ModelOptions& model, const BenchOptions& bench,
                          bool generate_given, bool json);
 

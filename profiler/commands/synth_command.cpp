@@ -40,7 +40,7 @@ struct SynthCommand {
   std::string shape, quant = "q4_0", out, trace;
   std::optional<double> active, skew, reuse;  // values the user gave; otherwise defaults
   uint64_t seed = 1;
-  int n_vocab = 0, n_layers = 0;          // 0 for the shape's own
+  int n_vocab = 0, n_layers = 0;          // 0: the shape's number
   int n_tokens = 4096, topic_tokens = 0;  // of the trace
   Options options;                        // only `threads` is used
   bool pwri = false, both = false, force = false;

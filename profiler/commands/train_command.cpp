@@ -113,7 +113,7 @@ std::string hash_of(const std::vector<int32_t>& tokens) {
   return sha256_hex({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t)});
 }
 
-/// Returns a text by which a work folder is assigned to a run. It lists everything that can change the
+/// Returns the text that identifies a run in its work folder. The text lists everything that can change the
 /// results of training.
 std::string identity_of(const TrainCommand& command, const ModelRuntime& model, const TrainingText& parts) {
   const TrainOptions& o = command.options;

@@ -29,7 +29,7 @@ class Checkpoint {
   /// The folder's name, with which messages begin.
   const std::string& label() const { return label_; }
 
-  /// config.json.
+  /// The parsed config.json.
   const nlohmann::json& config() const;
   /// Returns the contents of the JSON file with this name, or a JSON null if the folder has no such file.
   /// Throws std::runtime_error if the file is damaged.

@@ -109,7 +109,7 @@ int64_t blocks_of(const std::vector<PlannedTensor>& plan) {
   return most;
 }
 
-/// Pooling of sentence-transformers' models.
+/// Adds the pooling type of a sentence-transformers model.
 void add_pooling(const Checkpoint& checkpoint, KeyList& keys) {
   const json modules = checkpoint.read_json("modules.json");
   for (size_t i = 0; modules.is_array() && i < modules.size(); ++i) {
@@ -245,8 +245,8 @@ ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions&
   uint64_t written = 0;
   bool checked = false;
   for (const PlannedTensor& tensor : plan) {
-    // Check now, because the first tensor from the checkpoint is next. The check reads the RoPE factors from
-    // the file. These are not in the checkpoint; they come before this tensor and are already written.
+    // Check before the first tensor of the checkpoint is written. The check reads the RoPE factors, which do
+    // not come from the checkpoint and are already in the file.
     if (!checked && !tensor.parts.empty()) {
       check_runs(writer, checkpoint);
       checked = true;

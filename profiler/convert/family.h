@@ -15,19 +15,19 @@ namespace hearth::convert {
 /// tensors ("a|b"), the first tensor gets the first half of the rows.
 enum class Rearrange : uint8_t {
   kNone,
-  kSkip,           // not in the file
-  kPairs,          // q or k: interleaves the first and the second half of each head's rows, for RoPE
-  kTurn,           // transposes [inputs, outputs] to [outputs, inputs]
-  kSplit,          // the stored tensor holds two tensors, one below the other (in each expert)
-  kSplitTurned,    // the stored tensor [inputs, outputs] holds two tensors in alternating columns (gpt-oss)
-  kSplitColumns,   // biases whose elements alternate (gpt-oss)
-  kPart,           // becomes part of a tensor; its index is the number at '#' in the name, or Rule::part
+  kSkip,          // not in the file
+  kPairs,         // q or k: interleaves the first and the second half of each head's rows, for RoPE
+  kTurn,          // transposes [inputs, outputs] to [outputs, inputs]
+  kSplit,         // the stored tensor holds two tensors, one below the other (in each expert)
+  kSplitTurned,   // the stored tensor [inputs, outputs] holds two tensors in alternating columns (gpt-oss)
+  kSplitColumns,  // biases whose elements alternate (gpt-oss)
+  kPart,  // becomes one part of a tensor; the part's index is the number at '#' in the name, or Rule::part
   kGroupsToParts,  // from q, k, v of each group of heads (Falcon) to all q, all k, all v
   kHeadsToParts,   // from q, k, v of each head (GPT-NeoX) to all q, all k, all v
   kLatentParts,    // kv_b: the first tensor gets each head's transposed keys, the second each head's values
   kMxfp4,          // MXFP4 blocks; the scales are another tensor
   kMxfp4Split,     // two MXFP4 tensors with alternating rows
-  kFromPosition,   // position table; drops the rows before that of a text's first position (used for padding)
+  kFromPosition,   // position table without the rows before a text's first position, which are for padding
 };
 
 /// `from` is the stored tensor's name, without ".weight" or ".bias" and, for tensors of layers, without the
@@ -48,9 +48,9 @@ using FamilyKeys = void (*)(const Config& config, KeyList& keys);
 struct Family {
   std::string_view classes;           // names in config.json's "architectures", separated by spaces
   std::string_view architecture;      // general.architecture
-  std::string_view activations = "";  // activations in config.json that it implies, separated by spaces
+  std::string_view activations = "";  // activations in config.json of this architecture, separated by spaces
   std::span<const Rule> rules = {};   // tried first
-  std::span<const Rule> shared = {};  // then these
+  std::span<const Rule> shared = {};  // tried after `rules`
   FamilyKeys keys = nullptr;
   bool pairs = false;              // rows of q and k are rearranged so that RoPE's pairs are adjacent
   bool norms_plus_one = false;     // GGUF files store norm weights w as 1 + w

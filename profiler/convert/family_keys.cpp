@@ -45,7 +45,7 @@ int64_t context_of(const Config& config) {
 }
 
 /// Returns which layers have windows, according to layer_types or sliding_window_pattern; empty if these
-/// fields do not tell.
+/// fields do not cover all layers.
 std::vector<bool> windowed_layers(const Config& config) {
   const size_t n_layers = static_cast<size_t>(config.n_layers());
   std::vector<bool> windowed;
@@ -260,8 +260,8 @@ void add_deepseek2_keys(const Config& config, KeyList& keys) {
   }
   keys.count("rope.dimension_count", turned);
   const double all = config.rope_number("mscale_all_dim", 0.0);
-  // In files of this architecture, the key holds 0.1 times mscale_all_dim; in those of other architectures,
-  // mscale_all_dim itself.
+  // In files of this architecture, the key holds 0.1 times mscale_all_dim. In files of other architectures,
+  // it holds mscale_all_dim.
   if (all != 0.0) keys.number("rope.scaling.yarn_log_multiplier", 0.1 * all);
 }
 

@@ -17,7 +17,7 @@ void read_row(const RowView& view, int64_t row, float* x);
 /// Writes row `row` of an MXFP4 view, in GGUF's order of nibbles, to out (row_bytes(kMXFP4, n_cols) bytes).
 void read_mxfp4_row(const RowView& view, int64_t row, std::byte* out);
 
-/// One FP8 number, E4M3 without infinities.
+/// Converts an FP8 number (E4M3 without infinities) to a float.
 float float_from_e4m3(uint8_t bits);
 
 }  // namespace hearth::convert

@@ -1,4 +1,4 @@
-// Plans which tensors of a checkpoint a file gets, and where each of their rows lies in the checkpoint.
+// Plans the tensors of a file: which elements of a checkpoint become the rows of each tensor.
 //
 // Every rearrangement is described by the positions of rows: row i of a tensor in the file consists of
 // `n_cols` elements of a stored tensor, which begin at first_at(i) and are `stride` apart. A row is copied
@@ -42,7 +42,7 @@ struct PlannedTensor {
 
 /// Returns the plan, ordered by layer. `type` is the type of matrices. Norms, biases, routers and position
 /// tables are F32, as in llama.cpp's files. Throws std::runtime_error (one sentence) if a tensor is unknown,
-/// is missing or has a wrong shape, because the model would give wrong answers without it.
+/// missing or of a wrong shape, because the model would then give wrong answers.
 std::vector<PlannedTensor> plan_tensors(const Checkpoint& checkpoint, const Config& config,
                                         const Family& family, DType type);
 

@@ -483,8 +483,8 @@ class VocabularyReader {
     }
   }
 
-  /// Adds the tokens that end an answer according to generation_config.json, in addition to the one that is
-  /// already set. GGUF has keys for three such tokens in total.
+  /// Adds the tokens that end an answer according to generation_config.json, in addition to the end token
+  /// that is already set. GGUF has keys for three such tokens in total.
   void add_further_ends(const json& generation) {
     std::vector<uint32_t> ends = ids_in(member(generation, "eos_token_id"));
     if (ends.empty()) ends = ids_in(config_.field({"eos_token_id"}));

@@ -24,7 +24,7 @@ using file_error::file_label;
 
 constexpr std::string_view kPrefix = "activation_";
 constexpr std::string_view kSuffix = ".pt";
-// Far more layers than any model has. A larger number in a file's name is not taken for a layer.
+// The largest layer number that is accepted in a file's name. No model has nearly as many layers.
 constexpr int kMaxLayer = 9999;
 
 // Returns the layer in a file's name, or -1 if the file does not hold counts.

@@ -245,7 +245,7 @@ class Machine {
     fill_dict(count);
   }
 
-  // "module\nname\n": the text without its last newline.
+  // Reads "module\nname\n", and pushes the text without its last newline.
   void push_global() {
     const size_t begin = cursor_.at();
     for (int lines = 0; lines < 2;) {
@@ -282,7 +282,7 @@ class Machine {
   std::map<uint32_t, NodeId> memo_;
 };
 
-// Operations by their letters in Python's pickletools.
+// Runs one operation. The comments below give its name in Python's pickletools.
 bool Machine::step(uint8_t operation) {
   switch (operation) {
     case 0x80:  // PROTO
@@ -676,7 +676,7 @@ std::vector<TorchMatrix> read_torch_state(std::span<const std::byte> bytes, cons
     const ElementType& type = element_type(matrix.storage_type, file);
     const std::span<const std::byte> storage =
         storage_of(archive, matrix.storage_key, matrix.storage_elements, type, file);
-    // A view may repeat elements, but a predictor's never does. Refusing such views keeps memory use
+    // A view may repeat elements, but predictors have no such views. Refusing them keeps memory use
     // proportional to the file.
     int64_t n_elements = 0;
     if (__builtin_mul_overflow(matrix.n_rows, matrix.n_cols, &n_elements) ||

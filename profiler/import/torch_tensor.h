@@ -1,14 +1,14 @@
 // Reads files that torch.save wrote, without PyTorch: a one-dimensional tensor, or a dict of matrices.
 // PyTorch 1.6 and later write a zip archive that holds a pickle and the elements.
 //
-// The archive: its entries are stored uncompressed. The reader trusts the central directory rather than the
+// The archive's entries are stored uncompressed. The reader trusts the central directory rather than the
 // entries' own headers (PKWARE's APPNOTE 4.3), as PyTorch does. The record for archives above 4 GiB (zip64)
 // is not read, because no file of counts is that large. Checksums are not verified: a wrong count affects
 // where a neuron is placed, but not the model's output.
 //
-// The pickle: it is a program for a stack machine and can call any Python function by name. This reader
-// supports only the operations that torch.save writes for a tensor (pickle protocol 2) and a few function
-// names, and refuses everything else. It builds descriptions of the calls and never calls anything.
+// The pickle is a program for a stack machine and can call any Python function by name. This reader supports
+// only the operations that torch.save writes for a tensor (pickle protocol 2) and a few function names, and
+// refuses everything else. It builds descriptions of the calls and never calls anything.
 //
 // Used for PowerInfer's activation counts, and for the state dicts of its predictors. Element types: int32,
 // int64, float16, bfloat16, float32, float64. If a tensor is a view into a larger one, only the view's

@@ -1,4 +1,4 @@
-// The folder in which Hearth keeps its measurements of this machine and of models.
+// Finds the folder in which Hearth keeps its measurements of this machine and of models.
 //
 // All files in the folder may be deleted; Hearth then measures again. Files are checked when they are read,
 // and written in one piece (kernels/base/whole_file.h), so several programs can use them at the same time.

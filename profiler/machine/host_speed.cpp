@@ -68,7 +68,7 @@ class Reader {
     for (int64_t layer = 0; layer < n_layers_; ++layer) {
       const std::byte* up = bundles + static_cast<size_t>(layer * d_ff_) * bundle_bytes();
       FfnNeurons ffn;
-      ffn.gate = {up, kType, d_ff_, kCols, bundle_bytes()};  // not read: gates are given
+      ffn.gate = {up, kType, d_ff_, kCols, bundle_bytes()};  // not read, because the gates are given
       ffn.up = ffn.gate;
       ffn.down.rows = {up + row_bytes(kType, kCols), kType, d_ff_, kCols, bundle_bytes()};
       ffn.down.n_neurons = d_ff_;
@@ -114,8 +114,8 @@ HostSpeed::HostSpeed(int n_threads, Isa isa)
 
 HostSpeed::~HostSpeed() = default;
 
-/// Fills the memory with copies of one row. All threads write different pieces, so that each piece lies in
-/// the memory of a thread's own NUMA node.
+/// Fills the memory with copies of one row. All threads write different pieces, so that each piece is in the
+/// memory of its thread's NUMA node.
 void HostSpeed::fill() {
   const std::vector<std::byte> row = one_row();
   auto* bytes = reinterpret_cast<std::byte*>(words_.get());

@@ -25,15 +25,15 @@ class HostSpeed {
   HostSpeed(int n_threads, Isa isa);
   ~HostSpeed();
 
-  /// Whether so little memory was free that the figures may include reads from caches.
+  /// Returns whether memory was so short that the figures may include reads from caches.
   bool short_of_memory() const { return short_of_memory_; }
 
   /// Returns the bytes per second that n_threads threads read together.
   double read_rate(int n_threads) const;
 
-  /// Returns the bytes per second at which all threads read the rows of scattered neurons. Decoding reads
-  /// like this if the CPU computes part of the neurons beside a device. Reads 15 % of all bundles; a bundle
-  /// is an up row and a down row in Q4_0.
+  /// Returns the bytes per second at which all threads read the rows of scattered neurons. Decoding has this
+  /// access pattern if the CPU computes part of the neurons beside a device. Reads 15 % of all bundles; a
+  /// bundle is an up row and a down row in Q4_0.
   double scattered_rate() const;
 
   /// Returns how many products of a weight and an activation all threads compute per second in long steps
@@ -50,9 +50,9 @@ class HostSpeed {
   std::unique_ptr<uint64_t[]> words_;  // allocated without initialization; the threads write it first
 };
 
-/// Returns the bytes per second that these processors read together. They write the memory first, so on a
-/// machine with several NUMA nodes it lies in their node. Allocates as much memory as HostSpeed, and frees it
-/// before returning. Throws std::bad_alloc.
+/// Returns the bytes per second that these processors read together. The processors write the memory first,
+/// so that a machine with several NUMA nodes allocates it in their node. Allocates as much memory as
+/// HostSpeed, and frees it before returning. Throws std::bad_alloc.
 double node_read_rate(const std::vector<int>& cpus);
 
 }  // namespace hearth

@@ -51,7 +51,7 @@ struct Figure {
   std::string_view key;
   double Section::*value;
   Range range;
-  bool optional = false;  // 0 if it is missing
+  bool optional = false;  // a missing figure becomes 0
 };
 
 constexpr std::array<Figure<HostProfile>, 2> kHostFigures = {{
@@ -122,7 +122,8 @@ class Section {
 
   double number_of(std::string_view key, const toml::node& node, const Range& range) const {
     const double value = node.is_number() ? node.value<double>().value_or(NAN) : NAN;
-    if (!(value >= range.least && value <= range.most)) refuse(key, node, expected(range));  // NaN is neither
+    if (!(value >= range.least && value <= range.most))
+      refuse(key, node, expected(range));  // also refuses NaN
     return value;
   }
 
@@ -247,7 +248,7 @@ GpuProfile read_gpu(const toml::table& table, const std::string& origin) {
 // ---- writing ----
 
 /// Removes the UTF-8 character at the start of the text, and returns it. Returns U+FFFD if the text does not
-/// start with a valid one.
+/// start with a valid character.
 uint32_t next_character(std::string_view& text) {
   const auto byte = [&text](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t size = byte(0) < 0x80 ? 1 : byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
@@ -323,7 +324,7 @@ MachineProfile parse_machine(std::string_view toml, const std::string& origin) {
 }
 
 MachineProfile read_machine(const std::string& path) {
-  // A profile has about 2 KB. The limit keeps a model file from being read whole.
+  // A profile has about 2 KB. The limit prevents reading a whole model file by mistake.
   constexpr std::uintmax_t kMaxBytes = 1 << 20;
   std::error_code error;
   if (!fs::is_regular_file(path, error)) {

@@ -21,7 +21,7 @@ class Measurements {
  public:
   Measurements(const ProbeOptions& options, size_t n_all) : options_(options), n_all_(n_all) {}
 
-  /// Call it before each measurement; false: stop.
+  /// Must be called before each measurement. Returns false if the probe was stopped.
   bool next(std::string_view what) {
     if (options_.stop.stop_requested()) return false;
     if (options_.progress)

@@ -22,16 +22,16 @@ struct ProbeOptions {
 
 struct Probe {
   MachineProfile machine;
-  /// Sentences about figures that could not be measured, or not accurately.
+  /// Sentences about figures that could not be measured or are inaccurate.
   std::vector<std::string> notes;
   /// False if a temporary problem prevented measurements (for example, the GPU had no free memory), so that
   /// another probe may measure more.
   bool complete = true;
 };
 
-/// Measures everything, using a few hundred megabytes of RAM and of the GPU's memory, or less if memory is
-/// short. Returns nullopt if it was stopped. If the GPU fails, omits it and adds a note. Throws
-/// std::bad_alloc, or std::system_error if the system cannot create threads.
+/// Measures the whole profile, using a few hundred megabytes of RAM and of the GPU's memory, or less if
+/// memory is short. Returns nullopt if stopped through `options`. If the GPU fails, omits the GPU from the
+/// profile and adds a note. Throws std::bad_alloc, or std::system_error if the system cannot create threads.
 std::optional<Probe> probe_machine(const Hardware& hardware, const ProbeOptions& options);
 
 /// Returns the numbers of threads for which read rates are measured: 1, 2, 4 and so on, and n_cores.

@@ -18,8 +18,8 @@ struct ProductShape {
   int n_tokens;
   int64_t n_rows;
 };
-// The shapes of steps that are tried. The smallest takes an emulated device some tenths of a second. The
-// largest keeps a real GPU busy. The last two have 512 tokens, as many as a step of a long prompt.
+// The shapes of steps that are tried. On an emulated device, the smallest step takes some tenths of a second.
+// The largest step keeps a real GPU busy. The last two have 512 tokens, as many as a step of a long prompt.
 constexpr ProductShape kShapes[] = {{16, 64}, {64, 256}, {512, 1024}, {512, 4096}};
 constexpr ProductShape kLargest = kShapes[std::size(kShapes) - 1];
 
@@ -72,7 +72,7 @@ double prompt_rate(Backend& backend, double (*now)()) {
                  kPromptCols, rows.data() + at);
   }
 
-  // 2. Copy them to the backend's memory.
+  // 2. Copy the weights and activations to the backend's memory.
   const Buffer in = backend.allocate(x.size() * sizeof(float));
   const Buffer out =
       backend.allocate(static_cast<size_t>(kLargest.n_tokens * kLargest.n_rows) * sizeof(float));

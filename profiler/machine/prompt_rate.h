@@ -7,7 +7,8 @@ namespace hearth {
 
 /// The bounds of the steps that prompt_rate() runs, for reserve() and for a device's memory budget.
 StepBounds prompt_rate_bounds();
-/// The bytes that prompt_rate() allocates from the backend, in addition to what reserve() takes.
+/// The bytes that prompt_rate() allocates from the backend, in addition to the memory that reserve()
+/// allocates.
 size_t prompt_rate_bytes();
 
 /// Returns the multiply-adds per second with Q4_0 matrices and steps of many tokens, the best of a few

@@ -63,7 +63,7 @@ namespace {
 constexpr size_t kLeastBufferBytes = size_t{512} << 20;
 constexpr size_t kCaches = 4;
 // The buffer has at most this size. This is less than three times the largest caches of servers (768 MB), but
-// a pass over the buffer still misses them.
+// a pass over the buffer still misses the caches.
 constexpr size_t kMostBufferBytes = size_t{2} << 30;
 // If memory is short, the buffer takes half of the available memory, but never less than this.
 constexpr size_t kSmallestBufferBytes = size_t{64} << 20;

@@ -1,7 +1,7 @@
-// Profiles of well-known machines, for plans on a machine that the user does not have.
+// Provides profiles of well-known machines, for plans on a machine that the user does not have.
 //
-// The profiles are TOML files in profiler/machine/machines, which state a source for each figure. They are
-// built into the program. Any thread.
+// The profiles are TOML files in profiler/machine/machines, which state a source for each figure. The build
+// embeds them in the program. Any thread.
 #pragma once
 
 #include <optional>

@@ -12,7 +12,7 @@
 namespace hearth {
 
 std::string HelpFormat::make_option_desc(const CLI::Option* option) const {
-  constexpr size_t kWidth = 88;  // the width beside the names' column
+  constexpr size_t kWidth = 88;  // width of the descriptions, beside the column of names
   const std::string text = CLI::Formatter::make_option_desc(option);
   return fmt::to_string(fmt::join(wrapped_lines(text, kWidth), "\n"));
 }

@@ -24,8 +24,8 @@ struct PlanOptions {
 /// `plan` and `options` must outlive the parsing.
 void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options);
 
-/// Returns the question for the planner. The caller must still set its machine and activity. The model must
-/// outlive the question. Throws std::runtime_error (one sentence) if options do not fit the model.
+/// Returns the question for the planner. The caller must still set the question's machine and activity. The
+/// model must outlive the question. Throws std::runtime_error (one sentence) if options do not fit the model.
 PlanQuestion plan_question(const PlanOptions& plan, const Options& options, const PlannedModel& model);
 
 /// Adds a machine to the question: the machine that the options name, or this machine if they name none. If

@@ -1,4 +1,4 @@
-// See the header for the closed form.
+// See the header for the formula.
 #include "profiler/plan/mixture_plan.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -81,7 +81,7 @@ class Planner {
       plan_.vram_budget = question_.vram_bytes.value_or(usable_vram(machine.gpu->vram_bytes));
       if (question_.vram_bytes && *question_.vram_bytes < facts_.vram_least) refuse_vram();
     }
-    // The solver counts no output in RAM.
+    // The solver does not count an output matrix in RAM, so subtract its bytes from the budget.
     const bool tied = question_.model.weights.tied();
     const auto output = machine.gpu || tied ? 0 : static_cast<int64_t>(facts_.output_read);
     PlacementBudgets budgets{.vram_bytes = plan_.vram_budget,
@@ -95,7 +95,7 @@ class Planner {
       budgets.ram_bytes = std::numeric_limits<int64_t>::max();
       found = solve(budgets);
     }
-    solution_ = *std::move(found);  // RAM without limit holds everything
+    solution_ = *std::move(found);  // not null: unlimited RAM holds any model
     plan_.on_gpu = solution_.on_gpu;
     plan_.n_device_layers = solution_.n_device_layers();
     plan_.chosen_on_gpu = solution_.caught;

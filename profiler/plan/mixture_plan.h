@@ -39,9 +39,9 @@
 // In a prompt's step of m tokens, each part takes the larger of two times: its bytes divided by the
 // bandwidth, and its multiply-adds divided by the processor's rate. The number of experts that m tokens read
 // comes from counts (--activity). Without counts, tokens are assumed to choose experts as in a synthetic
-// model (profiler/synthesis/planted_choice.h). The CPU computes all experts of a layer that has missing ones
-// (kernels/hybrid_experts.h). With a GPU, each such layer also takes a hand-over of m rows, and the GPU
-// computes the shared expert while the CPU computes the others.
+// model (profiler/synthesis/planted_choice.h). The CPU computes all experts of a layer that has missing
+// experts (kernels/hybrid_experts.h). With a GPU, each such layer also takes a hand-over of m rows, and the
+// GPU computes the shared expert while the CPU computes the other experts.
 //
 // A simulation of the engine's schedule agrees with the formula to within a tenth
 // (tests/profiler/simulation/mixture_simulation_test.cpp).
@@ -77,8 +77,8 @@ struct MixtureWork {
 /// Bytes of a part of the model.
 struct MixtureBytes {
   std::string what;
-  double on_gpu = 0, in_ram = 0;  // where they lie
-  double read = 0;                // by one decoded token
+  double on_gpu = 0, in_ram = 0;  // bytes in each memory
+  double read = 0;                // bytes that one decoded token reads
 };
 
 struct MixturePlan {

@@ -20,9 +20,9 @@ namespace hearth {
 struct PlanQuestion {
   const PlannedModel& model;
   MachineProfile machine;
-  std::optional<int64_t> vram_bytes, ram_bytes;  // budgets; nullopt: what is usually free on such a machine
+  std::optional<int64_t> vram_bytes, ram_bytes;  // budgets; nullopt: the memory that is usually free
   PlanLoad load;
-  std::vector<Sparsity> modes;  // empty: all that the model has
+  std::vector<Sparsity> modes;  // empty: all modes of the model
   /// The neurons' activity, for the sparse modes; nullopt: use the published activity of similar models
   /// (known_law()).
   std::optional<ModelActivity> activity;
@@ -53,10 +53,10 @@ PlanAnswer answer_plan(const PlanQuestion& question);
 /// or two.
 std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& question,
                                                             const PlanAnswer& answer);
-/// Returns a phrase that names the type of keys and values, for the end of a clause in one of these lines.
-/// Empty for kF16.
+/// Returns a phrase that names the type of keys and values, for the end of a clause in plan_lines(). Empty
+/// for kF16.
 std::string kv_words(KvType type);
-/// Such lines for a terminal.
+/// Formats such lines, of plan_lines() or mixture_lines(), for a terminal.
 std::string lines_text(const std::vector<std::pair<std::string, std::string>>& lines);
 /// Returns, for example, "4 slots of 4096 tokens each, with keys and values of 2 at once".
 std::string slots_text(const PlanLoad& load, int n_kv_contexts);
@@ -64,19 +64,19 @@ std::string slots_text(const PlanLoad& load, int n_kv_contexts);
 std::string decode_bound(const PlacementSolution& solution);
 std::string prefill_bound(const PlacementSolution& solution);
 
-/// A few lines for a terminal.
+/// Returns the answer as a few lines for a terminal.
 std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer);
-/// One JSON object.
+/// Returns the answer as one JSON object.
 std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer);
 
-/// Fills the memory that the solution leaves free within the budgets with the keys and values of more
-/// contexts, by the engine's rule. Adds their bytes to the solution's bytes. `inputs` and `activity` are
-/// those that the solution was found for. Returns the number of contexts that fit.
+/// Adds contexts by the engine's rule, until their keys and values fill the memory that the budgets leave
+/// free. Adds their bytes to the solution's bytes. `inputs` and `activity` are those that the solution was
+/// found for. Returns the number of contexts that fit.
 int add_contexts(PlacementSolution& solution, const PlanInputs& inputs, const ModelActivity& activity,
                  const PlanLoad& load, int64_t vram_bytes, int64_t ram_bytes);
 
-/// Returns how many bytes of a memory the budget "auto" takes. VRAM: by the engine's own rule, for a GPU that
-/// no other program uses. RAM: all except what the system needs.
+/// Return the budget in bytes for a memory of this size if the user gives none. VRAM: by the engine's rule,
+/// for a GPU that no other program uses. RAM: all memory except what the system needs.
 int64_t usable_vram(int64_t vram_bytes);
 int64_t usable_ram(int64_t ram_bytes);
 

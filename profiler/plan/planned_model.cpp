@@ -75,7 +75,7 @@ class ShapeMaker {
     return spec;
   }
 
-  /// Views whose addresses lie in zeros().
+  /// Returns views whose addresses are within zeros().
   Weights weights(const ModelSpec& spec) {
     Weights w;
     w.token_embedding = matrix(shape_.n_vocab, shape_.d_model);
@@ -195,7 +195,7 @@ double expert_bytes(const MixtureWeights& mixture) {
   return bytes;
 }
 
-/// Views of the weights, which own nothing.
+/// Returns views of the weights, without ownership.
 Weights views_of(const Weights& from) {
   Weights w;
   w.token_embedding = from.token_embedding;

@@ -69,8 +69,8 @@ struct PlanLoad {
   int n_kv_contexts = 0;                 // as LoadOptions::n_kv_contexts
   int prefill_chunk = kCpuPrefillChunk;  // prompt tokens of a step
   KvType kv_type = KvType::kF16;
-  // library: whether a matrix library computes the products of prompt tokens. library_decodes: whether it
-  // also computes those with quantized matrices, which are dequantized first. See PassBounds.
+  // library: whether a matrix library computes the products of prompt tokens. library_decodes: whether the
+  // library also computes products with quantized matrices, which are dequantized first. See PassBounds.
   bool library = false, library_decodes = false;
   bool experts = true;  // a GPU may hold experts; see PlanInputs
 

@@ -70,7 +70,7 @@ PredictorShares LogitCurve::at(int step) const {
 }
 
 int LogitCurve::highest(const std::function<bool(const PredictorShares&)>& fits) const {
-  // `fits` holds at `low`, unless it holds nowhere. It is taken not to hold at `high`.
+  // Invariant: `fits` holds at `low`, unless it holds nowhere, and is assumed not to hold at `high`.
   int low = 0, high = kSteps;
   while (high - low > 1) {
     const int middle = (low + high) / 2;

@@ -13,8 +13,8 @@ namespace hearth {
 
 /// Shares at one threshold.
 struct PredictorShares {
-  double active = 0;           // share of all neurons
-  double proposed = 0;         // share of all neurons
+  double active = 0;           // share of all neurons that are active
+  double proposed = 0;         // share of all neurons that are proposed
   double recall = 1;           // share of the active neurons that are proposed
   double false_positives = 0;  // share of the inactive neurons that are proposed
   double missed = 0;           // sum of the squared contributions of neurons not proposed, as a share of all

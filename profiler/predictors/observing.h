@@ -8,7 +8,7 @@ namespace hearth {
 
 class Observing {
  public:
-  /// Calls ModelRuntime::observe_neurons; both arguments must outlive this.
+  /// Calls ModelRuntime::observe_neurons; both arguments must outlive this object.
   Observing(ModelRuntime& model, NeuronObserver& observer) : model_(model) {
     model_.observation().observe_neurons(&observer);
   }

@@ -166,7 +166,7 @@ void NetTrainer::gradient(const float* x, const float* weights, int64_t n_tokens
   products_.multiply(turned_.data(), d_ff, hidden_turned_.data(), rank, n_tokens, out_gradient_.data());
 
   // 3. Propagate back through the relu: the hidden slopes are slopes * out for units that were active, and 0
-  //    for the others.
+  //    for other units.
   out_turned_.resize(net_.out.size());
   hidden_slopes_.resize(hidden_.size());
   products_.transpose(net_.out.data(), d_ff, rank, out_turned_.data());

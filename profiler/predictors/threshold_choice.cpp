@@ -19,8 +19,8 @@ constexpr size_t kProbeTokens = 1024;
 constexpr size_t kFewTokens = 4096;
 constexpr double kClear = 3;  // distance from the budget for an early decision, in standard errors
 // A layer's cost is measured at a threshold at which its predictor misses about this share of the
-// contributions. The share is larger than it will be in the end, so that the effect can be measured, but
-// small enough that the cost is still proportional to it.
+// contributions. The share is larger than the final thresholds will miss, so that its effect can be measured,
+// but small enough that the cost is proportional to the share.
 constexpr double kProbeMissed = 0.03;
 // A price is the share of neurons that may be proposed to avoid one unit of divergence, so the higher the
 // price, the fewer neurons are skipped. The search bisects the range from kFirstPrice to kLastPrice on a
@@ -28,8 +28,8 @@ constexpr double kProbeMissed = 0.03;
 constexpr double kFirstPrice = 1e4, kLastPrice = 0.1;
 // The maximum memory, in bytes, for the exact distributions that results are compared with.
 constexpr size_t kKeptBytes = size_t{256} << 20;
-// Thresholds are chosen for a recall above the wanted one. This share of the misses that
-// the wanted recall allows is kept in reserve, because another text may have a quarter more misses.
+// Thresholds are chosen for a recall above the wanted recall. This share of the misses that the wanted recall
+// allows is kept in reserve, because another text may have a quarter more misses.
 constexpr double kRecallMargin = 0.4;
 constexpr double kSure = 1.64;  // standard errors: one-sided, 95 %
 
@@ -124,8 +124,8 @@ class Chooser {
 
   double margin(const Look& look) const { return kSure * look.error(n_windows_); }
 
-  /// Returns by how much the effect of the thresholds, plus its margin, exceeds the budget; negative if it
-  /// does not.
+  /// Returns by how much the effect of the thresholds, plus its margin, exceeds the budget; negative if the
+  /// budget is kept.
   double over(const Look& look) const {
     return std::max(look.rise(), look.divergence()) + margin(look) - std::log1p(in_.max_rise);
   }
@@ -207,7 +207,7 @@ class Chooser {
   }
 
   /// Returns the highest step that each layer's threshold may have. If a layer can reach the wanted recall
-  /// without too many false positives, its threshold must keep this recall. The limit even keeps a margin for
+  /// without too many false positives, its threshold must keep this recall. The limit includes a margin for
   /// other texts, as far as the false positives allow. Other layers have no limit.
   std::vector<int> highest_steps() const {
     const double wanted = in_.recall + kRecallMargin * (1 - in_.recall);

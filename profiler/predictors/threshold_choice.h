@@ -11,7 +11,7 @@
 //      itself would write, and has a tenth of the noise. The condition protects other texts if this text
 //      happens to gain from skipped neurons.
 // The cost of a layer's misses is measured separately for each layer, as the divergence that only this
-// layer's predictor causes. A layer that reaches the wanted recall keeps it.
+// layer's predictor causes. A layer that reaches the wanted recall does not fall below it.
 //
 // Called by train_predictors.cpp, on the thread that runs the model.
 #pragma once
@@ -38,12 +38,12 @@ struct ThresholdInputs {
 
 struct ThresholdChoice {
   std::vector<float> thresholds;  // [n_layers]
-  double exact_perplexity = 0;    // the text's, without predictors
-  double perplexity = 0;          // the text's, with predictors
+  double exact_perplexity = 0;    // perplexity of the text without predictors
+  double perplexity = 0;          // perplexity of the text with predictors
   double divergence = 0;          // nats per token, from the exact distributions
   double margin = 0;              // the margin added to the divergence
-  /// Whether the divergence is within the budget. False if it exceeds the budget even when as many neurons as
-  /// possible are proposed.
+  /// Whether the divergence is within the budget. If false, the divergence exceeds the budget even when as
+  /// many neurons as possible are proposed.
   bool kept = false;
 };
 

@@ -72,8 +72,8 @@ std::optional<TrainResult> train_predictors(ModelRuntime& model, const WorkFolde
                                             const std::function<bool(double, std::string_view)>& progress);
 
 /// The first and the largest rank of a layer's predictor. The first rank depends on the share of neurons that
-/// are active, because sparse layers are easier to predict. The largest rank is proportional to that share
-/// too. All predictors of the largest rank together have about n_weights weights.
+/// are active, because sparse layers are easier to predict. The largest rank is proportional to this share.
+/// All predictors of the largest rank together have about n_weights weights.
 struct RankRange {
   int first = 32, most = 32;
 };

@@ -21,7 +21,7 @@
 namespace hearth {
 
 struct TrainedPredictor {
-  PredictorView net;        // the viewed net must outlive this
+  PredictorView net;        // the viewed net must outlive this object
   std::vector<float> unit;  // [rank]: weights with which the units' outputs sum to about the input's size
   float input_scale = 1;    // the median root mean square of inputs in the model
 };

@@ -20,12 +20,12 @@ class Cutter {
   Cutter(const Tokenizer& tokenizer, const TextCut& cut)
       : tokenizer_(tokenizer), n_context_(static_cast<size_t>(cut.n_context)) {}
 
-  /// The text's whole windows.
+  /// Returns the text's whole windows.
   std::vector<int32_t> windows(const NamedText& text, int32_t& bos) {
     std::vector<int32_t> tokens = tokenizer_.encode(text.text, true, false);
     n_tokens_ += tokens.size();
-    // The tokenizer begins the text with a begin token if the model expects one. In this case, every window
-    // gets it.
+    // The tokenizer begins the text with a begin token if the model expects one. If so, every window begins
+    // with this token.
     if (!tokens.empty() && tokenizer_.bos() >= 0 && tokens.front() == tokenizer_.bos()) bos = tokens.front();
     tokens.resize(tokens.size() / n_context_ * n_context_);
     for (size_t at = 0; bos >= 0 && at < tokens.size(); at += n_context_) tokens[at] = bos;

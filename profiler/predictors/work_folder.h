@@ -14,8 +14,8 @@
 
 namespace hearth {
 
-/// A trained net in its mapped file. The nets of a 70B model take tens of gigabytes, and the system keeps as
-/// much in memory as fits. Moving a MappedNet keeps the addresses of its weights. The file may be removed
+/// A trained net in its mapped file. The nets of a 70B model take tens of gigabytes, and the system keeps the
+/// parts in memory that fit. Moving a MappedNet keeps the addresses of its weights. The file may be removed
 /// while it is mapped.
 struct MappedNet {
   gguf::MappedFile file;
@@ -25,9 +25,9 @@ struct MappedNet {
 class WorkFolder {
  public:
   /// Creates the folder, or takes over the folder of an earlier run with the same `identity` (lines of text:
-  /// model, texts, options). restart: whether to remove first everything that training left there. Throws
-  /// std::runtime_error (one sentence) if the folder belongs to another run, is neither a work folder nor
-  /// empty, cannot be written, or is in use by another program.
+  /// model, texts, options). restart: whether to first remove everything that earlier training left in the
+  /// folder. Throws std::runtime_error (one sentence) if the folder belongs to another run, is neither a work
+  /// folder nor empty, cannot be written, or is in use by another program.
   WorkFolder(std::filesystem::path folder, const std::string& identity, bool restart);
   ~WorkFolder();
   WorkFolder(const WorkFolder&) = delete;

@@ -1,5 +1,5 @@
-// The importance of the columns of a model's matrices, for quantize_row_fitted(). It comes from Hearth's
-// activity files or from llama.cpp's importance matrices.
+// Reads the importance of the columns of a model's matrices, for quantize_row_fitted(). The sources are
+// Hearth's activity files and llama.cpp's importance matrices.
 //
 // The harm of an error in a column is proportional to the mean square of the column's inputs. An importance
 // matrix has these means for most matrices. An activity file has, for each neuron, how often it was active
@@ -35,7 +35,7 @@ class Importance {
   /// unknown.
   std::span<const float> of(const TensorInfo& tensor, int64_t matrix) const;
 
-  /// "activity of 4 down projections".
+  /// Returns a phrase about the source: "activity of 4 down projections".
   const std::string& sentence() const { return sentence_; }
 
  private:

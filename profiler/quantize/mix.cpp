@@ -65,7 +65,7 @@ bool is_kept(const TensorInfo& tensor) {
       kKept, [&](std::string_view part) { return tensor.name.find(part) != tensor.name.npos; });
 }
 
-/// The layer in "blk.N.", or nullopt.
+/// Returns N if the name begins with "blk.N.", otherwise nullopt.
 std::optional<int64_t> layer_of(std::string_view name) {
   constexpr std::string_view kBlock = "blk.";
   if (!name.starts_with(kBlock)) return std::nullopt;
@@ -101,11 +101,11 @@ ModelFacts facts_of(const ModelFile& model) {
   return facts;
 }
 
-/// The mix's type for a matrix.
+/// Returns the mix's type for a matrix.
 DType wanted_type(const QuantMix& mix, const ModelFacts& facts, std::string_view name) {
   const auto is = [name](std::string_view part) { return name.find(part) != name.npos; };
   if (name == "output.weight" || (!facts.has_output && name == "token_embd.weight")) return mix.output;
-  // Predictors decide which neurons are computed at all. They take about a tenth of a model.
+  // Predictors decide which neurons are computed, and are only about a tenth of a model.
   if (is(".fc1.") || is(".fc2.")) return kQ8_0;
   // In a mixture, attention is small compared with the experts, and every token uses it.
   const bool keys_or_values = is("attn_k.") || is("attn_v.");

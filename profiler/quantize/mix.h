@@ -27,7 +27,7 @@ struct QuantMix {
   std::string_view name;
   uint32_t file_type;  // value of the key general.file_type
   DType matrices;      // all matrices that no other field covers
-  DType ffn;           // the FFN's, or its experts'
+  DType ffn;           // matrices of the FFN or of its experts
   DType output;        // output.weight, or the embedding if the output is tied to it
   DType fused_qkv;     // attn_qkv.weight
   DType rich;          // attn_v and ffn_down of rich layers

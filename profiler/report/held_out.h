@@ -2,9 +2,9 @@
 // of them the predictors would have proposed, and how many of the needed neurons are among those chosen for
 // the GPU.
 //
-// The run is dense and looks at every neuron. Therefore its results are exact, and it is as slow as a dense
-// prompt. run_held_out() runs the model on the calling thread; all other functions are pure functions of
-// counts.
+// The run is dense and looks at every neuron. Therefore the results are exact, and the run is as slow as a
+// dense prompt. run_held_out() runs the model on the calling thread; all other functions are pure functions
+// of counts.
 #pragma once
 
 #include <chrono>
@@ -69,7 +69,7 @@ struct ReportHits {
 double hit_rate(const ActivityProfile& needed, const std::vector<std::vector<int32_t>>& order,
                 const std::vector<int64_t>& n);
 
-/// For each layer, whether it may have hot neurons: only if its attention is on the GPU.
+/// For each layer, whether it may have hot neurons. Only layers with attention on the GPU may.
 using LayerMask = std::vector<bool>;
 
 /// Returns, for each layer, how many of its neurons are among the n most active of the masked layers. If

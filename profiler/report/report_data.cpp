@@ -15,7 +15,7 @@
 namespace hearth {
 namespace {
 
-/// "1 token", "2,000 tokens".
+/// Returns, for example, "1 token" or "2,000 tokens".
 std::string count_text(int64_t n, std::string_view what) {
   return fmt::format("{} {}{}", file_error::with_commas(static_cast<uint64_t>(n)), what, n == 1 ? "" : "s");
 }
@@ -127,7 +127,7 @@ void add_speeds(const PlanLoad& load, std::vector<ReportSpeed> planned,
   data.speeds[1].measured = speed->prefill;
 }
 
-/// The plan's lines, followed by `more`.
+/// Adds the plan's lines to the notes, followed by `more`.
 void add_notes(const std::vector<std::pair<std::string, std::string>>& lines,
                const std::vector<std::string>& more, ReportData& data) {
   for (const auto& [name, what] : lines) {

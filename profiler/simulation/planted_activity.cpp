@@ -80,9 +80,9 @@ void PlantedActivity::product(const cuda::SimulatedProduct& product) {
     if (known.kind == Kind::kRouter) return fill_logits(product);
     return fill(product, layer_, false);
   }
-  // If a product computes listed neurons of streamed weights, the matrix lies in a buffer, so its address
-  // does not tell whether it contains gates. Write scores for all such products. If it contains no gates,
-  // nothing reads the scores.
+  // If a product computes listed neurons of streamed weights, the matrix is in a buffer, so the address does
+  // not show whether the matrix contains gates. Write scores for all such products. If the matrix contains no
+  // gates, nothing reads the scores.
   if (product.ids != nullptr) fill(product, layer_, false);
 }
 

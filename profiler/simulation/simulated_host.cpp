@@ -39,8 +39,8 @@ NeuronSetId SimulatedHost::make_set() {
 
 void SimulatedHost::small() { VirtualTime::current()->spend(costs_.small_s); }
 
-/// Lets the threads compute for `seconds`, plus the time to hand work to them n_forks times. The first time
-/// takes longer if they are parked and must be woken.
+/// Lets the threads compute for `seconds`, plus the time to hand work to them n_forks times. The first
+/// hand-off takes longer if the threads are parked and must be woken.
 void SimulatedHost::compute(double seconds, int n_forks) {
   VirtualTime& time = *VirtualTime::current();
   const bool parked = time.now() - last_work_ > costs_.spin_s;
@@ -168,8 +168,8 @@ void SimulatedHost::ffn_neuron_sums(const FfnNeurons& ffn, const float* /*x*/, i
   compute(rows_seconds(&ffn, ffn.down, n_tokens, set, gates != nullptr, counts));
 }
 
-/// Takes the time to read the rows of all listed neurons. A simulation has no values, so it cannot tell which
-/// contributions are small enough to skip.
+/// Spends the time to read the rows of all listed neurons. A simulation has no values, so it cannot tell
+/// which contributions are small enough to skip.
 void SimulatedHost::contribution_sums(const FfnNeurons& ffn, const float* /*x*/, int n_tokens,
                                       const NeuronSet& set, float /*least*/, const NeuronSums& /*sums*/,
                                       NeuronCounts& counts) {

@@ -86,7 +86,7 @@ class SimulatedHost final : public Backend, public HostNeurons, public HostExper
  private:
   void small();
   void compute(double seconds, int n_forks = 1);
-  /// Takes the time to read `bytes` from RAM or to multiply, whichever is longer.
+  /// Spends the time to read `bytes` from RAM or to multiply, whichever is longer.
   void read(double bytes, double multiply_adds);
   void compute_experts(std::span<const Expert> experts, const ExpertChoice& choice, const int32_t* slots,
                        ExpertCounts& counts);

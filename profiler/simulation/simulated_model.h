@@ -50,13 +50,13 @@ struct SimulatedLoad {
 
 class SimulatedModel {
  public:
-  /// Throws std::runtime_error (one sentence) if the GPU's budget holds no part of the model.
+  /// Throws std::runtime_error (one sentence) if the GPU's budget is too small for any part of the model.
   explicit SimulatedModel(const SimulatedLoad& load);
   ~SimulatedModel();
 
-  /// Runs one step. In it, slot s gets n_tokens[s] more tokens from position positions[s] on, and logits for
-  /// the last of them. If there is only one slot, it can use the whole KV pool. REQUIRES: one slot, or as
-  /// many slots as the load has.
+  /// Runs one step. Slot s gets n_tokens[s] tokens, which begin at position positions[s], and logits for the
+  /// last of them. If there is only one slot, it can use the whole KV pool. REQUIRES: one slot, or as many
+  /// slots as the load has.
   void step(const std::vector<int>& positions, const std::vector<int>& n_tokens);
 
   const Plan& plan() const { return *plan_; }

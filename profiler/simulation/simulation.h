@@ -56,8 +56,8 @@ cuda::SimulatedSpeeds simulated_speeds(const MachineProfile& machine);
 
 /// Whether this program can simulate a device.
 bool can_simulate();
-/// Returns the path of the program that can simulate a device, which lies beside the program `self`. The file
-/// may be missing.
+/// Returns the path of the program that can simulate a device, which is in the folder of the program `self`.
+/// The file may be missing.
 std::filesystem::path simulation_program(const std::filesystem::path& self);
 
 /// Runs a prompt, then decodes. Calls `progress` (may be empty) with the completed share. REQUIRES:

@@ -1,7 +1,7 @@
 // Generates normally distributed numbers fast. Equal keys give equal numbers.
 //
-// Used for the weights of synthetic models. The disk, not the generator, should limit the speed of making
-// them. Therefore values are drawn from a table of 4,096 equally likely quantiles, which is much finer than
+// Used for the weights of synthetic models. The disk, not the generator, should limit the speed of writing a
+// model. Therefore values are drawn from a table of 4,096 equally likely quantiles, which is much finer than
 // what quantization preserves. A stream belongs to one thread; streams with different keys are independent.
 #pragma once
 

@@ -22,7 +22,7 @@ namespace hearth {
 
 /// How often experts are chosen and chosen again.
 struct ChoiceLaw {
-  ChoiceLaw();   // that of synthetic models
+  ChoiceLaw();   // the law of synthetic models
   double skew;   // exponent of the power law of how often experts are chosen
   double reuse;  // share of a token's experts that the previous token chose too
   /// The number of tokens after which the topic changes; 0: there are no topics. Routers distinguish tokens
@@ -46,7 +46,7 @@ class PlantedChoice {
   /// Returns the choice in the next layer with experts; the first call in a step is for the first such layer.
   /// Valid until the next call. REQUIRES: the model has experts, and the step has such a layer left.
   ExpertChoice next_layer();
-  /// The result of the last next_layer().
+  /// Returns the result of the last call of next_layer().
   ExpertChoice current() const {
     return {static_cast<int>(tokens_.size()), n_used_, experts_.data(), weights_.data()};
   }

@@ -25,7 +25,7 @@ struct ModelShape {
   int predictor_rank = 0;  // hidden width of a predictor; 0: PowerInfer has no files of this shape
 
   int d_head = 0;        // 0: d_model / n_heads
-  double rope_base = 0;  // 0: the default, 10,000; files then do not state it
+  double rope_base = 0;  // 0: the default, 10,000, which files omit
   int window = 0;        // attention.sliding_window; 0: none
   bool tied = false;     // the output matrix is the embedding
   /// Experts per layer, experts per token, and neurons of one expert; 0 if the model is not a mixture.

@@ -16,8 +16,8 @@
 namespace hearth {
 
 struct SynthVocabulary {
-  std::vector<std::string> pieces;  // no two alike
-  std::vector<float> scores;        // higher merges first
+  std::vector<std::string> pieces;  // no duplicates
+  std::vector<float> scores;        // pieces with higher scores merge first
   std::vector<int32_t> types;       // GGUF's tokenizer.ggml.token_type
 };
 
@@ -33,9 +33,9 @@ SynthVocabulary make_synth_vocabulary(int n);
 
 enum class SynthKind : uint8_t { kPlain, kSparse };
 
-/// Writes `model`, which must have been made with these options. The disk limits the speed. Calls `progress`
-/// with the number of bytes written so far. If it throws, the work ends, no file is left, and the exception
-/// is passed on. Throws std::runtime_error if `path` exists and may not be replaced, or if writing fails.
+/// Writes `model`, which must have been made with these options. Calls `progress` with the number of bytes
+/// written so far. If it throws, the work ends, no file is left, and the exception is passed on. Throws
+/// std::runtime_error if `path` exists and may not be replaced, or if writing fails.
 void write_synth_file(const std::filesystem::path& path, SynthKind kind, const SynthOptions& options,
                       const SynthModel& model, bool replace, const std::function<void(uint64_t)>& progress);
 

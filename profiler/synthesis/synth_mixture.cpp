@@ -143,8 +143,9 @@ class MixtureMaker {
 
   int n_planted() const { return shape_.head_dim() - 2 * attention_.first_pair; }
 
-  /// Returns the weight of the norms of q and k. The norms' outputs have a mean square of 1 before they are
-  /// multiplied by it. With this weight, a token's attention score with itself is attention_.score.
+  /// Returns the weight of the norms of q and k. The norms' outputs have a mean square of 1 before the
+  /// multiplication by this weight. With this weight, a token's attention score with itself is
+  /// attention_.score.
   double normed_qk_scale() const {
     return std::sqrt(attention_.score / std::sqrt(static_cast<double>(shape_.head_dim())));
   }
@@ -204,8 +205,8 @@ class MixtureMaker {
                             mix_keys(key(kExperts), number));
   }
 
-  /// Makes a router. number: which of the two distinct layers it is for. length: the length of w in the
-  /// router's input, relative to its length in a complete input.
+  /// Makes a router. number: the index of the layer, of the two distinct layers. length: the length of w in
+  /// the router's input, relative to its length in a complete input.
   SynthTensor router(uint64_t number, double length) const {
     const std::vector<PlantedDirection> all = experts(number);
     SynthTensor tensor{"ffn_gate_inp.weight", DType::kF32, {shape_.d_model, shape_.n_experts}, {}};

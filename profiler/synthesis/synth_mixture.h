@@ -11,16 +11,16 @@
 
 namespace hearth {
 
-/// The length of what attention and FFNs of all layers together add to the residual, if the embedding has
-/// length 1. The layers repeat and the residual changes slowly, so the lengths of their contributions add up,
-/// rather than the squares of these lengths.
+/// The length of the vector that attention and FFNs of all layers together add to the residual, if the
+/// embedding has length 1. The layers repeat and the residual changes slowly, so the lengths of their
+/// contributions add up, rather than the squares of these lengths.
 inline constexpr double kSynthContribution = 0.25;
 
 /// Like make_synth_model(), for mixtures. REQUIRES: the shape has experts; options.plain is set and
 /// options.sparse is not; heads have at least ActivitySpace::kRank dimensions.
 SynthModel make_synth_mixture(const SynthOptions& options, const std::function<void(double)>& progress);
 
-/// Returns the rotary embedding that the file of a shape states.
+/// Returns the rotary embedding that files of this shape have.
 RopeSpec synth_rope(const ModelShape& shape);
 
 /// Values of the RopeSpec in gpt-oss's files: contexts of 4,096 tokens, extended by a factor of 32.

@@ -28,7 +28,7 @@ struct SynthOptions {
   DType dtype = DType::kQ4_0;
   uint64_t seed = 1;
   bool plain = true;    // whether to make the tensors of the plain GGUF file: ffn_down
-  bool sparse = false;  // whether to make those of PowerInfer's file: ffn_down_t and predictors
+  bool sparse = false;  // whether to make the tensors of PowerInfer's file: ffn_down_t and predictors
   int n_threads = 1;
 };
 

@@ -19,7 +19,7 @@
 namespace hearth {
 
 struct SynthTensor {
-  std::string name;  // of a layer's tensor, the part after "blk.N."
+  std::string name;  // for a tensor of a layer, the part after "blk.N."
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;  // GGUF's order
   std::vector<std::byte> bytes;
@@ -44,8 +44,8 @@ class TensorMaker {
     const size_t stride = row_bytes(dtype, n_cols);
     tensor.bytes.resize(stride * static_cast<size_t>(all_rows));
     std::vector<float> scratch(static_cast<size_t>(pool_.n_threads()) * static_cast<size_t>(n_cols));
-    // A stack of experts takes seconds, so make it in pieces; between them, progress is shown and interrupts
-    // take effect.
+    // Making a stack of experts takes seconds. Make it in pieces, so that progress is shown and interrupts
+    // take effect between two pieces.
     constexpr int64_t kPieceElements = int64_t{1} << 26;
     const int64_t piece = kPieceElements / n_cols + 1;
     for (int64_t first = 0; first < all_rows; first += piece) {
