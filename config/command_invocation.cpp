@@ -23,8 +23,8 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   const std::optional<std::string> meant = closest_name(word, names);
   std::string all;
   for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  // A word with one of these characters is taken for a model's name or file, which the advice repeats. Any
-  // other word, such as "serve" or "help", may be a command that other programs have.
+  // A word with one of these characters is probably a model's name or file, so the error message repeats it
+  // after --model. Any other word, such as "serve" or "help", may be a command that other programs have.
   const bool names_model = word.find_first_of("./:0123456789") != std::string::npos;
   throw ConfigError("'" + word + "' is not a command of hearthd, which has " + all +
                     (meant ? " (did you mean " + *meant + "?)" : "") + "; to serve a model say --model " +

@@ -30,7 +30,7 @@ struct IntField {
 struct NumberField {
   std::optional<double> Options::*member;
   double min, max;  // both values are allowed
-  /// The word with the same effect as omitting the option. Empty if there is no such word.
+  /// A word with the same effect as omitting the option; empty if there is none.
   std::string_view absent = "";
 };
 struct TextField {

@@ -52,7 +52,7 @@ void for_each_grouped(OnGroup on_group, OnOption on_option) {
   }
 }
 
-/// "pull [MODEL]"
+/// Returns, for example, "pull [MODEL]".
 std::string usage_words(const CommandSpec& command) {
   std::string words(command.name);
   return command.arguments.empty() ? words : words + " " + std::string(command.arguments);

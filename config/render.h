@@ -15,7 +15,7 @@ std::string render_help();
 std::string render_command_help(const CommandSpec& command);
 /// Returns the text of config/hearth.toml: every key with its help, set to its default and commented out.
 std::string render_sample_toml();
-/// docs/configuration.md.
+/// Returns the text of docs/configuration.md.
 std::string render_markdown();
 
 }  // namespace hearth

@@ -5,7 +5,8 @@
 # with the same libraries write the same bytes. tests/config/check_sbom.py compares it with the packages that
 # the folders search for.
 
-# hearth_found_version(RESULT FOLDER VARIABLE MODULE): the version that FOLDER found under a variable, else what pkg-config says.
+# hearth_found_version(RESULT FOLDER VARIABLE MODULE): the value of VARIABLE in FOLDER, or else the version of
+# MODULE according to pkg-config.
 function(hearth_found_version result folder variable module)
   get_directory_property(version DIRECTORY ${CMAKE_SOURCE_DIR}/${folder} DEFINITION ${variable})
   if(NOT version AND module)

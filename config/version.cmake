@@ -1,8 +1,9 @@
 # hearth_version(RESULT FOLDER FALLBACK): the version of the source tree in FOLDER.
 #
-# A release is a tag v1.2.3. `git describe` gives "1.2.3" on it and "1.2.3-4-gabcdef0" four commits after it. Without such a
-# tag, outside of a git checkout (a container's build, an archive) or without git it is FALLBACK, the version of project().
-# It is computed when CMake configures, so that a commit does not make the next build longer.
+# A release is a tag v1.2.3. `git describe` gives "1.2.3" on it and "1.2.3-4-gabcdef0" four commits after it.
+# Without such a tag, outside of a git checkout (a container's build, an archive) or without git, the version
+# is FALLBACK, the version of project(). The version is computed when CMake configures, so that a commit does
+# not make the next build longer.
 function(hearth_version result folder fallback)
   set(version ${fallback})
   find_program(HEARTH_GIT git)

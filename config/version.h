@@ -11,7 +11,7 @@ namespace hearth {
 /// lives as long as the process.
 const char* hearth_version();
 
-/// The source and the compilers from which this program was built. The strings live as long as the process.
+/// The source commit and the compilers of this program. The strings live as long as the process.
 struct BuildFacts {
   const char* commit;    // "54c2a81c0b7e", with "-dirty" if there were uncommitted changes; empty if unknown
   const char* compiler;  // "GNU 12.2.0"

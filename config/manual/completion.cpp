@@ -213,8 +213,8 @@ std::string fish_completion(const DescribedProgram& program) {
   if (program.commands.empty()) return out + fish_options(complete, flags_of(program.groups));
   std::vector<std::string> names;
   for (const DescribedCommand& command : program.commands) names.push_back(command.name);
-  // Offer the program's own flags until a subcommand has been typed. __fish_use_subcommand would not do here:
-  // it takes a flag's value for a subcommand.
+  // Offer the program's own flags until a subcommand has been typed. The function __fish_use_subcommand is
+  // not suitable, because it mistakes a flag's value for a subcommand.
   out +=
       fish_options(complete + " -n " + fish_quoted("not __fish_seen_subcommand_from " + joined(names, " ")),
                    flags_of(program.groups));

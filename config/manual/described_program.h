@@ -1,7 +1,6 @@
-// Describes a program for its manual page and its shell completions: names, values and sentences, but not the
-// fields that options set. The description of hearthd is built from the option table. The description of
-// hearth-profiler is built from its CLI11 commands (profiler/commands/described_profiler.h). This avoids a
-// second list of options.
+// Describes a program for its manual page and its shell completions: names, values and help texts. The
+// description of hearthd is built from the option table. The description of hearth-profiler is built from its
+// CLI11 commands (profiler/commands/described_profiler.h). This avoids a second list of options.
 //
 // A program builds its description once, when the user requests one of these texts. Plain values.
 #pragma once
@@ -57,8 +56,8 @@ struct DescribedProgram {
 /// Describes hearthd from option_table(), action_table() and command_table().
 DescribedProgram describe_hearthd();
 
-/// Whether the value of an option or argument is a file, or a folder. value: the value's name in the help,
-/// which contains FILE for a file, and DIR or FOLDER for a folder.
+/// Return whether the value of an option or argument is a file or a folder. value: the value's name in the
+/// help, which contains FILE for a file, and DIR or FOLDER for a folder.
 bool names_file(const std::string& value);
 bool names_folder(const std::string& value);
 

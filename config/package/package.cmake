@@ -1,5 +1,5 @@
-# Lists what `cmake --install` installs, and makes Debian packages of it (cpack, or the target package of the preset package).
-# Included at the end of CMakeLists.txt, when everything is known.
+# Lists what `cmake --install` installs, and makes Debian packages of it (cpack, or the target package of the
+# preset package). Included at the end of CMakeLists.txt, after all targets are defined.
 #
 #   cmake --install build/release --prefix ~/.local     for one user, without root
 #   cmake --preset package && cmake --build --preset package     build/package/hearth_VERSION_ARCHITECTURE.deb
