@@ -67,7 +67,7 @@ std::vector<float> logits_of(ForwardModel& model, const std::vector<int32_t>& to
   const int n_tokens = static_cast<int>(tokens.size());
   const int n_blocks = (n_tokens + limits.block_tokens - 1) / limits.block_tokens;
   if (n_blocks > limits.n_blocks) throw std::runtime_error("text is longer than the model's KV cache");
-  // KV blocks are in descending order, so that a misread block table shows.
+  // KV blocks are in descending order, so that a misread block table changes the result.
   std::vector<int32_t> table, window_table;
   for (int i = 0; i < n_blocks; ++i) table.push_back(limits.n_blocks - 1 - i);
   // Window blocks are overwritten as soon as no token sees them.

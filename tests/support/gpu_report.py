@@ -53,12 +53,12 @@ def read_parts(logs):
 
 # ---- tests -------------------------------------------------------------------------------------------------
 
-# What Catch2 prints before a test case's first message: its name, then its sections.
+# Matches the lines that Catch2 prints before a test case's first message: its name, then its sections.
 CASE_HEAD = re.compile(r"^-{79}\n(.+)\n(?:.*\n)*?-{79}\n.+:\d+\n\.{79}$", re.MULTILINE)
 
 
 def failed_cases(text):
-    """The names of test cases that failed; others print messages too, such as warnings."""
+    """The names of test cases that failed; other test cases print messages too, such as warnings."""
     _, *named = CASE_HEAD.split(text)
     return list(dict.fromkeys(name for name, said in zip(named[::2], named[1::2])
                               if re.search(r"^\S.*:\d+: FAILED:", said, re.MULTILINE)))
@@ -260,7 +260,7 @@ def part_lines(parts):
     took = [f"{part['name']} {part['seconds']} s" for part in parts if part["name"] in ("configure", "build")]
     yield "; ".join([*took, f"all parts {sum(part['seconds'] for part in parts)} s"])
     for state, word in (("failed", "failed"), ("stopped", "stopped"), ("out", "not run")):
-        # Leave out what the lines above already say.
+        # Leave out parts that the lines above already name.
         of_state = [part for part in parts
                     if part["state"] == state and not (part["name"].startswith("test-") and state != "out")]
         by_reason = {}

@@ -19,11 +19,11 @@ class GrammarMatcher {
   /// The grammar must outlive the matcher.
   explicit GrammarMatcher(const Grammar& grammar) : grammar_(grammar) {}
 
-  /// Whether the root matches the whole text.
+  /// Returns whether the root matches the whole text.
   bool matches(std::string_view text) { return matches(text, grammar_.body(grammar_.root())); }
-  /// Whether the expression matches the whole text.
+  /// Returns whether the expression matches the whole text.
   bool matches(std::string_view text, Grammar::Expr expr);
-  /// Which prefixes of the text are in the language: bit n is set if the first n bytes are.
+  /// Returns the prefixes of the text that are in the language, as bits: bit n stands for the first n bytes.
   /// REQUIRES: text.size() <= kMostBytes.
   uint64_t matching_prefixes(std::string_view text);
 

@@ -13,8 +13,8 @@ GrammarSampler::GrammarSampler(const Grammar& grammar, unsigned seed)
       random_(seed),
       expr_heights_(grammar.n_nodes(), kNever),
       rule_heights_(grammar.n_rules(), kNever) {
-  // Children come before their parents, so one pass settles all expressions except calls; further rounds
-  // settle these.
+  // Children come before their parents, so one pass computes the heights of all expressions except calls.
+  // Further rounds compute those of calls.
   for (bool changed = true; changed;) {
     for (size_t i = 0; i < expr_heights_.size(); ++i)
       expr_heights_[i] = height(static_cast<Grammar::Expr>(i));

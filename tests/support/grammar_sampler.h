@@ -17,8 +17,8 @@ class GrammarSampler {
   /// The grammar must outlive the sampler.
   GrammarSampler(const Grammar& grammar, unsigned seed);
 
-  /// A random member; after about enough_bytes it takes the shortest way to an end. Returns nullopt if the
-  /// language is empty, or if many attempts at an intersection or difference gave no member.
+  /// Returns a random member. After about enough_bytes, it is completed in the shortest way. Returns nullopt
+  /// if the language is empty, or if many attempts at an intersection or difference gave no member.
   std::optional<std::string> sample(size_t enough_bytes);
 
  private:

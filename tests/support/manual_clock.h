@@ -19,8 +19,8 @@ class ManualClock {
   }
 
  private:
-  // Linux's steady clock counts from boot. Starting at one second exposes code that takes the epoch for "long
-  // ago".
+  // Linux's steady clock counts from boot. Starting at one second exposes code that assumes that the epoch
+  // was long ago.
   std::atomic<duration::rep> time_{duration(std::chrono::seconds(1)).count()};
 };
 

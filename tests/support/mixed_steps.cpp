@@ -38,7 +38,7 @@ void deal(std::mt19937& random, std::vector<Sequence>& sequences, int max_tokens
   }
 }
 
-/// Block tables in which the slots' KV blocks alternate; each slot has n_ring different ones.
+/// Returns block tables in which the slots' KV blocks alternate; each slot has n_ring different ones.
 std::vector<int32_t> alternating_tables(int n_slots, int max_blocks, int n_ring) {
   std::vector<int32_t> tables;
   for (int slot = 0; slot < n_slots; ++slot) {

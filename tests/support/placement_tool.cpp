@@ -1,7 +1,7 @@
 // The placement solver on standard input and output, so that tests can compare it with an integer program.
 //
 // usage: placement_tool
-// Each line is a JSON object, each answer one too:
+// Each line of input is a JSON object, and so is each answer:
 //   {"layers": [[[vram, ram, seconds, on_device], ...], ...], "vram": N, "ram": N, "crossing": X,
 //    "begins_on_device": B, "tolerance": X, "max_labels": N}
 //   -> {"picks": [...], "seconds": X, "least_seconds": X, "proved": B}, or null: nothing keeps the budgets

@@ -1,4 +1,5 @@
-// Calls every accessor of an opened model file on every key and tensor, and reads every byte they lead to.
+// Calls every accessor of an opened model file on every key and tensor, and reads every byte to which they
+// refer.
 //
 // For tests of damaged files and the fuzzer: every file that opens must be readable to its last byte under
 // AddressSanitizer.

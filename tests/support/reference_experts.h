@@ -19,7 +19,7 @@ struct ReferenceChoice {
   std::vector<double> weights;
 };
 
-/// The n best of 0..scores.size()-1, best first; between equal scores the lower index comes first.
+/// Returns the indices of the n highest scores, the highest first; of equal scores, the lower index first.
 inline std::vector<int32_t> best_of(const std::vector<double>& scores, int n) {
   std::vector<int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);

@@ -70,7 +70,7 @@ void round_to_half(Row& row) {
   for (float& x : row) x = float_from_half(half_from_float(x));
 }
 
-/// One token's attention over the keys and values so far, its own included.
+/// Returns one token's attention over the keys and values so far, including its own.
 Row attend(const ModelSpec& spec, const Row& q, const std::vector<Row>& keys,
            const std::vector<Row>& values) {
   Row out;
@@ -93,7 +93,7 @@ void add(Row& x, const Row& more) {
 
 using OnFfn = std::function<void(const ReferenceFfn&)>;
 
-/// x += FFN(input); layer_input is the value of x before the layer.
+/// Adds FFN(input) to x. layer_input: the value of x before the layer.
 void add_ffn(const ModelSpec& spec, const Weights& weights, int index, const Row& layer_input,
              const Row& input, Row& x, const OnFfn& on_ffn) {
   const LayerWeights& layer = weights.layers[static_cast<size_t>(index)];

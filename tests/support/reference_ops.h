@@ -110,8 +110,8 @@ inline ReferenceGroup reference_kv_q8(const float* x) {
   return group;
 }
 
-/// One query head over keys and values [n_keys, head_dim], which must be those in its window. soft_cap and
-/// sink are the values of AttentionScores; sink: the head's, or null.
+/// Attention of one query head over the keys and values [n_keys, head_dim] in its window. soft_cap and sink
+/// are as in AttentionScores; `sink` is this head's value, or null.
 inline std::vector<double> reference_attention(const float* q, const std::vector<const float*>& keys,
                                                const std::vector<const float*>& values, int head_dim,
                                                double scale, double soft_cap = 0,

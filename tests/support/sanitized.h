@@ -24,15 +24,16 @@ inline size_t device_stride() {
   return std::getenv("HEARTH_SKIP_NIGHTLY") != nullptr ? std::max<size_t>(kStride, 3) : kStride;
 }
 
-/// The instruction sets for whole models: all that this processor has; with a sanitizer only the best. (The
-/// longest kernel tests use this too; the others run on all instruction sets in every build.)
+/// Returns the instruction sets for tests of whole models: all that this processor has, or with a sanitizer
+/// only the best. (The longest kernel tests use this function too. Other kernel tests run on all instruction
+/// sets in every build.)
 inline std::vector<Isa> model_isas() {
   std::vector<Isa> isas = supported_isas();
   if (kStride > 1) isas.resize(1);
   return isas;
 }
 
-/// The first case of an array, and every kStride-th after it.
+/// Returns the first case of an array, and every kStride-th case after it.
 template <class T, size_t n>
 std::vector<std::reference_wrapper<const T>> some_cases(const T (&cases)[n]) {
   std::vector<std::reference_wrapper<const T>> chosen;
@@ -40,7 +41,8 @@ std::vector<std::reference_wrapper<const T>> some_cases(const T (&cases)[n]) {
   return chosen;
 }
 
-/// The first of the names of models or modes on the emulated GPU, and every device_stride()-th after it.
+/// Returns the first of these names of models or modes for the emulated GPU, and every device_stride()-th
+/// name after it.
 inline std::vector<std::string> some_of(std::initializer_list<const char*> names) {
   std::vector<std::string> chosen;
   for (size_t i = 0; i < names.size(); i += device_stride()) chosen.emplace_back(names.begin()[i]);

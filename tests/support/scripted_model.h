@@ -4,8 +4,8 @@
 // token from the whole history that it reads back through the block tables. So a mistake in block tables,
 // prefix reuse, positions or chunking changes the output. Breaches of ForwardModel's contract throw
 // std::logic_error, which fails the engine and thereby the test. If it has a window (StepLimits::window),
-// each token must also find the tokens at its visible positions in window blocks. Only the engine thread
-// calls it, like a real model; set it up before that.
+// each token must also find the tokens at its visible positions in window blocks. Like a real model, it is
+// called only by the engine thread. Set it up before the engine starts.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@ namespace hearth::testing {
 
 /// Prints the line that makes ctest report the running test case as skipped (SKIP_REGULAR_EXPRESSION in
 /// tests/support/CMakeLists.txt). The caller returns at once. ctest never counts a skipped test as failed, so
-/// call this before the first check. `reason` says what is missing and how to get it.
+/// call this before the first check. `reason` names the missing thing and how to get it.
 inline void skip(const std::string& reason) { std::cout << "\nSKIPPED: " << reason << std::endl; }
 
 }  // namespace hearth::testing

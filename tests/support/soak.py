@@ -44,7 +44,7 @@ class Record:
     kind: str
     seconds: float
     status: int = 0
-    fault: str = ""  # what is wrong with the answer; empty: nothing
+    fault: str = ""  # a description of the answer's fault, or empty
     left: bool = False  # the client left before the answer was complete, as intended
     compared: bool = False  # compared with the answer to the same request while nothing else ran
     gaps: list = dataclasses.field(default_factory=list)  # seconds between the events of a streamed chat
@@ -52,7 +52,7 @@ class Record:
 
 @dataclasses.dataclass
 class Sample:
-    """What /metrics said at a time, in seconds since the load began."""
+    """The metrics at one time, in seconds since the load began."""
     at: float
     rss: float
     fds: float
@@ -63,7 +63,7 @@ class Sample:
 
 
 class Answer:
-    """Status and body of an answer; for a stream, its data and when each event came."""
+    """Status and body of an answer; for a stream, its data and the time of each event."""
 
     def __init__(self, status, text, times, retry_after):
         self.status, self.text, self.times, self.retry_after = status, text, times, retry_after
@@ -86,7 +86,7 @@ class Client:
 
     def ask(self, path, body=None, leave_after=None):
         """leave_after: the number of a stream's events after which the client leaves; 0: it leaves before it
-        reads. Returns None then."""
+        reads. A client that leaves gets None."""
         self.connection = self.connection or http.client.HTTPConnection(
             "127.0.0.1", self.port, timeout=PATIENCE_S)
         data = None if body is None else json.dumps(body)
@@ -182,8 +182,8 @@ class Requests:
     def __init__(self, context, alone):
         self.context, self.alone = context, alone  # alone: the texts of seeded(), by number
 
-    # Each method returns a path, a body (None: a GET) and a check, or None. The check looks further at an
-    # answer with status 200 and returns what is wrong with it, or "" if nothing is.
+    # Each method returns a path, a body (None: a GET) and a check, or None. The check examines an answer with
+    # status 200, and returns a description of its fault, or "".
     def chat_stream(self, rng):
         return "/v1/chat/completions", chat(rng, stream=True), None
 
@@ -279,8 +279,8 @@ class Requests:
             except (ValueError, LookupError, TypeError) as error:
                 record.fault = f"{path}: {error!r} in {answer.text[:300]}"
             record.compared = kind == "same_seed"
-            # The first event names the speaker, the last ones tell how it ended. One choice only, because
-            # others may have to wait for a slot.
+            # Leave out the first event, which has the role, and the last two, which have the end of the
+            # answer. Measure one choice only, because others may have to wait for a slot.
             times = answer.times[1:-2] if kind == "chat_stream" else []
             record.gaps = [b - a for a, b in zip(times, times[1:])]
         return record, 0
@@ -300,7 +300,7 @@ def scrape(port, at):
 
 
 def growth(samples, value):
-    """How much a value grew over the second half of the samples, by the least-squares line through them."""
+    """The growth of a value over the second half of the samples, by the least-squares line through them."""
     half = [s for s in samples if s.at >= samples[-1].at / 2]
     if len(half) < 3:
         return 0
@@ -373,7 +373,7 @@ def load(server, context, seconds, n_clients):
     def use(number):
         rng, client = random.Random(number), Client(server.port, f"soak-key-{number % N_KEYS}")
         kinds = list(Requests.KINDS)
-        # repeated until it is answered, so that every kind is, however slow the machine
+        # repeat the first request until it is answered, so that every kind is answered even on a slow machine
         first = kinds[number % len(kinds)]
         while time.monotonic() - begin < seconds or first:
             record, stay_away = requests.run(client, rng,

@@ -1,5 +1,5 @@
-// The repository's folder: the environment variable HEARTH_SOURCE_DIR if it is set, for programs that run
-// on another machine than the one that built them; otherwise the folder that CMake knew.
+// The repository's folder: the environment variable HEARTH_SOURCE_DIR if it is set, for programs that run on
+// another machine than the one that built them; otherwise the source folder of the build.
 #include "tests/support/source_dir.h"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// The repository's folder, for tests that read project data. A function in one small unit, rather than a
-// macro in all units, lets builds of other clones share a compiler cache.
+// Locates the repository's folder, for tests that read project data. This is a function in one small unit
+// instead of a macro in all units, so that builds of other clones can share a compiler cache.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ END_OF_OUTPUT = 40  # lines of a failed test's output
 
 
 def reason_of(case):
-    """Why a test was skipped: what a C++ test printed, or what pytest was told."""
+    """The reason why a test was skipped: the line that a C++ test printed, or the reason given to pytest."""
     line = SKIP_LINE.search(case.findtext("system-out") or "")
     if line:
         return line[1]
@@ -54,7 +54,7 @@ def outcomes_of_file(path):
         yield "failed", path, "holds no test"
     for case in cases:
         name = f"{case.get('classname', '')} {case.get('name')}"
-        if case.get("classname") == case.get("name"):  # ctest's
+        if case.get("classname") == case.get("name"):  # written by ctest
             name = case.get("name")
         if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
             yield "failed", name, output_of(case)

@@ -8,7 +8,7 @@ namespace hearth::test {
 
 class TempFolder {
  public:
-  /// Throws std::runtime_error if it cannot create one.
+  /// Throws std::runtime_error if the folder cannot be created.
   TempFolder();
   ~TempFolder();
   TempFolder(const TempFolder&) = delete;

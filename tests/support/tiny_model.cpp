@@ -106,7 +106,7 @@ void TinyModel::norm(const std::string& architecture, const std::string& stem, i
 }
 
 void TinyModel::matrix(const std::string& name, int n_cols, int n_rows) {
-  // The spread keeps its products with normed inputs at a size of one or two.
+  // The spread keeps the matrix's products with normed inputs at a size of one or two.
   random_tensor(name, {n_cols, n_rows}, 0.0, 2.5 / std::sqrt(n_cols));
 }
 

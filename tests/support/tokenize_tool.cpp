@@ -1,7 +1,8 @@
 // A model's tokenizer on standard input and output, so that Python's tokenizers can be compared with it.
 //
 // usage: tokenize_tool MODEL.gguf
-// Each line asks, each answer is a line; bytes are hexadecimal ("-" for none), flags 0 or 1:
+// Each line of input is a request, and gets one line as answer. Bytes are hexadecimal ("-" for none), flags 0
+// or 1:
 //   encode ADD_SPECIAL PARSE_SPECIAL BYTES   -> ids with spaces between
 //   decode WITH_SPECIAL ID...                -> bytes
 //   stream WITH_SPECIAL ID...                -> the bytes that each token, and then the end, completes

@@ -1,4 +1,4 @@
-// What CUDA API functions that wait for the device have in common. They are forbidden while a stream
+// Helpers for CUDA API functions that wait for the device. Such functions are forbidden while a stream
 // captures.
 #pragma once
 
@@ -18,7 +18,7 @@ cudaError_t api_call_unless_capturing(const char* api, Body&& body) {
   });
 }
 
-/// Like api_call_unless_capturing, for calls that have waited for work: they also report it if the work has
+/// Like api_call_unless_capturing(), but also returns the device's error if the work that was waited for has
 /// broken the device.
 template <class Body>
 cudaError_t api_wait(const char* api, Body&& body) {

@@ -1,4 +1,4 @@
-// CUDA's API: capturing streams into graphs, and running those.
+// CUDA's API: capturing streams into graphs, and running graphs.
 #include <cuda_runtime.h>
 
 #include <memory>

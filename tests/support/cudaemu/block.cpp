@@ -113,7 +113,7 @@ void BlockRunner::run(uint3 block_index) {
   running = this;
   blockIdx = block_index;
   std::memset(shared_, 0xff,
-              shared_bytes_);  // NaN as a float, so that a read before a write shows
+              shared_bytes_);  // NaN as a float, so that a read before a write is noticed
   queue_begin_ = queue_end_ = 0;
   n_live_ = n_threads_;
   n_at_barrier_ = 0;

@@ -1,8 +1,8 @@
 // Runs the blocks of a launch on one OS thread: a fiber per CUDA thread, barriers, and warp operations.
 //
 // The scheduler is cooperative: a thread runs until it waits or returns, then switches straight to the next
-// ready one. ThreadSanitizer sees threads of a block as ordered only by their barriers and warp operations,
-// so that it reports a missing one with its lines.
+// ready one. For ThreadSanitizer, only barriers and warp operations order the threads of a block, so it
+// reports the lines between which one is missing.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -17,13 +17,13 @@
 
 namespace hearth::cudaemu {
 
-/// Whether the program runs on the emulator. Tests that also run on GPUs are linked with no_emulator.cpp
-/// there: then settings have no effect, counts stay 0, and test cases that need either are tagged [emulated]
+/// Returns whether the program runs on the emulator. For GPUs, tests are linked with no_emulator.cpp instead:
+/// settings have no effect, and counts stay 0. Test cases that need settings or counts are tagged [emulated]
 /// and left out.
 bool is_emulated();
 
 /// The order in which a block's threads run between two barriers, and in which independent nodes of a graph
-/// run. A kernel whose result depends on it lacks a barrier.
+/// run. A kernel whose result depends on the order lacks a barrier.
 enum class Schedule { kForward, kReverse, kRandom };
 
 /// The emulated machine. Defaults come from the named environment variables; the default driver is as new as
@@ -79,9 +79,9 @@ Stats stats();
 /// Sets the counts to 0, and the peak of memory to the current use.
 void reset_stats();
 
-/// Drivers load a kernel when it is first used. That fails with cudaErrorMemoryAllocation if the device lacks
-/// Config::kernel_bytes then, and a kernel stays loaded until the process ends. This unloads all kernels, as
-/// if none had been used yet, and frees their memory. REQUIRES: no stream has work.
+/// Unloads all kernels, as if none had been used yet, and frees their memory. Drivers load a kernel when it
+/// is first used, and keep it until the process ends. Loading fails with cudaErrorMemoryAllocation if the
+/// device lacks Config::kernel_bytes. REQUIRES: no stream has work.
 void forget_kernels();
 
 /// A kernel's declared work (kernels/cuda/ops/kernel_work.h), and the bytes of the pages of device memory
@@ -108,8 +108,8 @@ void fail_next(const char* api, int n_good, cudaError_t error, int n_times = 1);
 /// std::invalid_argument.
 void fail_as_told(const std::string& faults);
 
-/// How often each name that fail_next() accepts was called or run since the last reset_stats(), failures
-/// included. Names that were not called are missing.
+/// The number of calls or runs since the last reset_stats(), failures included, of each name that fail_next()
+/// accepts. Names without calls are missing.
 std::map<std::string, uint64_t> call_counts();
 
 /// Makes a lost device work again: waits for all streams, and forgets the device's error, faults that have
@@ -134,7 +134,7 @@ struct Interval {
   size_t n_bytes;       // for copies and fills
   std::chrono::steady_clock::time_point begin, end;
 
-  /// Whether both ran at the same time at some point.
+  /// Returns whether the two intervals overlap.
   bool overlaps(const Interval& other) const { return begin < other.end && other.begin < end; }
 };
 /// Forgets all intervals, and starts or stops recording.

@@ -56,7 +56,7 @@ struct Arrival {
 Arrival warp_arrive(uint32_t mask, const void* value, size_t n_bytes, WarpOp op, Location at);
 void warp_leave(const Arrival& arrival);
 
-/// Copies only when it is waited for, so that a kernel that reads too early sees the old bytes.
+/// Copies only when the kernel waits for the copy, so that a kernel that reads too early sees the old bytes.
 void async_copy(void* to, const void* from, size_t n_bytes);
 void async_commit();
 void async_wait(int n_groups_left);

@@ -38,8 +38,8 @@ cudaError_t api_call(const char* api, Body&& body) {
   return api_query(api, std::forward<Body>(body));
 }
 
-/// Runs a function that releases something: it does so even on a lost device, but still returns the device's
-/// error.
+/// Runs a function of the API that releases a resource. It runs even on a lost device, but then returns the
+/// device's error.
 template <class Body>
 cudaError_t api_release(const char* api, Body&& body) {
   return api_query(api, [&] {

@@ -9,7 +9,7 @@
 
 #if defined(__x86_64__) && !defined(HEARTH_CUDAEMU_UCONTEXT)
 
-// Saves the registers that the System V ABI has a function preserve, and loads those of the other stack.
+// Saves the registers that functions must preserve in the System V ABI, and loads those of the other stack.
 asm(R"(.text
 .p2align 4
 .globl hearth_cudaemu_swap
@@ -47,7 +47,7 @@ void hearth_cudaemu_swap(void** save, void* load) {
 
 namespace {
 
-/// The context lies at the top of the stack that it describes.
+/// The context is stored at the top of the stack that it describes.
 void* first_context(char* top, size_t n_bytes, void (*entry)()) {
   const size_t own = (sizeof(ucontext_t) + 63) & ~size_t{63};
   auto* context = reinterpret_cast<ucontext_t*>(top - own);

@@ -28,14 +28,15 @@ class Fiber {
 
   /// Uses the stack that this OS thread already runs on.
   Fiber();
-  /// Makes a new stack on which `entry` will run; it must call entered() first and never return. The stack
-  /// begins stagger_bytes lower, so that the active ends of many stacks do not map to the same cache sets.
+  /// Makes a new stack on which `entry` will run. `entry` must call entered() first and never return. The
+  /// stack begins stagger_bytes lower, so that the active ends of many stacks do not map to the same cache
+  /// sets.
   Fiber(void (*entry)(), size_t stagger_bytes);
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Leaves this fiber, which must be running, for `to`; returns when something switches back.
+  /// Switches from this fiber, which must be running, to `to`. Returns when another fiber switches back.
   void switch_to(Fiber& to) {
     if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&fake_stack_, to.bottom_, to.n_bytes_);
     // The flag 1 establishes no happens-before; otherwise every race between threads of a block would be

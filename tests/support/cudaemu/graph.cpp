@@ -65,7 +65,7 @@ void Capture::add(Stream& stream, Operation operation) {
   stream.last_nodes = {static_cast<int>(graph_.nodes.size()) - 1};
 }
 
-/// Returns whether every node comes before the last one of the origin.
+/// Returns whether every node comes before the last node of the origin stream.
 bool Capture::is_joined() const {
   std::vector<bool> is_before(graph_.nodes.size());
   std::vector<int> open = origin().last_nodes;

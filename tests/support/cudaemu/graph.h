@@ -17,15 +17,16 @@ struct Graph {
   };
   std::vector<Node> nodes;
 
-  /// Runs every node after those it depends on. Runs one node at a time, although a device may run
+  /// Runs every node after the nodes that it depends on. Runs one node at a time, although a device may run
   /// independent nodes together; the schedule chooses among the nodes that are ready.
   void run(cudaStream_t stream) const;
-  /// Whether the graphs differ in arguments and sizes only, which an update of an executable graph may
-  /// change.
+  /// Returns whether the graphs differ only in arguments and sizes, which an update of an executable graph
+  /// may change.
   bool has_shape_of(const Graph& other) const;
 };
 
-/// A graph during recording: it covers the stream in which it began and those that joined it by events.
+/// A graph during recording. It records the stream in which it began, and the streams that joined it by
+/// events.
 class Capture {
  public:
   Capture(Stream& origin, cudaStreamCaptureMode mode);
@@ -54,11 +55,11 @@ class Capture {
 /// The device memory that executable graphs take.
 size_t graph_vram_bytes();
 
-/// Whether any stream of any thread captures.
+/// Returns whether any stream of any thread captures.
 bool is_capturing();
 /// Called by API functions that wait, or may wait, for the device. If a capture forbids the calling thread to
-/// wait, returns an error and invalidates that capture. A global capture forbids it to all threads, a
-/// thread-local one to its own thread, a relaxed one to none.
+/// wait, returns an error and invalidates that capture. A global capture forbids waiting to all threads, a
+/// thread-local capture to its own thread, and a relaxed capture to none.
 cudaError_t forbid_while_capturing();
 
 }  // namespace hearth::cudaemu

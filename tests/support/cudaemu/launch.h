@@ -1,5 +1,5 @@
-// Launches a kernel on the emulator: gpu_launch() has the signature that it has for a device in
-// kernels/cuda/runtime/gpu.h.
+// Launches a kernel on the emulator: gpu_launch() has the same signature as for a device
+// (kernels/cuda/runtime/gpu.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,7 +22,7 @@ struct Launch {
   const void* kernel;
 };
 
-/// Whether p is null or lies in memory that the device can access.
+/// Returns whether p is null or points to memory that the device can access.
 bool device_can_reach(const void* p);
 
 /// Checks the launch as the driver would, and puts it into the stream. Each CUDA thread runs `thread`; `work`
@@ -46,7 +46,8 @@ cudaError_t refuse_host_pointer();
 namespace hearth::cuda {
 
 /// Launches kernel(args...); arguments are converted to the kernel's parameter types. A pointer argument must
-/// be null or lie in memory the device can reach. work: a function that returns the kernel's KernelWork.
+/// be null or point to memory that the device can access. work: a function that returns the kernel's
+/// KernelWork.
 template <class Work, class... P, class... A>
 cudaError_t gpu_launch(Work work, const GpuKernel<void(P...)>& kernel, dim3 grid, dim3 block,
                        size_t shared_bytes, cudaStream_t stream, A&&... args) {

@@ -45,7 +45,7 @@ size_t charge(size_t n_bytes) {
   return (n_bytes + kVramGranularity - 1) / kVramGranularity * kVramGranularity;
 }
 
-/// Whether the device has this much memory free. Call it under the lock.
+/// Returns whether the device has this much memory free. REQUIRES: the mutex is locked.
 bool has_free(size_t n_bytes) {
   const size_t ours = config().vram_bytes - std::min(config().vram_bytes, config().vram_taken_bytes);
   return n_bytes <= ours && use.vram_bytes + charge(n_bytes) <= ours;
@@ -56,7 +56,7 @@ void take_vram(size_t n_bytes) {
   use.vram_peak_bytes = std::max(use.vram_peak_bytes, use.vram_bytes);
 }
 
-/// The allocation p lies in, or null.
+/// Returns the allocation that contains p, or null.
 const std::pair<const uintptr_t, Allocation>* find(const void* p) {
   const auto address = reinterpret_cast<uintptr_t>(p);
   auto after = allocations().upper_bound(address);
@@ -77,7 +77,7 @@ void* map_guarded(Allocation& allocation) {
   return reinterpret_cast<void*>((end - allocation.n_bytes) & ~(kAlignment - 1));
 }
 
-/// Maps zeros that take memory only where they are written.
+/// Maps pages of zeros, which take memory only when they are written.
 void* map_untouched(Allocation& allocation) {
   allocation.mapping_bytes = (allocation.n_bytes + kPage - 1) / kPage * kPage;
   allocation.mapping = mmap(nullptr, allocation.mapping_bytes, PROT_READ | PROT_WRITE,
@@ -154,7 +154,8 @@ cudaError_t release(void* p, MemoryKind kind) {
   if (p == nullptr) return cudaSuccess;
   Allocation allocation{};
   if (!forget(p, kind, allocation)) return cudaErrorInvalidValue;
-  // ThreadSanitizer sees this, unlike the records: it races with work that still uses the memory.
+  // ThreadSanitizer sees this release, unlike the records, so it reports a race with work that still uses the
+  // memory.
   if (allocation.mapping != nullptr)
     munmap(allocation.mapping, allocation.mapping_bytes);
   else

@@ -1,9 +1,9 @@
 // Shows ThreadSanitizer the order of threads that CUDA guarantees, and nothing else.
 //
-// The emulator's own locks order more than a GPU does. They would order two kernels that race on a GPU,
-// because the first takes a lock before the second does, and they would order a host that overwrites a buffer
-// under copy. So ThreadSanitizer does not see these locks, and CUDA's guarantees are declared by releases and
-// acquires. The emulator is never built with sanitizers; weak symbols tell whether the program is.
+// The emulator's own locks order more operations than a GPU does. For example, they would order two kernels
+// that race on a GPU, or a copy and a host that overwrites the copied buffer. So ThreadSanitizer does not see
+// these locks, and CUDA's guarantees are declared by releases and acquires. The emulator is never built with
+// sanitizers; weak symbols tell whether the program is.
 #pragma once
 
 #include <mutex>
@@ -29,7 +29,7 @@ inline void acquire_order(void* place) {
   if (__tsan_acquire != nullptr) __tsan_acquire(place);
 }
 
-/// While one exists, ThreadSanitizer ignores this thread's actions.
+/// While an object of this class exists, ThreadSanitizer ignores this thread's actions.
 class Unseen {
  public:
   Unseen() {

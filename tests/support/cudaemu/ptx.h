@@ -63,7 +63,8 @@ inline void gpu_load_matrices(unsigned (&to)[4], const void* row, HEARTH_CUDAEMU
   cudaemu::warp_leave(arrival);
 }
 
-/// kHalves times 16 bytes, a lane's words of them as the device has them.
+/// Multiplies a [16, 16 kHalves] by b [16 kHalves, 8], both of bytes, and adds c. words: the calling lane's
+/// words of a, then of b, in the device's layout.
 template <int kHalves>
 void multiply_bytes(int (&d)[4], const unsigned (&words)[3 * kHalves], int c, cudaemu::Location here) {
   const cudaemu::Arrival arrival = whole_warp_arrives(words, here);

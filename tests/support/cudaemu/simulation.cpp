@@ -42,7 +42,7 @@ struct Simulation {
 };
 std::optional<Simulation> simulation;
 
-/// Returns when a transfer that could begin at `begin` ends.
+/// Returns the end time of a transfer that could begin at `begin`.
 double transfer(double begin, double bytes, double bytes_per_s, double& until, double& busy) {
   if (bytes <= 0) return begin;
   const double seconds = bytes / bytes_per_s;
@@ -67,8 +67,8 @@ double from_device(double begin, double bytes) {
   return transfer(begin, bytes, s.speeds.from_device_bytes_per_s, s.from_device_until, s.use.from_device_s);
 }
 
-/// Returns when a kernel ends that begins launch_s after the previous one: the rest of its class's start
-/// time, then its work.
+/// Returns the end time of a kernel that begins launch_s after the previous kernel. The kernel takes the rest
+/// of its class's start time, then the time of its work.
 double kernel_end(double begin, const cuda::KernelWork& work) {
   Simulation& s = *simulation;
   const auto kind = static_cast<size_t>(work.kind);

@@ -1,8 +1,9 @@
 // The simulated device (kernels/cuda/ops/simulated_device.h): the emulator's calls in virtual time.
 //
-// Work is executed, if at all, when it is put into a stream, and its end time is known then. So a stream is
-// represented by the time at which all its work ends. This is possible because all work that it waits for was
-// put into a stream earlier. Threads take turns (kernels/base/virtual_time.h), so nothing here is locked.
+// Work is executed, if at all, when it is put into a stream, and its end time is computed at once. So a
+// stream is represented by the time at which all its work ends. This is possible because all work that it
+// waits for was put into a stream earlier. Threads take turns (kernels/base/virtual_time.h), so nothing here
+// is locked.
 #pragma once
 
 #include "kernels/cuda/ops/simulated_device.h"
@@ -12,7 +13,7 @@ namespace hearth::cudaemu {
 
 class Stream;
 
-/// Whether the device is simulated and virtual time has not ended.
+/// Returns whether the device is simulated and virtual time has not ended.
 bool is_simulated();
 
 /// The time of the calling thread.

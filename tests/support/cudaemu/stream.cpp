@@ -46,7 +46,7 @@ void Stream::loop() {
     if (const int most = config().jitter_us; most > 0)
       std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<unsigned>(most)));
     (*work)();
-    work.reset();  // releases what it holds before anyone learns that it is done
+    work.reset();  // releases the work's objects before other threads learn that it is done
     release_order(&queue_);
     const UnseenLock lock(mutex_);
     busy_ = false;

@@ -26,7 +26,7 @@ class Capture;
 class Stream {
  public:
   Stream(bool blocking, int priority) : blocking_(blocking), priority_(priority) {}
-  /// Waits for its work.
+  /// Waits for the stream's work.
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -34,7 +34,7 @@ class Stream {
   void add(std::function<void()> work);
   bool is_idle();
   void wait();
-  /// Whether it is ordered with the legacy default stream.
+  /// Returns whether the stream is ordered with the legacy default stream.
   bool is_blocking() const { return blocking_; }
   int priority() const { return priority_; }
 
@@ -42,7 +42,7 @@ class Stream {
   double simulated_end = 0;
 
   // Set while the stream captures. Only calls that name the stream touch it, and CUDA requires callers to
-  // order those.
+  // order such calls.
   std::shared_ptr<Capture> capture;
   std::vector<int> last_nodes;  // nodes of the capture's graph on which the next operation depends
 
@@ -91,8 +91,8 @@ struct Event {
   std::vector<int> nodes;
 };
 
-/// Whether the handle is null or another name for the default stream. The legacy default stream is the only
-/// one.
+/// Returns whether the handle is null or another name for the default stream. Only the legacy default stream
+/// is supported.
 bool is_default(cudaStream_t handle);
 /// The stream for a handle, or null if it does not exist or was destroyed.
 Stream* find_stream(cudaStream_t handle);

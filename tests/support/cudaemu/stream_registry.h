@@ -6,7 +6,7 @@
 namespace hearth::cudaemu {
 
 cudaStream_t create_stream(bool blocking, int priority);
-/// Waits for its work and destroys it. Returns an error if the handle is unknown.
+/// Waits for the stream's work, then destroys the stream. Returns an error if the handle is unknown.
 cudaError_t destroy_stream(cudaStream_t handle);
 
 }  // namespace hearth::cudaemu

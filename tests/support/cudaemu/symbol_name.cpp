@@ -56,8 +56,8 @@ std::map<uintptr_t, std::string> read_functions() {
   return functions;
 }
 
-/// Shortens "hearth::cuda::(anonymous namespace)::add_kernel(float const*, long)" to what distinguishes
-/// kernels.
+/// Shortens "hearth::cuda::(anonymous namespace)::add_kernel(float const*, long)" to the part that
+/// distinguishes kernels.
 std::string shortened(std::string name) {
   const std::string anonymous = "(anonymous namespace)::";
   for (size_t at; (at = name.find(anonymous)) != std::string::npos;) name.erase(at, anonymous.size());
