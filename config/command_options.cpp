@@ -1,4 +1,4 @@
-// See the header.
+// Implements add_options().
 #include "config/command_options.h"
 
 #include <CLI/CLI.hpp>

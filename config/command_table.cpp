@@ -1,4 +1,4 @@
-// The table itself; see the header.
+// Contains the table of commands.
 #include "config/command_table.h"
 
 namespace hearth {

@@ -1,4 +1,4 @@
-// Reads environ; see the header.
+// Reads the environment from `environ`.
 #include "config/environment.h"
 
 #include <unistd.h>

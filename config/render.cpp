@@ -1,4 +1,4 @@
-// Three renderings of the option table; see the header.
+// Renders the option table in three formats.
 #include "config/render.h"
 
 #include <string_view>

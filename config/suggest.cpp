@@ -1,4 +1,4 @@
-// Computes the edit distance while storing only one row of its table; see the header.
+// Computes the edit distance while storing only one row of its table.
 #include "config/suggest.h"
 
 #include <algorithm>

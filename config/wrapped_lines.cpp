@@ -1,4 +1,4 @@
-// See the header.
+// Implements wrapped_lines().
 #include "config/wrapped_lines.h"
 
 #include <algorithm>

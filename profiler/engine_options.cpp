@@ -1,4 +1,4 @@
-// See the header.
+// Converts each option of the user to the engine's option.
 #include "profiler/engine_options.h"
 
 namespace hearth {

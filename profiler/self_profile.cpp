@@ -1,4 +1,4 @@
-// See the header.
+// Implements self_profile(): measures the machine, then counts the model's activity.
 #include "profiler/self_profile.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook{20};
 // After this many tries, a result is accepted even if the machine was not idle.
 constexpr int kTries = 3;
-constexpr int kContext = 1024;  // as in hearth-profiler count
+constexpr int kContext = 1024;  // the context of hearth-profiler count
 constexpr int kChunk = 64;
 
 /// Waits while the machine is needed for other work. Returns true if the profile was told to stop.

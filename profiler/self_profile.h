@@ -27,7 +27,7 @@
 namespace hearth {
 
 struct SelfProfileSettings {
-  LoadOptions load;                     // as the model is served
+  LoadOptions load;                     // the options with which the model is served
   std::filesystem::path activity_file;  // the file for the counts; if empty, they are only returned
   uint64_t n_tokens = 2000;             // counting ends when the activity file holds this many tokens
   std::chrono::seconds most_time{20};   // limit for counting

@@ -1,4 +1,4 @@
-// Generates the scripts for three shells from one description; see the header.
+// Generates the scripts for three shells from one description.
 #include "config/manual/completion.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// See the header. All texts pass through escaped(), because roff may read '.' or '\' as an instruction.
+// Writes the roff source of the manual pages. All texts pass through escaped(), because roff may read '.' or
+// '\' as an instruction.
 #include "config/manual/manual_page.h"
 
 #include <algorithm>

@@ -46,7 +46,7 @@ struct CountHooks {
 
 struct CountResult {
   Activity activity;                                     // contents of the file now
-  uint64_t n_prompt_tokens = 0, n_generated_tokens = 0;  // in this run
+  uint64_t n_prompt_tokens = 0, n_generated_tokens = 0;  // counted by this run
   int n_texts = 0;                                       // texts counted by this run
   int n_known = 0;                                       // texts that were counted before
   bool stopped = false;

@@ -1,4 +1,4 @@
-// See the header.
+// Computes the statistics from the counts of a mixture's experts.
 #include "profiler/activity/expert_use.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See the header.
+// Implements OnlineActivity.
 #include "profiler/activity/online_activity.h"
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// See the header.
+// Implements TextInput, TextFile and TextFeed, and splits the built-in prompts.
 #include "profiler/activity/text_feed.h"
 
 #include <algorithm>

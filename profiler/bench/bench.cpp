@@ -1,4 +1,4 @@
-// Runs the bench and reports the result. See the header.
+// Runs the bench and reports the result.
 #include "profiler/bench/bench.h"
 
 #include <spdlog/fmt/fmt.h>

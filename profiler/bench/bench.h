@@ -24,7 +24,7 @@ struct BenchOptions {
   int n_generate = 128;   // tokens of decode, after the prompt
   int chunk = 128;        // prompt tokens per step, as in the server
   int n_repeats = 3;      // the median is reported
-  bool cpu_share = true;  // as in LoadOptions
+  bool cpu_share = true;  // see LoadOptions::cpu_share
   bool counts = false;    // count single neurons in half of the decode steps, to measure what counting costs
   std::optional<cuda::Bandwidth> gpu = {};  // measured before loading; nullopt: no GPU
 };

@@ -1,4 +1,4 @@
-// See the header.
+// Evaluates the formula of the byte bound.
 #include "profiler/bench/byte_bound.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ double seconds(double bytes, double bytes_per_s) { return bytes > 0 ? bytes / by
 
 double least_seconds(const TokenBytes& bytes, const MachineBandwidth& bandwidth, bool cpu_share) {
   const double cold_bytes_per_s =
-      cpu_share ? bandwidth.ram : std::min(bandwidth.ram, bandwidth.pcie);  // B_cold, see the header
+      cpu_share ? bandwidth.ram
+                : std::min(bandwidth.ram, bandwidth.pcie);  // B_cold of the formula in byte_bound.h
   const double neurons =
       std::max(seconds(bytes.device_neurons, bandwidth.vram), seconds(bytes.cold_neurons, cold_bytes_per_s));
   return seconds(bytes.device_whole, bandwidth.vram) + neurons + seconds(bytes.host_whole, bandwidth.ram);

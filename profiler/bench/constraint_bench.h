@@ -27,7 +27,7 @@ struct ConstraintBenchOptions {
   /// The number of rounds. The report shows medians over the rounds. Each round compiles the forms again, so
   /// it starts without cached masks.
   int n_repeats = 3;
-  float temperature = 1.0f;  // as in the API
+  float temperature = 1.0f;  // the API's default
 };
 
 struct ConstraintCost {

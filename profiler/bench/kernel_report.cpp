@@ -1,4 +1,4 @@
-// See the header.
+// Computes kernels' bounds, and formats the report of `bench --kernels`.
 #include "profiler/bench/kernel_report.h"
 
 #include <spdlog/fmt/fmt.h>

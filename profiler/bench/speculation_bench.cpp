@@ -1,4 +1,4 @@
-// See the header.
+// Runs the engine with and without drafts, and compares the speeds.
 #include "profiler/bench/speculation_bench.h"
 
 #include <algorithm>

@@ -41,7 +41,7 @@ struct CalibrateResult {
   PerplexityPair text, held_out;
   double rise_error = 0;  // standard error of held_out.rise(), computed from the differences between windows
   std::vector<double> skipped;  // [n_layers] share of neurons skipped on the held-out text
-  NeuronActivity activity;      // on the held-out text
+  NeuronActivity activity;      // counted on the held-out text
 };
 
 /// Finds the thresholds. `model` keeps them set after the call. Calls `progress` after each window with the

@@ -1,4 +1,4 @@
-// See the header.
+// Computes log-softmax and Kullback-Leibler divergences, with sums in double precision.
 #include "profiler/calibration/next_token.h"
 
 #include <algorithm>

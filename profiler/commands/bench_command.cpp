@@ -1,4 +1,4 @@
-// The bench subcommand: its options, and the order of its work: load, measure, report.
+// Defines the bench subcommand: adds its options, loads the model, measures and reports.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -29,8 +29,8 @@ struct BenchCommand {
   ModelOptions model;
   BenchOptions options;
   bool json = false;
-  bool kernels = false;      // time single kernels instead
-  bool constraints = false;  // time constrained decoding instead
+  bool kernels = false;      // time single kernels instead of a model
+  bool constraints = false;  // time constrained decoding instead of free decoding
   std::string schema_file;   // the file of an additional schema to measure, or empty
   bool speculation = false;  // measure the gain of drafts
   float temperature = 0;     // sampling temperature of the answers
@@ -94,7 +94,7 @@ int run_speculation_command(const BenchCommand& command) {
     ModelOptions loading = command.model;
     loading.model = draft_file;
     loading.device = Options::Device::kCpu;
-    loading.kv_type = Options::KvType::kF16;  // as hearthd loads it
+    loading.kv_type = Options::KvType::kF16;  // hearthd loads draft models with this type
     draft_model = load_model(loading, context, chunk);
     options.speculation.draft_model = draft_model.get();
     options.speculation.draft_context = context;

@@ -1,4 +1,4 @@
-// Options of the calibrate subcommand, and the order of its work: check, find, write, report.
+// Defines the calibrate subcommand: checks the options, finds thresholds, writes the side file and reports.
 //
 // The side file is written last, in one piece, so an interrupted run leaves an older side file unchanged.
 #include <spdlog/fmt/fmt.h>

@@ -1,4 +1,4 @@
-// Options of the convert subcommand, and its output.
+// Defines the convert subcommand: its options and its output.
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// Options of the count subcommand, and the order of its work: check, load, count, report.
+// Defines the count subcommand: checks the options, loads the model, counts and reports.
 #include <spdlog/fmt/fmt.h>
 
 #include <cstdio>

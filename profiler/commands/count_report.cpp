@@ -1,4 +1,4 @@
-// See the header.
+// Formats the report about counted activity.
 #include "profiler/commands/count_report.h"
 
 #include <spdlog/fmt/fmt.h>

@@ -1,4 +1,4 @@
-// See the header.
+// Converts CLI11's data about subcommands to a DescribedProgram.
 #include "profiler/commands/described_profiler.h"
 
 #include <CLI/CLI.hpp>

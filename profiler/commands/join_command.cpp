@@ -1,4 +1,4 @@
-// Options of the join-predictors subcommand, and the order of its work: check, write, report.
+// Defines the join-predictors subcommand: checks the options, writes the file and reports.
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// See the header.
+// Implements `bench --kernels`: finds the GPU and the shapes, measures, and prints the report.
 #include "profiler/commands/kernels_command.h"
 
 #include <algorithm>

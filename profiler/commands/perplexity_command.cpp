@@ -1,4 +1,4 @@
-// The perplexity subcommand: its options, and the order of its work: load, score, report.
+// Defines the perplexity subcommand: loads the model, scores the text and reports.
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>

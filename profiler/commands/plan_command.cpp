@@ -1,5 +1,5 @@
-// Options of the plan subcommand, and the order of its work: find the model, the machine and the activity;
-// solve; report.
+// Defines the plan subcommand: finds the model, the machine and the activity, solves for the placement, and
+// reports.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <stdexcept>

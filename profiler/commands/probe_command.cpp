@@ -1,5 +1,5 @@
-// Options of the probe subcommand, and the order of its work: measure, or read an earlier measurement; write;
-// report.
+// Defines the probe subcommand: measures the machine or reads an earlier measurement, writes the profile and
+// reports.
 //
 // Files are written in one piece, so an interrupted run leaves no partly written file.
 #include <spdlog/fmt/fmt.h>

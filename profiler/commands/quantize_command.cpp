@@ -1,5 +1,4 @@
-// Options of the quantize subcommand, and the order of its work: choose types, check, encode and write,
-// report.
+// Defines the quantize subcommand: chooses types, checks, encodes and writes tensors, and reports.
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>

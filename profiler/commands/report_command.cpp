@@ -1,5 +1,5 @@
-// Options of the report subcommand, and the order of its work: read earlier results; count, plan and measure
-// what they lack; write an HTML page of all results.
+// Defines the report subcommand: reads earlier results, measures what is missing, and writes an HTML page of
+// all results.
 #include <spdlog/fmt/chrono.h>
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// See the header.
+// Implements `bench --simulate`: finds the model, the machine and the activity, runs the simulation, and
+// prints the result.
 #include "profiler/commands/simulate_command.h"
 
 #include <unistd.h>

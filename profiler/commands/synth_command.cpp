@@ -1,4 +1,4 @@
-// Options of the synth subcommand, and the order of its work: check, make, write. With --trace, it plants a
+// Defines the synth subcommand: checks the options, makes a model and writes it. With --trace, it plants a
 // trace of experts instead of a model.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -34,14 +34,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kActiveInExperts = 0.1;  // as found in experts with ReLU-like activations
+constexpr double kActiveInExperts = 0.1;  // typical of experts with ReLU-like activations
 
 struct SynthCommand {
   std::string shape, quant = "q4_0", out, trace;
   std::optional<double> active, skew, reuse;  // values the user gave; otherwise defaults
   uint64_t seed = 1;
   int n_vocab = 0, n_layers = 0;          // 0: the shape's number
-  int n_tokens = 4096, topic_tokens = 0;  // of the trace
+  int n_tokens = 4096, topic_tokens = 0;  // sizes of the trace
   Options options;                        // only `threads` is used
   bool pwri = false, both = false, force = false;
 };

@@ -1,4 +1,5 @@
-// Options of the train-predictors subcommand, and the order of its work: check, load, train, write, report.
+// Defines the train-predictors subcommand: checks the options, loads the model, trains, writes the predictors
+// and reports.
 //
 // Training takes hours, so finished work is saved in a work folder as it goes. Ctrl-C, a kill or a full disk
 // costs at most a minute of work, and the same command continues where the last run ended.

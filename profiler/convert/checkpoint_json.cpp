@@ -1,4 +1,4 @@
-// See the header.
+// Implements parsed_json().
 #include "profiler/convert/checkpoint_json.h"
 
 #include <nlohmann/json.hpp>

@@ -187,7 +187,7 @@ void check_out(const ConvertOptions& options, const Checkpoint& checkpoint) {
 
 void write_tensor(gguf::Writer& writer, const PlannedTensor& tensor,
                   const std::function<void(uint64_t)>& done, uint64_t& n_beyond_half) {
-  constexpr float kMostHalf = 65520.0f;  // the least number that rounds to infinity
+  constexpr float kMostHalf = 65520.0f;  // the least number that F16 rounds to infinity
   if (tensor.parts.empty()) writer.write(std::as_bytes(std::span(tensor.values)));
   std::vector<float> x;
   std::vector<std::byte> row;

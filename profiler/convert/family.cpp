@@ -1,4 +1,4 @@
-// The table of families. See the header.
+// Contains the table of families.
 #include "profiler/convert/family.h"
 
 #include <algorithm>

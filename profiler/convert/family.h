@@ -22,10 +22,10 @@ enum class Rearrange : uint8_t {
   kSplitTurned,   // the stored tensor [inputs, outputs] holds two tensors in alternating columns (gpt-oss)
   kSplitColumns,  // biases whose elements alternate (gpt-oss)
   kPart,  // becomes one part of a tensor; the part's index is the number at '#' in the name, or Rule::part
-  kGroupsToParts,  // from q, k, v of each group of heads (Falcon) to all q, all k, all v
-  kHeadsToParts,   // from q, k, v of each head (GPT-NeoX) to all q, all k, all v
+  kGroupsToParts,  // reorders q, k, v of each group of heads (Falcon) to all q, all k, all v
+  kHeadsToParts,   // reorders q, k, v of each head (GPT-NeoX) to all q, all k, all v
   kLatentParts,    // kv_b: the first tensor gets each head's transposed keys, the second each head's values
-  kMxfp4,          // MXFP4 blocks; the scales are another tensor
+  kMxfp4,          // MXFP4 blocks, whose scales are in another tensor
   kMxfp4Split,     // two MXFP4 tensors with alternating rows
   kFromPosition,   // position table without the rows before a text's first position, which are for padding
 };

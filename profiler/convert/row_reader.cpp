@@ -85,7 +85,7 @@ void read_row(const RowView& view, int64_t row, float* x) {
       return read_fp8(view, first, x);
     case ElementType::kU8:
     case ElementType::kOther:
-      break;  // the plan has refused them
+      break;  // the plan has refused tensors of these types
   }
 }
 

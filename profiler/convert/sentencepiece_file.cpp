@@ -11,7 +11,7 @@ namespace {
 /// One field of a message.
 struct Field {
   uint64_t number = 0;
-  uint64_t value = 0;      // if a varint
+  uint64_t value = 0;      // the value of a varint field
   std::string_view bytes;  // contents of a length-delimited field, or the 4 or 8 bytes of a fixed-size field
 };
 

@@ -112,7 +112,7 @@ class Planner {
   struct Collected {
     std::string name;
     std::map<int64_t, RowView> parts;  // by index
-    std::vector<int64_t> shape;        // of one part, GGUF's order
+    std::vector<int64_t> shape;        // the shape of one part, in GGUF's order
     bool stacked = false;  // parts are whole matrices, which are stacked along an additional dimension
   };
 

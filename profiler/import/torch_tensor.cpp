@@ -35,7 +35,7 @@ constexpr uint32_t kFileSignature = 0x04034b50;
 constexpr uint32_t kDirectorySignature = 0x02014b50;
 constexpr uint32_t kEndSignature = 0x06054b50;
 constexpr size_t kEndBytes = 22;           // the end record without its comment
-constexpr size_t kLongestComment = 65535;  // its length is a uint16
+constexpr size_t kLongestComment = 65535;  // the comment's length is a uint16
 
 uint32_t signature_at(std::span<const std::byte> bytes, size_t at) {
   uint32_t signature = 0;
@@ -146,11 +146,11 @@ constexpr const char* kKindNames[] = {"a mark",     "None",    "a boolean", "a n
 
 struct Node {
   Kind kind = Kind::kNone;
-  int64_t number = 0;     // if an integer
+  int64_t number = 0;     // the value of an integer
   std::string_view text;  // the characters of a text, or "module\nname" of a global
-  size_t first = 0;       // of a tuple, storage, call or dict: index of its first part in Machine::parts_
+  size_t first = 0;       // for a tuple, storage, call or dict: index of its first part in Machine::parts_
   size_t count = 0;
-  size_t first_item = 0;  // of a dict, or of a call that makes one: index of its first key in parts_
+  size_t first_item = 0;  // for a dict, or a call that makes a dict: index of its first key in parts_
   size_t n_items = 0;
 };
 

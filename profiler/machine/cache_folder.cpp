@@ -1,4 +1,4 @@
-// See the header.
+// Implements cache_folder().
 #include "profiler/machine/cache_folder.h"
 
 #include <system_error>

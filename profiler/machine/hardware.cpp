@@ -1,4 +1,4 @@
-// See the header.
+// Queries the hardware, and formats its identity.
 #include "profiler/machine/hardware.h"
 
 #include <spdlog/fmt/fmt.h>

@@ -1,4 +1,4 @@
-// See the header.
+// Implements HostSpeed and node_read_rate().
 #include "profiler/machine/host_speed.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See the header.
+// Reads machine profiles from the cache folder, and measures and stores a missing profile.
 #include "profiler/machine/known_machine.h"
 
 #include <algorithm>

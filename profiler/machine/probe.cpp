@@ -1,4 +1,4 @@
-// See the header.
+// Runs the measurements of a probe, and collects their results.
 #include "profiler/machine/probe.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See the header.
+// Implements prompt_rate().
 #include "profiler/machine/prompt_rate.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kPromptCols = 4096;  // as in a 7B model
+constexpr int64_t kPromptCols = 4096;  // the width of a 7B model
 constexpr DType kPromptType = DType::kQ4_0;
 
 struct ProductShape {

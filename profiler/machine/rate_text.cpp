@@ -1,4 +1,4 @@
-// See the header.
+// Implements rate_text() and time_left_text().
 #include "profiler/machine/rate_text.h"
 
 #include <spdlog/fmt/fmt.h>

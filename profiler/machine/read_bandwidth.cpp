@@ -1,4 +1,4 @@
-// See the header.
+// Starts the measuring threads, and reads memory with them.
 #include "profiler/machine/read_bandwidth.h"
 
 #include <algorithm>

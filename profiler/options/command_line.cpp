@@ -1,4 +1,4 @@
-// See the header.
+// Implements HelpFormat, number_from() and suggestion().
 #include "profiler/options/command_line.h"
 
 #include <spdlog/fmt/fmt.h>

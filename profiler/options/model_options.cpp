@@ -1,4 +1,4 @@
-// See the header.
+// Adds the options to a subcommand, and loads the model that they describe.
 #include "profiler/options/model_options.h"
 
 #include <cstdint>

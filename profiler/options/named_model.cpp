@@ -1,4 +1,4 @@
-// See the header.
+// Implements named_model().
 #include "profiler/options/named_model.h"
 
 #include <optional>

@@ -1,4 +1,4 @@
-// See the header.
+// Adds the options of plans to a subcommand, and converts them to a PlanQuestion.
 #include "profiler/options/plan_options.h"
 
 #include <spdlog/fmt/fmt.h>

@@ -1,4 +1,4 @@
-// See the header.
+// Implements SignalWatch, ProgressLine, read_text() and print_result().
 #include "profiler/options/terminal.h"
 
 #include <signal.h>

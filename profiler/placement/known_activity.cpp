@@ -1,4 +1,4 @@
-// See the header.
+// Finds activity files, and converts their counts for placement.
 #include "profiler/placement/known_activity.h"
 
 #include <exception>

@@ -1,4 +1,4 @@
-// See the header for the formula.
+// Evaluates the formula of mixture_plan.h for a placement, and formats the plan.
 #include "profiler/plan/mixture_plan.h"
 
 #include <spdlog/fmt/fmt.h>

@@ -1,4 +1,4 @@
-// See the header.
+// Implements set_machine().
 #include "profiler/plan/plan_machine.h"
 
 #include <optional>

@@ -1,4 +1,4 @@
-// See the header.
+// Describes models from files and from shapes, and computes the inputs of plans.
 #include "profiler/plan/planned_model.h"
 
 #include <sys/mman.h>

@@ -28,7 +28,7 @@ struct PlannedModel {
   std::optional<ModelFile> file;  // the mapped file, if there is one
   ModelSpec spec;
   Weights weights;
-  std::optional<ModelFile> predictors = {};  // the file of predictors beside the model's
+  std::optional<ModelFile> predictors = {};  // the file of predictors beside the model's file
   Buffer zeros = {};                         // for a shape: the memory of its weights, which reads as zeros
 
   /// The sparse modes that the model can run in: exact if its activation has zeros, and predicted if it has

@@ -21,8 +21,8 @@ struct LayerTrainingOptions {
   int64_t n_judge = 0;  // the rows after these, on which the predictor is judged
   int first_rank = 32;  // multiple of 32, so that rows of every tensor type have whole blocks
   int max_rank = 32;
-  double epochs = 8;     // passes over the tokens at the first rank; half as many at each larger rank
-  double recall = 0.95;  // the recall at which the predictor is good enough, if false_positives allows it
+  double epochs = 8;             // passes over the tokens at the first rank; half as many at each larger rank
+  double recall = 0.95;          // a predictor with this recall is good enough, if false_positives is kept
   double false_positives = 0.1;  // upper limit on the share of inactive neurons proposed at this recall
   float rate = 3e-3f;
   uint64_t seed = 1;

@@ -1,4 +1,4 @@
-// See the header.
+// Implements LogitCurve.
 #include "profiler/predictors/logit_curve.h"
 
 #include <algorithm>

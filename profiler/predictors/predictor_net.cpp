@@ -1,4 +1,4 @@
-// See the header.
+// Implements FloatProducts, predictions, and the gradient descent of NetTrainer.
 #include "profiler/predictors/predictor_net.h"
 
 #include <algorithm>

@@ -100,7 +100,7 @@ DType default_predictor_type(const ModelFile& model) {
   const TensorInfo* up = model.find_tensor("blk.0.ffn_up.weight");
   const bool usable = up != nullptr && can_quantize(up->dtype) && up->dtype != DType::kF32 &&
                       up->dtype != DType::kBF16 &&
-                      up->dtype != DType::kMXFP4;  // its values are too coarse for predictors
+                      up->dtype != DType::kMXFP4;  // MXFP4's values are too coarse for predictors
   return usable ? up->dtype : DType::kF16;
 }
 

@@ -1,4 +1,4 @@
-// See the header.
+// Writes and maps the files of recordings, and runs the model to record.
 #include "profiler/predictors/recording.h"
 
 #include <algorithm>

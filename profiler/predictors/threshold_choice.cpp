@@ -1,4 +1,4 @@
-// See the header.
+// Implements choose_thresholds() and cheapest_steps().
 #include "profiler/predictors/threshold_choice.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The stages of training. See the header.
+// Implements the stages of training.
 #include "profiler/predictors/train_predictors.h"
 
 #include <algorithm>

@@ -38,7 +38,7 @@ struct TrainOptions {
 struct LayerResult {
   int rank = 0;
   float threshold = 0;  // for logits divided by the input's size; the weights of the written net include it
-  ProposalCounts held_out;  // on the held-out text
+  ProposalCounts held_out;  // counted on the held-out text
   /// Prediction from the previous layer's input, on recorded tokens that were not trained on. Unset for layer
   /// 0.
   PredictorShares ahead;

@@ -1,4 +1,4 @@
-// See the header.
+// Fits the shift of a predictor's threshold, and implements ProposingObserver.
 #include "profiler/predictors/trained_predictor.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See the header.
+// Formats the report about training as text and as JSON.
 #include "profiler/predictors/training_report.h"
 
 #include <spdlog/fmt/fmt.h>

@@ -16,7 +16,7 @@ struct TrainingReport {
   double model_weights_share = 0;  // predictor weights as a share of the model's weights
   TrainResult result;
   double max_rise = 0;
-  double served_perplexity = 0;  // with the written file, in predicted mode
+  double served_perplexity = 0;  // perplexity with the written file in predicted mode
   double served_proposed = 0;    // share of neurons that is proposed
 };
 

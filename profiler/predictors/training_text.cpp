@@ -1,4 +1,4 @@
-// See the header.
+// Implements cut_texts() and sample_text().
 #include "profiler/predictors/training_text.h"
 
 #include <algorithm>

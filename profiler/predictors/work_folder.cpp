@@ -1,4 +1,4 @@
-// See the header.
+// Implements WorkFolder, and reads and writes checkpoints.
 #include "profiler/predictors/work_folder.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "HRTHPRD1";
-constexpr size_t kHashBytes = 64;  // as sha256_hex prints it
+constexpr size_t kHashBytes = 64;  // hexadecimal digits of a SHA-256
 constexpr const char* kIdentityName = "training-run.txt";
 constexpr const char* kLockName = "training-run.lock";
 

@@ -43,7 +43,7 @@ const QuantMix* find_mix(std::string_view name);
 struct TensorChoice {
   const TensorInfo* tensor = nullptr;
   DType type = DType::kF32;    // the new type; if it equals the tensor's type, the bytes are copied
-  DType wanted = DType::kF32;  // the mix's type; not equal to `type` if rows are not whole blocks of it
+  DType wanted = DType::kF32;  // the mix's type; differs from `type` if rows are not whole blocks of it
 };
 
 /// Returns the choice for each tensor, in the file's order. Only matrices are quantized, except those of

@@ -1,4 +1,4 @@
-// See the header.
+// Runs the held-out text, and compares placements by their hit rates.
 #include "profiler/report/held_out.h"
 
 #include <algorithm>

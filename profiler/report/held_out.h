@@ -30,14 +30,15 @@ struct HeldOut {
   ActivityProfile active;  // for each neuron, the number of tokens for which it was active
   // Both vectors are [n_layers] if the model has predictors, and otherwise empty.
   std::vector<ProposalCounts> predictors;
-  std::vector<ProposalCounts> ahead;  // from the previous layer's input; unset for the first layer
+  std::vector<ProposalCounts>
+      ahead;  // predictions from the previous layer's input; unset for the first layer
 };
 
 struct HeldOutSettings {
   const Weights& predictors;           // weights whose predictors are tested, if they have any
   float threshold = 0;                 // the least logit that proposes a neuron
   const std::set<Sha256>& counted;     // texts to skip
-  uint64_t n_tokens = 0;               // most tokens to run
+  uint64_t n_tokens = 0;               // maximum number of tokens to run
   std::chrono::seconds most_time{30};  // no new text begins after this time
   int n_threads = 1;
   std::function<void(double fraction)> progress;  // may be empty

@@ -1,4 +1,4 @@
-// See the header.
+// Derives a report's data from plans and measurements.
 #include "profiler/report/report_data.h"
 
 #include <spdlog/fmt/fmt.h>

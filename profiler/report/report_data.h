@@ -22,8 +22,8 @@ struct ReportBytes {
 
 /// One layer of the plan.
 struct ReportLayer {
-  bool on_gpu = false;     // its attention is on the GPU
-  bool all_gates = false;  // all its gates are on the GPU
+  bool on_gpu = false;     // the layer's attention is on the GPU
+  bool all_gates = false;  // all gates of the layer are on the GPU
   double hot = 0;          // share of its neurons that are always on the GPU
   double cached = 0;       // share of its neurons that fit in the GPU's cache
 };
@@ -57,13 +57,13 @@ struct ReportExperts {
 /// Tokens per second.
 struct ReportSpeed {
   std::string what;                                    // "decode", "prefill"
-  double planned = 0;                                  // with the plan's context
-  std::optional<double> expected = {}, measured = {};  // in a short run
+  double planned = 0;                                  // the plan's speed, with the plan's context
+  std::optional<double> expected = {}, measured = {};  // speeds of a short run
   std::string bound;                                   // the limit: "reading cold neurons from RAM"
 };
 
 struct ReportData {
-  std::string model;      // its name
+  std::string model;      // the model's name
   std::string facts;      // for example "llama, 32 layers of 11,008 neurons, 3.9 GB"
   std::string machine;    // for example "RTX 4090, 24 GB; 16 cores, 64 GB"
   std::string made;       // date and version
@@ -106,7 +106,7 @@ ReportData report_data(const ReportInputs& in);
 struct MixtureReportInputs {
   const PlanQuestion& question;
   const MixturePlan& plan;
-  const Activity* counted = nullptr;    // null: its experts were not counted
+  const Activity* counted = nullptr;    // null: the model's experts were not counted
   std::optional<SpeedMeasured> speed;   // nullopt: not measured
   std::vector<std::string> notes = {};  // sentences, after the plan's
   std::string made;                     // date and version

@@ -1,4 +1,4 @@
-// See the header.
+// Draws the charts, and writes the HTML of the page.
 #include "profiler/report/report_page.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -33,7 +33,7 @@ std::vector<Tick> layer_ticks(size_t n_layers) {
 }
 
 Axis layers_down(size_t n_layers) {
-  return {static_cast<double>(n_layers), 0, "layer", layer_ticks(n_layers)};  // the first is on top
+  return {static_cast<double>(n_layers), 0, "layer", layer_ticks(n_layers)};  // layer 0 is at the top
 }
 
 std::vector<double> most_active_first(std::vector<double> shares) {

@@ -1,4 +1,4 @@
-// See the header.
+// Implements Chart.
 #include "profiler/report/svg.h"
 
 #include <spdlog/fmt/fmt.h>

@@ -1,4 +1,4 @@
-// See the header.
+// Implements PlantedActivity.
 #include "profiler/simulation/planted_activity.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See the header.
+// Implements SimulatedHost: the time of each operation of the host.
 #include "profiler/simulation/simulated_host.h"
 
 #include <algorithm>

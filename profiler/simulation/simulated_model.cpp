@@ -1,4 +1,4 @@
-// See the header.
+// Implements SimulatedModel: places a model and runs its steps.
 #include "profiler/simulation/simulated_model.h"
 
 #include <algorithm>

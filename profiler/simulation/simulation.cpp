@@ -1,4 +1,4 @@
-// See the header.
+// Runs a prompt and decoding steps in virtual time, and formats the result.
 #include "profiler/simulation/simulation.h"
 
 #include <spdlog/fmt/fmt.h>

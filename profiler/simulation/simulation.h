@@ -39,7 +39,7 @@ struct SimulatedPhase {
 struct SimulationResult {
   Sparsity mode = Sparsity::kDense;
   SimulatedPhase prefill, decode;
-  std::optional<PlacementSolution> planned;  // the planner's prediction; nullopt: not solved for
+  std::optional<PlacementSolution> planned;  // the planner's prediction; nullopt if the solver was not used
   /// The plan of a mixture; nullopt if the model is not a mixture or does not fit in RAM.
   std::optional<MixturePlan> mixture_plan;
   std::vector<std::string> plan_lines;

@@ -20,7 +20,7 @@ class NormalStream {
   /// Fills `out` with the stream's next values, with mean 0 and standard deviation `deviation`.
   void fill(std::span<float> out, float deviation = 1.0f);
 
-  /// 64 random bits.
+  /// Returns 64 random bits.
   uint64_t bits();
 
  private:

@@ -1,4 +1,4 @@
-// See the header.
+// Implements PlantedChoice.
 #include "profiler/synthesis/planted_choice.h"
 
 #include <algorithm>

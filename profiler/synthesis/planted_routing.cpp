@@ -1,4 +1,4 @@
-// See the header.
+// Implements planted routing: directions, attention weights and correlations.
 #include "profiler/synthesis/planted_routing.h"
 
 #include <algorithm>

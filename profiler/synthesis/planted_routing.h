@@ -49,7 +49,7 @@ void choose_experts(std::span<const PlantedDirection> experts, const ActivitySpa
 struct RecentAttention {
   int first_pair = 0;           // first pair of dimensions in which queries and keys are not 0
   double score = 0;             // score of a token with itself
-  std::vector<double> weights;  // by distance, beginning with 0; their sum is 1
+  std::vector<double> weights;  // [distance] attention weights from distance 0 on; their sum is 1
 };
 RecentAttention recent_attention(const RopeSpec& rope);
 

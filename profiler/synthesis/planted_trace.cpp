@@ -1,4 +1,4 @@
-// See the header.
+// Implements plant_trace().
 #include "profiler/synthesis/planted_trace.h"
 
 #include <algorithm>

@@ -40,8 +40,8 @@ struct ModelShape {
   bool has_experts() const { return n_experts > 0; }
   /// Whether the FFN has a gate matrix in addition to up and down.
   bool gated() const { return architecture != "opt" && architecture != "falcon"; }
-  /// Whether the activation leaves neurons at zero. If so, a synthetic model of this shape has planted
-  /// activity.
+  /// Returns whether the activation leaves neurons at zero. If so, a synthetic model of this shape has
+  /// planted activity.
   bool has_zero_neurons() const { return predictor_rank > 0 || architecture == "smallthinker"; }
 };
 

@@ -1,4 +1,4 @@
-// See the header.
+// Makes the vocabulary of synthetic models, and writes their files.
 #include "profiler/synthesis/synth_file.h"
 
 #include <algorithm>

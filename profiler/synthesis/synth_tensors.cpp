@@ -1,4 +1,4 @@
-// See the header.
+// Implements the members of TensorMaker that are not templates.
 #include "profiler/synthesis/synth_tensors.h"
 
 #include "profiler/synthesis/normal_stream.h"

@@ -1,4 +1,4 @@
-// See the header.
+// Implements write_changed().
 #include "tests/support/changed_model.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// See the header.
+// Implements rows_changed_by_mixing().
 #include "tests/support/mixed_steps.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The reference pass. See the header.
+// Implements the reference pass.
 #include "tests/support/reference_forward.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Keys and tensors of tiny models. See the header.
+// Makes the keys and tensors of tiny models.
 #include "tests/support/tiny_model.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// See the header.
+// Keeps the virtual time of the simulated device, and computes when its work ends.
 #include "tests/support/cudaemu/simulation.h"
 
 #include <algorithm>
