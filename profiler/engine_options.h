@@ -25,7 +25,7 @@ std::optional<Isa> engine_isa(Options::Isa isa);
 ActivationBits engine_activation_bits(Options::ActivationBits bits);
 KvType engine_kv_type(Options::KvType type);
 
-/// How a model is split between CPU and GPU if the GPU is too small for it.
+/// Returns the split of a model between CPU and GPU for a GPU that is too small for the model.
 DeviceSplit engine_split(Options::Split split);
 
 /// LoadOptions::n_kv_contexts for --kv-contexts.

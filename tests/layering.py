@@ -1,11 +1,12 @@
-"""Fails on a breach of the architecture: which folder may include which, and where libraries may appear.
+"""Fails if a file breaches the architecture: the folders that it may include, and the libraries that it may
+use.
 
-Dependencies point one way, server -> profiler -> engine -> kernels; config stands beside them and includes
-nothing of ours; so do kernels. The HTTP library is in one short file, the seam that fits all its versions;
-JSON only where bytes become structs. CUDA's headers and .cu files are only under kernels/cuda, and under
-tests; other folders include of kernels/cuda what needs none of them. Kernels cast pointers where the emulator
-checks their alignment. A library is named after its folder and links what its files include. Also holds the
-top level to the folders there are. Run by ctest.
+Dependencies point one way, server -> profiler -> engine -> kernels; config is beside them. config and kernels
+include no other folder of this project. The HTTP library is in one short file, the seam that fits all its
+versions; JSON only where bytes become structs. CUDA's headers and .cu files are only under kernels/cuda, and
+under tests; other folders may include only those headers of kernels/cuda that do not need CUDA. Kernels cast
+pointers where the emulator checks their alignment. A library is named after its folder and links what its
+files include. Also fails if the top level gets another folder. Run by ctest.
 """
 import pathlib
 import re

@@ -1,5 +1,5 @@
-"""tests/gpu.sh without a GPU: it says so, prints what it would run, packs libraries, and runs completely on
-an emulated GPU; its table reports parts that fail, hang or lack their tool.
+"""tests/gpu.sh without a GPU: it reports that, prints the commands that it would run, packs libraries, and
+runs completely on an emulated GPU; its table reports parts that fail, hang or lack their tool.
 
 HEARTH_BUILD_DIR locates the programs. Run by tests/run.sh.
 """

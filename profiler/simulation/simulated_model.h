@@ -30,7 +30,7 @@
 
 namespace hearth {
 
-/// How the simulated model is placed and run.
+/// The placement and the load of a simulated model.
 struct SimulatedLoad {
   const PlannedModel& model;
   MachineProfile machine;

@@ -20,7 +20,7 @@
 
 namespace hearth {
 
-/// How often experts are chosen and chosen again.
+/// The frequencies with which experts are chosen, and chosen again by the next token.
 struct ChoiceLaw {
   ChoiceLaw();   // the law of synthetic models
   double skew;   // exponent of the power law of how often experts are chosen

@@ -1,5 +1,5 @@
-"""Starts hearthd for a test and talks to it: on any free port of 127.0.0.1, with a clean environment, bounded
-in time.
+"""Starts hearthd for a test and sends it requests: on any free port of 127.0.0.1, with a clean environment
+and limits on time.
 
 The program comes from $HEARTH_BUILD_DIR (default build/release), the model from $HEARTH_TEST_MODEL (default:
 the one that server/run.sh fetches).

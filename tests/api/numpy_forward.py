@@ -1,5 +1,5 @@
-"""The hidden states of a small GGUF model in plain numpy and double precision, which embeddings are compared
-with.
+"""Computes the hidden states of a small GGUF model in plain numpy and double precision, for comparison with
+embeddings.
 
 Written from the models' definitions, without any of the engine's code: llama (adjacent pairs rotate), qwen2
 and qwen3 (halves rotate; biases; norms of q and k), without RoPE scaling.

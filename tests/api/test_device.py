@@ -1,8 +1,8 @@
 """hearthd with an emulated GPU: its log and errors, that its answers equal the CPU's, and what happens when
 CUDA fails.
 
-The program is hearthd linked with the emulator (tests/support/cudaemu). Its device is small and fails as
-CUDAEMU_* variables tell it; see control.h there.
+The program is hearthd linked with the emulator (tests/support/cudaemu). Its device is small, and CUDAEMU_*
+variables (control.h there) make it fail.
 """
 import concurrent.futures
 import json

@@ -1,4 +1,4 @@
-"""Hostile and careless input: on the wire, in a request's values, and around the process."""
+"""Hostile and careless input: on the connection, in a request's values, and in the process's environment."""
 import json
 import os
 import re

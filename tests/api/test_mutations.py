@@ -1,8 +1,8 @@
 """Bodies that a careless or hostile client might send, to every endpoint: each is answered or refused, and
-none harms the server.
+the server keeps working.
 
 A seeded mutator changes good bodies: other types and ranges, odd texts, members lost, doubled or swapped
-between endpoints, bytes flipped and cut. HEARTH_MUTATIONS says how many (600).
+between endpoints, bytes flipped and cut. HEARTH_MUTATIONS sets their number (600).
 """
 import copy
 import json

@@ -1,5 +1,5 @@
-"""The page at / in a browser, as its users see it: chats, errors, keys, the neuron map, and what it must
-never do.
+"""The page at / in a browser, as its users see it: chats, errors, keys, the neuron map, and actions that it
+must never take.
 
 The browser is chromium; without it these tests are skipped. The models are those of tests/data/relu: small
 and sparse, with meaningless output. If a text matters, the test itself answers the browser's requests.

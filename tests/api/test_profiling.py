@@ -1,4 +1,4 @@
-"""A first start measures what the machine can do and which neurons are active, and places the model by that.
+"""A first start measures the machine's speed and which neurons are active, and places the model accordingly.
 
 Runs on the emulated GPU, whose memory is smaller than the model.
 """

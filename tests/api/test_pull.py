@@ -1,5 +1,5 @@
-"""hearthd pull, list, rm, show, and --model hf:, with a hub on loopback that cuts, lies, is slow and
-refuses."""
+"""hearthd pull, list, rm, show, and --model hf:, with a hub on loopback that cuts answers, sends wrong ones,
+is slow and refuses requests."""
 import collections
 import hashlib
 import json

@@ -1,5 +1,4 @@
-"""A short tests/soak.sh: after load of every kind every promise has held, and a broken promise is
-reported."""
+"""A short tests/soak.sh: under load of every kind, every promise holds, and a broken promise is reported."""
 import dataclasses
 import pathlib
 import sys

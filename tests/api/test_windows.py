@@ -1,5 +1,6 @@
-"""Models whose layers have a sliding window, with prompts many times its length: these layers keep only what
-the window shows. Over HTTP, their bits are compared with those of a model that keeps everything."""
+"""Models whose layers have a sliding window, with prompts many times its length: these layers keep only the
+keys and values in the window. Their answers over HTTP are compared, bit by bit, with those of a model that
+keeps all keys and values."""
 import concurrent.futures
 import re
 

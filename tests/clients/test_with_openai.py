@@ -1,5 +1,5 @@
 """OpenAI's own package beyond tests/api/test_openai_sdk.py: async, functions that parse, tools, the raw
-answer, leaving."""
+answer, and clients that disconnect."""
 import asyncio
 import base64
 import json

@@ -1,5 +1,5 @@
-"""What `cmake --install` puts where, below DESTDIR and below a user's own prefix; and the unit, as systemd
-reads it."""
+"""Tests which files `cmake --install` installs, below DESTDIR and below a user's own prefix, and how systemd
+reads the unit."""
 import os
 import pathlib
 import re

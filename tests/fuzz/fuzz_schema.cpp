@@ -1,8 +1,8 @@
 // Fuzzes the translation of JSON schemas and of regular expressions to grammars: any bytes, after a first
 // byte that chooses one of the two.
 //
-// Only ConstraintError may be thrown, and soon. If the grammar compiles, a random walk through what it allows
-// writes a text; a complete text of a schema must be JSON.
+// Only ConstraintError may be thrown, and soon. If the grammar compiles, a random walk generates a text that
+// it allows. A complete text of a schema must be JSON.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

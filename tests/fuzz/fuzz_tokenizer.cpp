@@ -1,6 +1,6 @@
-// libFuzzer target: takes a small vocabulary and a text from the input. Any vocabulary either builds or is
-// refused by ModelFileError. Then any text is encoded to existing tokens, plain text to no control token, and
-// if every byte has a token, the encoded text decodes to the same bytes.
+// libFuzzer target: reads a small vocabulary and a text from the input. Any vocabulary must build, or be
+// refused by ModelFileError. Then any text must be encoded to existing tokens, and plain text to no control
+// token. If every byte has a token, the encoded text must decode to the same bytes.
 //
 // Built with the asan preset. Input: settings, the fields of the kind, number of rows, rows (type, score,
 // length, text), merges (length, text), and the rest is the text. One thread.

@@ -1,6 +1,6 @@
-// The program with this file runs AMX's loops over a stand-in for its tiles, which reports what a processor
-// would fault on. Its other files compare all ISAs. This file checks that tiles are used and released, and
-// that the stand-in finds faults.
+// The program with this file runs AMX's loops over a stand-in for its tiles, which reports operations that
+// would fault on a processor. Its other files compare all ISAs. This file checks that tiles are used and
+// released, and that the stand-in finds faults.
 #include <algorithm>
 #include <random>
 #include <stdexcept>

@@ -79,7 +79,7 @@ class Layer {
       experts_.push_back(expert);
     }
   }
-  /// Gives the experts down columns, so that zeros are skipped.
+  /// Adds coded down columns to the experts, so that zeros are skipped.
   void turn() {
     for (Expert& expert : experts_) {
       std::vector<std::byte>& codes = turned_.emplace_back(
@@ -121,7 +121,7 @@ struct Step {
   }
   ExpertChoice choice() const { return {n_tokens, n_used, experts.data(), weights.data()}; }
 
-  /// The tokens listed in `which`, in that order.
+  /// Returns a step with the tokens listed in `which`, in that order.
   Step select(const std::vector<int>& which) const {
     Step step = *this;
     step.n_tokens = static_cast<int>(which.size());
@@ -146,7 +146,7 @@ struct Step {
   std::vector<int32_t> experts;
 };
 
-/// Whether two rows of outputs have the same bits.
+/// Returns whether two rows of outputs have the same bits.
 inline bool same_row(const std::vector<float>& a, int64_t row_a, const std::vector<float>& b, int64_t row_b,
                      int64_t d_model = kModel) {
   return std::memcmp(a.data() + row_a * d_model, b.data() + row_b * d_model,

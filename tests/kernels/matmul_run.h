@@ -32,8 +32,8 @@ class QuantizedRows {
   std::vector<Line> lines_;
 };
 
-/// The quant of a column. Each ISA orders the quants of a span of 32 columns in its own way; see its
-/// quantize_row.
+/// Returns the quant of a column. Each ISA's quantize_row orders the quants of a span of 32 columns in its
+/// own way.
 inline int quant_at(Isa isa, const ActivationRow& row, int64_t column) {
   const std::byte* span = row.quants + column / kActivationSpan * kSpanBytes;
   const int64_t i = column % kActivationSpan;
@@ -48,7 +48,7 @@ inline int quant_at(Isa isa, const ActivationRow& row, int64_t column) {
   return quant;
 }
 
-/// The 8-bit quant of a column: bytes are in column order on every ISA.
+/// Returns the 8-bit quant of a column. Bytes are in column order on every ISA.
 inline int byte_at(const ActivationRow& row, int64_t column) {
   return static_cast<int8_t>(row.quants[column]);
 }

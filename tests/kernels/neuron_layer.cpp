@@ -1,4 +1,4 @@
-// Random layers and the plain definition of sparse FFNs. See neuron_layer.h.
+// Makes random layers, and computes the plain definition of sparse FFNs.
 #include "tests/kernels/neuron_layer.h"
 
 #include <cmath>

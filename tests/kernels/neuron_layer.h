@@ -1,4 +1,4 @@
-// A random layer of neurons, and the definition in plain code of what a sparse FFN computes with it.
+// A random layer of neurons, and the result of a sparse FFN by its definition, in plain code.
 #pragma once
 
 #include <random>
@@ -12,8 +12,8 @@ namespace hearth::test {
 struct LayerShape {
   int64_t d_model = 64;
   int64_t d_ff = 96;
-  DType type = DType::kQ4_0;       // of gate and up
-  DType down_type = DType::kQ4_0;  // of down rows
+  DType type = DType::kQ4_0;       // the type of gate and up
+  DType down_type = DType::kQ4_0;  // the type of down rows
   bool gated = true;
   bool biases = false;
   bool bundled = false;  // a neuron's rows are adjacent
@@ -33,7 +33,7 @@ Layer random_layer(const LayerShape& shape, std::mt19937& rng);
 /// A set in which each token wants each neuron with the probability `share`.
 NeuronSet random_set(int n_tokens, int64_t n_neurons, double share, std::mt19937& rng);
 
-/// The sums by the definition in kernels/cpu/sparse_ffn.h and kernels/neurons.h.
+/// Computes the sums by the definition in kernels/cpu/sparse_ffn.h and kernels/neurons.h.
 void reference_down(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                     float* out);
 

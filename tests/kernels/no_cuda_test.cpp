@@ -1,4 +1,4 @@
-// A build without CUDA reports that.
+// A build without CUDA reports that it has no CUDA.
 #include "kernels/cuda/bench/speed.h"
 #include "kernels/cuda/runtime/device.h"
 #include "tests/support/catch.h"

@@ -1,4 +1,4 @@
-// How pieces are sized, on simulated cores of unequal speed.
+// Tests the sizes of pieces, on simulated cores of unequal speed.
 #include "kernels/cpu/threads/piece_schedule.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The definition of integer sums over neurons. See sums_reference.h.
+// Computes integer sums over neurons by their definition.
 #include "tests/kernels/sums_reference.h"
 
 #include <cmath>

@@ -22,7 +22,7 @@ struct DownCase {
 DownCase down_rows(DType type, int64_t n_neurons, int64_t n_cols, size_t gap, std::mt19937& rng);
 DownCase down_coded(DType type, int64_t n_neurons, int64_t n_cols, size_t gap, std::mt19937& rng);
 
-/// A number of columns that suits the type: odd for some, two blocks for the others.
+/// Returns a number of columns that suits the type: odd for some types, two blocks for other types.
 int64_t some_columns(DType type);
 
 /// Sums on the host.
@@ -35,12 +35,12 @@ struct Sums {
   std::vector<int32_t> poison;
 };
 
-/// Adds all listed neurons. values [n_tokens, n_neurons] by number, zero for tokens that do not want the
-/// neuron.
+/// Adds all listed neurons. values [n_tokens, n_neurons]: indexed by the neuron's number; zero for tokens
+/// that do not want the neuron.
 void reference_sums(const DownCase& down, const std::vector<int32_t>& ids, const std::vector<float>& values,
                     int n_tokens, Sums& to);
 
-/// Activations: every tenth is zero, some are tiny, some huge, but all finite.
+/// Returns finite activations: every tenth is zero, some are tiny and some huge.
 std::vector<float> strange_values(int64_t n, std::mt19937& rng);
 
 }  // namespace hearth::test

@@ -1,5 +1,5 @@
-"""Quantization compared with the gguf package: plain types bit by bit; types with a search by how close they
-come."""
+"""Quantization compared with the gguf package: plain types bit by bit, and types with a search by their
+error."""
 import os
 import pathlib
 import subprocess

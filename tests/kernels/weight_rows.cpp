@@ -1,4 +1,4 @@
-// Random weights of any tensor type. See weight_rows.h.
+// Makes random weights of any tensor type.
 #include "tests/kernels/weight_rows.h"
 
 #include <cstring>

@@ -11,10 +11,10 @@
 
 namespace hearth::test {
 
-/// The element types, all or the quantized ones only.
+/// Return all element types, or only the quantized types.
 std::vector<DType> all_types();
 std::vector<DType> quantized_types();
-/// Those of them that the GPU's kernels support.
+/// Return the types of these that the GPU's kernels support.
 std::vector<DType> device_types();
 std::vector<DType> quantized_device_types();
 
@@ -28,7 +28,8 @@ struct OwnedMatrix {
 /// sign, and sometimes zero or subnormal. Plain floats lie in [-1, 1].
 OwnedMatrix random_matrix(DType type, int64_t n_rows, int64_t n_cols, std::mt19937& rng);
 
-/// Activations of about unit size; every few groups one is forty times as large, as in real models.
+/// Returns activations of about unit size. Every few groups, one activation is forty times as large, as in
+/// real models.
 std::vector<float> random_activations(int64_t n, std::mt19937& rng);
 
 }  // namespace hearth::test

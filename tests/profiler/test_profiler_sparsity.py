@@ -1,5 +1,5 @@
-"""What hearth-profiler prints about a model's sparsity: bench and perplexity in every mode, on the small ReLU
-model.
+"""Tests what hearth-profiler prints about a model's sparsity: bench and perplexity in every mode, on the
+small ReLU model.
 
 HEARTH_BUILD_DIR locates the program. Run by tests/run.sh.
 """

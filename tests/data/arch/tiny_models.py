@@ -1,4 +1,5 @@
-"""What the scripts that make tiny random models share: random weights, golden results, and the writing of GGUF files.
+"""Code that the scripts for tiny random models share: random weights, golden results, and the writing of GGUF
+files.
 
 A script has a table of Tiny and calls make_all. Every weight is exact in the type that the file has for it, and no
 router of a mixture of experts is near a tie, so that rounding cannot choose another expert.

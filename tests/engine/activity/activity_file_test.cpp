@@ -1,5 +1,5 @@
-// The activity file: it round-trips, is refused byte by byte if damaged, merges, and tolerates changes by
-// others meanwhile.
+// The activity file: it is read back as written, refused if any byte is damaged, merges, and tolerates
+// concurrent changes by other programs.
 #include "engine/activity/activity_file.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Recording experts: sequences that share steps are kept apart and in order, prompts are told from generated
-// tokens, and steps without room are left out.
+// Recording experts: sequences that share steps are kept apart and in order, prompts are distinguished from
+// generated tokens, and steps that do not fit are omitted.
 #include "engine/activity/expert_recorder.h"
 
 #include <initializer_list>

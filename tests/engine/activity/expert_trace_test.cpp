@@ -1,5 +1,5 @@
-// The trace of experts: it round-trips, is refused byte by byte if damaged or made wrong, and a writer leaves
-// out what is beyond its limit.
+// The trace of experts: it is read back as written, is refused if any byte is damaged or wrong, and a writer
+// omits tokens beyond its limit.
 #include "engine/activity/expert_trace.h"
 
 #include <numeric>

@@ -1,4 +1,4 @@
-// PowerInfer's GPU index: it marks this model's neurons, or a message says what the file is instead.
+// PowerInfer's GPU index: it marks this model's neurons, or a message describes the file.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>

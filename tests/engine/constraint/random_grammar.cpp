@@ -1,4 +1,4 @@
-// Makes random expressions of bounded depth: see the header.
+// Makes random expressions of bounded depth.
 #include "tests/engine/constraint/random_grammar.h"
 
 namespace hearth::test {

@@ -9,11 +9,12 @@
 
 namespace hearth::test {
 
-/// Rules that call each other, repeats, intersections and differences, over the letters 'a' to 'a' +
-/// n_letters - 1. The compiler refuses many: left-recursive ones, and those that never end or match nothing.
+/// Returns a grammar of rules that call each other, repeats, intersections and differences, over the letters
+/// 'a' to 'a' + n_letters - 1. The compiler refuses many of them: left-recursive grammars, and those that
+/// never end or match nothing.
 Grammar random_grammar(std::mt19937& random, int n_letters);
 
-/// n_tokens tokens of random bytes; a few are empty, long, or equal to others.
+/// Returns n_tokens tokens of random bytes; a few are empty, long, or equal to others.
 std::vector<std::string> random_vocabulary(std::mt19937& random, int n_letters, int n_tokens);
 
 }  // namespace hearth::test

@@ -1,5 +1,5 @@
-// The interface of the neuron cache: neurons come and go between the layers of every step, and the answers
-// keep their bits.
+// The interface of the neuron cache: neurons are added and removed between the layers of every step, and the
+// answers keep their bits.
 #include <bit>
 #include <cstring>
 #include <filesystem>

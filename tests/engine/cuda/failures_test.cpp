@@ -1,6 +1,6 @@
 // Behavior when CUDA fails: every call and every piece of work of a load and a few steps fails once, each in
-// a run of its own. Then loading or a step reports it in one sentence, nothing hangs or leaks, and after a
-// repair the device serves again.
+// a run of its own. Loading or the step then reports the failure in one sentence, nothing hangs or leaks, and
+// after a repair the device serves again.
 #include <algorithm>
 #include <functional>
 #include <map>

@@ -1,7 +1,7 @@
-// --prompt-products fast: a library computes the products of prompts; on the emulator, the emulator's own.
-// Logits are close to the exact ones. Every token gets the same bits however its prompt is cut and whatever
-// else is in the step. If no library can be used, this is reported. In the emulator's library a token's bits
-// depend on the number of tokens in a call, so that different calls would show.
+// --prompt-products fast: a library computes the products of prompts. On the emulator, this is the emulator's
+// own library. Logits are close to the exact ones. Every token gets the same bits however its prompt is cut
+// and whatever else is in the step. If no library can be used, this is reported. In the emulator's library a
+// token's bits depend on the number of tokens in a call, so that different calls would be noticed.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -14,7 +14,8 @@
 
 namespace hearth::testing {
 
-/// A file of tests/data on the device, with one thread: a sequence of 64 tokens, at most 32 in a step.
+/// Returns options that load a file of tests/data on the device, with one thread, for a sequence of 64 tokens
+/// with at most 32 in a step.
 inline LoadOptions device_options(const std::filesystem::path& file, std::string_view mode = "exact") {
   LoadOptions options;
   options.path = std::filesystem::path(source_dir()) / "tests/data" / file;
@@ -29,7 +30,7 @@ inline LoadOptions device_options(const std::filesystem::path& file, std::string
   return options;
 }
 
-/// A model of tests/data/arch with a window of 8 positions, for a context of 256, so that its layers with the
+/// A model of tests/data/arch with a window of 8 positions and a context of 256, so that the layers with the
 /// window have KV blocks of their own.
 struct WindowModel {
   explicit WindowModel(const std::string& name) {
@@ -47,7 +48,7 @@ struct WindowModel {
   std::filesystem::path path = folder / "model.gguf";
 };
 
-/// Tokens from all over a vocabulary.
+/// Returns tokens from all parts of a vocabulary.
 inline std::vector<int32_t> spread_tokens(int n, int n_vocab) {
   std::vector<int32_t> tokens;
   for (int i = 0; i < n; ++i) tokens.push_back((7 + 31 * i) % n_vocab);

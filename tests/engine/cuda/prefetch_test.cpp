@@ -1,5 +1,5 @@
-// Whole models whose cold neurons are moved to the device while it computes: the answers keep their bits
-// whatever arrives when, and the copies run beside the layers.
+// Whole models whose cold neurons are moved to the device while it computes: the answers keep their bits,
+// whichever neurons arrive at which time, and the copies run beside the layers.
 #include <algorithm>
 #include <mutex>
 #include <random>

@@ -11,7 +11,7 @@
 
 namespace hearth::testing {
 
-/// Which of a layer's neurons the device gets: none, all, every third, about three quarters at random.
+/// The neurons of a layer that the device gets: none, all, every third, about three quarters at random.
 enum class Share { kNone, kAll, kThird, kRandom };
 
 inline std::vector<LayerPlacement> shares_of(const ModelSpec& spec, Share share, bool all_gates) {
@@ -28,8 +28,8 @@ inline std::vector<LayerPlacement> shares_of(const ModelSpec& spec, Share share,
   return shares;
 }
 
-/// A LoadOptions::choose_placement that returns such shares. n_cache: how many of each layer's slots other
-/// neurons use in turn. stream_bytes: see Placement.
+/// Returns a LoadOptions::choose_placement that chooses these shares. n_cache: the number of each layer's
+/// slots that other neurons use in turn. stream_bytes: see Placement.
 inline decltype(LoadOptions::choose_placement) placed(Share share, bool all_gates, int64_t n_cache = 0,
                                                       size_t stream_bytes = 0) {
   return [=](const PlanInputs& in, size_t) {

@@ -1,6 +1,6 @@
-// When the two devices of a step work: the CPU computes its share of a layer after the device's hand-over,
-// while the device computes its own share, and the device adds the CPU's sums after that. Runs on a slow
-// emulated device; checks order and overlap, never durations.
+// Tests when the two devices of a step work: the CPU computes its share of a layer after the device's
+// hand-over, while the device computes its own share, and the device adds the CPU's sums after that. Runs on
+// a slow emulated device; checks order and overlap, never durations.
 #include <algorithm>
 #include <string>
 #include <vector>

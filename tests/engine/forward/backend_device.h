@@ -1,5 +1,4 @@
-// A device whose memory is the host's and whose arithmetic is a backend of the CPU's, for tests of passes
-// alone.
+// A device with the host's memory and a CPU backend's arithmetic, for tests of single passes.
 #pragma once
 
 #include <functional>
@@ -13,7 +12,7 @@ class BackendDevice final : public ComputeDevice {
  public:
   explicit BackendDevice(Backend& backend) : backend_(backend) {}
 
-  /// The neurons that found() writes for the call of this number.
+  /// Sets the neurons that found() writes in call number `call`.
   std::function<void(int call, const ActiveNeurons& to)> on_found;
 
   Backend& backend() override { return backend_; }

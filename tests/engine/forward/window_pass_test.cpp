@@ -1,5 +1,5 @@
-// Models with windows, whose window blocks KvBlocks assigns: the bits equal those with all keys and values
-// kept, while everything that a sequence has given up is overwritten.
+// Models with windows, whose window blocks KvBlocks assigns: the bits equal those of a run that keeps all
+// keys and values, although the blocks that a sequence has released are overwritten.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-// The draft model without an engine: what it keeps of texts, how it reads them, and where its drafts end.
+// The draft model without an engine: the tokens that it keeps, how it reads texts, and where its drafts end.
 #include "engine/generation/draft_model.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Window blocks: which a sequence holds, which the prefix cache keeps, and which prefixes can then be reused.
-// Compared with the invariants of the headers and a plain model.
+// Window blocks: the blocks that a sequence holds, those that the prefix cache keeps, and the prefixes that
+// can then be reused. Compares them with the invariants of the headers and a plain model.
 #include "engine/kv/kv_window.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Experts in slots: the rows, biases and numbers are the file's, and the bytes are those that a meter counts.
-// The device's memory is the host's here; plan_test.cpp in tests/engine/cuda has an emulated device.
+// Experts in slots: their rows, biases and numbers equal the file's, and their bytes equal those that a meter
+// counts. The device's memory is the host's here; plan_test.cpp in tests/engine/cuda has an emulated device.
 #include "engine/neurons/expert_slabs.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // Placement of a mixture's experts by the solver: hand-made activity and budgets, and what must hold for
-// every solution. place_model_test.cpp carries such placements out.
+// every solution. place_model_test.cpp executes such placements.
 #include <numeric>
 
 #include "engine/placement/place_model.h"

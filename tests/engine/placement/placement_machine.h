@@ -24,8 +24,9 @@ inline MachineProfile desktop(bool with_gpu = true) {
   return machine;
 }
 
-/// The desktop a thousand times slower, so that a small model's bytes weigh as much as a large one's beside
-/// the time of hand-overs, and its placements are like a large one's.
+/// The desktop, a thousand times slower. Compared with hand-overs, reading a small model then takes as much
+/// time as reading a large model on the desktop, so placements of small models resemble those of large
+/// models.
 inline MachineProfile slow_desktop() {
   MachineProfile machine = desktop();
   for (ReadRate& rate : machine.host.ram_read) rate.bytes_per_s /= 1000;

@@ -1,4 +1,4 @@
-// The cache of experts: what is brought and when, what stays, and that equal use moves nothing.
+// The cache of experts: which experts are copied and when, which stay, and that equal use moves none.
 #include "engine/residency/expert_cache.h"
 
 #include <algorithm>

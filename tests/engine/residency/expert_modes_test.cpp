@@ -1,6 +1,6 @@
 // Exact mode for mixtures whose experts have a ReLU: compared with dense, equal bits whatever runs beside a
-// sequence, the counts, and the choice of mode. The models are the tiny ones of tests/data/arch; an
-// option gives those without a ReLU one.
+// sequence, the counts, and the choice of mode. The models are the tiny ones of tests/data/arch; an option
+// gives a ReLU to those without one.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>

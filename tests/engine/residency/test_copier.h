@@ -1,4 +1,4 @@
-// A RowCopier that copies nothing and does what a test tells it to do.
+// A RowCopier that copies nothing and is controlled by a test.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ class CopierControl {
   std::function<void(int layer)> on_gate;
   double seconds_per_bundle = 1e-6;
 
-  /// From now on the copier's wait() does not return until let_through().
+  /// From this call on, the copier's wait() does not return until let_through() is called.
   void hold() {
     const std::lock_guard lock(mutex_);
     held_ = true;

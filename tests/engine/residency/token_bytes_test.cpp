@@ -1,5 +1,5 @@
-// Which device reads which bytes for a token, on a small model with predictors, compared with sums of its
-// tensors' sizes.
+// Tests which bytes each device reads for a token. Compares them with sums of tensor sizes, on a small model
+// with predictors.
 #include "engine/residency/token_bytes.h"
 
 #include <numeric>

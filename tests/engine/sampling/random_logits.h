@@ -7,7 +7,7 @@
 
 namespace hearth::testing {
 
-/// n normally distributed logits with this standard deviation; equal seeds give equal logits.
+/// Returns n normally distributed logits with the standard deviation `spread`; equal seeds give equal logits.
 inline std::vector<float> random_logits(size_t n, uint64_t seed, float spread) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0, spread);

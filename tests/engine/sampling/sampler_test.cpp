@@ -1,5 +1,5 @@
-// The sampler compared with a plain double reference of what request.h defines, and its draws compared with
-// the distribution.
+// Compares the sampler with a plain double reference of the definitions in request.h, and its draws with the
+// distribution.
 #include "engine/sampling/sampler.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See the header.
+// Implements the client: makes requests, reads answers, and computes the scripted model's answers.
 #include "tests/engine/serving/engine_client.h"
 
 #include <algorithm>

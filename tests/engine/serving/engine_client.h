@@ -10,15 +10,15 @@
 
 namespace hearth {
 
-/// n tokens of ScriptedModel's default vocabulary (97); equal seeds give equal tokens.
+/// Returns n tokens of ScriptedModel's default vocabulary (97 tokens); equal seeds give equal tokens.
 std::vector<int32_t> some_tokens(int n, uint64_t seed);
 
 SequenceRequest greedy(std::vector<int32_t> prompt, int max_tokens);
 SequenceRequest sampled(std::vector<int32_t> prompt, int max_tokens, uint64_t seed);
-/// A greedy request with max_tokens 0 and prompt_logprobs.
+/// Returns a greedy request with max_tokens 0 and prompt_logprobs.
 SequenceRequest scored(std::vector<int32_t> prompt, int n_top);
 
-/// The n most likely next tokens under ScriptedModel::hashed(), one after the other, computed without an
+/// Returns the n tokens that greedy decoding appends under ScriptedModel::hashed(), computed without an
 /// engine.
 std::vector<int32_t> continuation(std::vector<int32_t> prompt, int n);
 
@@ -28,9 +28,9 @@ SequenceRequest embedding(std::vector<int32_t> prompt, Pooling pooling);
 /// All events of one sequence.
 struct Answer {
   std::vector<TokenEvent> prompt;  // log-probabilities of prompt tokens
-  std::vector<TokenEvent> events;  // of generated tokens
-  std::vector<int32_t> tokens;     // those tokens
-  std::vector<float> embedding;    // of an embedded sequence
+  std::vector<TokenEvent> events;  // log-probabilities of generated tokens
+  std::vector<int32_t> tokens;     // the generated tokens
+  std::vector<float> embedding;    // the vector of an embedded sequence
   FinishedEvent finished;
 };
 
@@ -48,7 +48,7 @@ std::shared_ptr<TokenStream> submit(Engine& engine, SequenceRequest sequence);
 /// Submits one sequence and reads its answer.
 Answer ask(Engine& engine, SequenceRequest sequence);
 
-/// The refusal; throws std::runtime_error if the request was accepted.
+/// Returns the refusal. Throws std::runtime_error if the request was accepted.
 Refusal refusal_of(Engine& engine, GenerationRequest request);
 
 }  // namespace hearth

@@ -1,5 +1,4 @@
-// Which requests are admitted and which wait, number by number; and that two threads cannot both get the last
-// place.
+// Tests which requests are admitted and which wait, and that two threads cannot both get the last place.
 #include "engine/serving/request_queue.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The pre-tokenizers by name: how they split, and that no text is lost or takes forever.
+// The pre-tokenizers by name: how they split text, and that no text is lost or takes too long.
 #include "engine/text/pre_tokenizer.h"
 
 #include <fstream>

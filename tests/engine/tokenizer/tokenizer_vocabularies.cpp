@@ -1,4 +1,4 @@
-// Small vocabularies for tests: see the header.
+// Makes small vocabularies for tests.
 #include "tests/engine/tokenizer/tokenizer_vocabularies.h"
 
 #include <cstdio>

@@ -18,13 +18,14 @@ struct TokenRow {
   float score = 0;
 };
 
-/// A vocabulary of the rows in order, without roles.
+/// Returns a vocabulary of these rows in order, without special roles.
 Vocabulary make_vocabulary(TokenizerKind kind, const std::vector<TokenRow>& rows);
 
-/// The 256 bytes as byte-level BPE writes them, then the given rows: the id of byte b is b.
+/// Returns the 256 bytes in byte-level BPE's spelling, then the given rows. The id of byte b is b.
 std::vector<TokenRow> byte_level_rows(const std::vector<TokenRow>& rows);
 
-/// <unk> 0, <s> 1, </s> 2, the 256 byte tokens at 3, then the given rows from 259.
+/// Returns <unk> (id 0), <s> (1), </s> (2), the 256 byte tokens from id 3 on, then the given rows from 259
+/// on.
 std::vector<TokenRow> sentencepiece_rows(const std::vector<TokenRow>& rows);
 
 using Ids = std::vector<int32_t>;
@@ -32,7 +33,7 @@ using Ids = std::vector<int32_t>;
 /// U+2581, which SentencePiece writes for a space.
 inline const std::string kSpace = "\xE2\x96\x81";
 
-/// The ids that a tokenizer with this vocabulary gives a text, without tokens around it.
+/// Returns the ids of a text in this vocabulary, without tokens before and after it.
 Ids encode(const Vocabulary& vocabulary, std::string_view text, bool parse_special = false);
 
 }  // namespace hearth::test

@@ -13,8 +13,8 @@
 
 namespace hearth::test {
 
-/// The number of positions where the bits differ. All NaNs count as equal, because processors differ in their
-/// bits.
+/// Returns the number of positions where the bits differ. All NaNs count as equal, because processors differ
+/// in their bits.
 inline int different(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return -1;
   int n = 0;
@@ -24,8 +24,8 @@ inline int different(const std::vector<float>& a, const std::vector<float>& b) {
   return n;
 }
 
-/// The instruction set whose bits CUDA has: any except scalar code, which rounds products before it adds
-/// them. None on machines without AVX2.
+/// Returns an instruction set that gives the same bits as CUDA: any except scalar code, which rounds products
+/// before it adds them. Returns nullopt on machines without AVX2.
 inline std::optional<Isa> fused_isa() {
   const Isa best = supported_isas().front();
   return best == Isa::kScalar ? std::nullopt : std::optional(best);

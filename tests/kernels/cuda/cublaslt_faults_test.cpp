@@ -1,5 +1,5 @@
-// cuBLASLt is missing, does not start, has no algorithm or fails: each is reported, and nothing is left
-// behind.
+// cuBLASLt is missing, does not start, has no algorithm or fails: each case is reported, and no resource
+// leaks.
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/matmul/cublaslt_products.h"
 #include "tests/kernels/cuda/device_array.h"

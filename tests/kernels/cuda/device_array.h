@@ -9,7 +9,7 @@
 
 namespace hearth::test {
 
-/// A stream of its own; the destructor waits for its work.
+/// Owns a stream. The destructor waits for the stream's work.
 class TestStream {
  public:
   TestStream() {

@@ -9,7 +9,7 @@
 
 namespace hearth::test {
 
-/// A choice on the host, as DeviceChoice has it.
+/// A choice on the host, with the fields of DeviceChoice.
 struct HostChoice {
   int n_tokens = 0, n_used = 0;
   std::vector<int32_t> experts;
@@ -86,7 +86,7 @@ class DeviceGroups {
   cuda::ExpertGroups groups_;
 };
 
-/// The groups that group_pairs() must give, from a plain stable sort.
+/// Returns the groups that group_pairs() must give, computed by a plain stable sort.
 inline HostGroups sorted_groups(const HostChoice& choice, int tile_rows) {
   HostGroups groups;
   std::vector<size_t> order;
@@ -109,7 +109,7 @@ inline HostGroups sorted_groups(const HostChoice& choice, int tile_rows) {
   return groups;
 }
 
-/// Whether both are equal.
+/// Returns whether the groups are equal.
 inline bool same_groups(const HostGroups& a, const HostGroups& b) {
   return a.row_of_pair == b.row_of_pair && a.token_of_row == b.token_of_row &&
          std::ranges::equal(a.tiles, b.tiles, [](const cuda::ExpertTile& x, const cuda::ExpertTile& y) {

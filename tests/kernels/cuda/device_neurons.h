@@ -42,7 +42,7 @@ struct DeviceSet {
         tokens(set.n_tokens()),
         neurons(set.n_neurons()) {}
   cuda::DeviceNeuronSet view() const { return {wanted.data(), any_bits.data(), any.view(), tokens, neurons}; }
-  /// Bits of the neurons that any token wants.
+  /// Returns the bits of the neurons that at least one token wants.
   static std::vector<uint64_t> any_of(const NeuronSet& set) {
     std::vector<uint64_t> bits(set.words());
     for (int t = 0; t < set.n_tokens(); ++t) {

@@ -1,4 +1,4 @@
-// Products on the device for tests: host vectors in, host vectors out.
+// Computes products on the device for tests, from host vectors to host vectors.
 #pragma once
 
 #include <cstddef>
@@ -73,12 +73,12 @@ class DeviceRows {
 /// Options of a product besides its matrix and activations.
 struct ProductOptions {
   std::optional<std::vector<int32_t>> rows = {};
-  int64_t list_max = 0;  // of rows
+  int64_t list_max = 0;  // the list's capacity in rows
   const std::vector<float>* bias = nullptr;
   // out [n_tokens, stride] to add to; otherwise out begins as -7
   const std::vector<float>* residual = nullptr;
-  int64_t stride = 0;  // of out; 0 for the number of rows
-  size_t offset = 0;   // of the matrix, see DeviceMatrix
+  int64_t stride = 0;  // row length of out; 0: the number of rows
+  size_t offset = 0;   // the matrix's offset, see DeviceMatrix
 };
 
 /// Returns out [n_tokens, stride] after the device's product.

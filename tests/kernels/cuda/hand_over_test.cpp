@@ -1,4 +1,4 @@
-// The CPU's share of a layer: handed over, computed while the device computes, merged.
+// The CPU's share of a layer is handed over, computed while the device computes, and merged.
 #include "kernels/cuda/hybrid/cold_share.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Tests what the device records about single neurons, list by list, together with what the CPU adds.
+// Tests the device's records about single neurons, list by list, together with the CPU's additions.
 #include "kernels/cuda/hybrid/noted_neurons.h"
 
 #include <random>

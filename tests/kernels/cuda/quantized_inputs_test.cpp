@@ -1,4 +1,4 @@
-// Which arrays have a quantized form: products never read the form of an array's earlier contents.
+// Tests which arrays have a quantized form. Products never read the form of an array's earlier contents.
 #include "kernels/cuda/runtime/quantized_inputs.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Compares what an operation quantizes while it writes with what quantize() makes of the same floats.
+// Compares the output of an operation that quantizes while it writes with the output of quantize().
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@ class QuantizedOutput {
   explicit QuantizedOutput(int64_t n)
       : n_(n), memory_(std::vector<std::byte>(cuda::quantized_bytes(1, n), std::byte{0x5a})) {}
   cuda::QuantizedActivations view() const { return cuda::quantized_in(memory_.data(), 1, n_); }
-  /// Whether it holds what quantize() makes of x [n], bit for bit.
+  /// Returns whether the contents equal the output of quantize() for x [n], bit for bit.
   bool is_of(const float* x, const TestStream& stream) const {
     const QuantizedOutput alone(n_);
     cuda::quantize(x, 1, n_, alone.view(), stream);

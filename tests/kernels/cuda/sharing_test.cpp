@@ -1,4 +1,5 @@
-// How a layer's neurons are divided between the device and the CPU: sets are split, and device rows change.
+// Tests how a layer's neurons are divided between the device and the CPU: sets are split, and device rows
+// change.
 #include <algorithm>
 #include <atomic>
 #include <thread>

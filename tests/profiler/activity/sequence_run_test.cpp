@@ -1,4 +1,4 @@
-// How a single sequence is cut into steps.
+// Tests how a single sequence is cut into steps.
 #include "profiler/activity/sequence_run.h"
 
 #include <numeric>

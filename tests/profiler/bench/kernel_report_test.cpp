@@ -1,4 +1,4 @@
-// What `bench --kernels` reports about a kernel's time.
+// Tests what `bench --kernels` reports about a kernel's time.
 #include "profiler/bench/kernel_report.h"
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// Histograms of planted scores: what a threshold skips of them, and the thresholds for a share; the search
-// for a share with planted costs.
+// Histograms of planted scores: the share of scores that a threshold skips, and the thresholds for a share.
+// Also tests the search for a share with planted costs.
 #include "profiler/calibration/threshold_search.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // docs/models.md lists the same architectures, convertible classes and weight types as the tables in the
-// code, and tests/data/arch has the models that each architecture is checked with.
+// code, and tests/data/arch has the models with which each architecture is checked.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
 // The stored profile of a machine: read back for the same machine only, measured again if it is damaged, and
-// done without if it cannot be stored.
+// used without storing if it cannot be stored.
 #include "profiler/machine/known_machine.h"
 
 #include <sys/stat.h>

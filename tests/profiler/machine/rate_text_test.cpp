@@ -1,4 +1,4 @@
-// Rates as shown to people.
+// Tests how rates are shown to people.
 #include "profiler/machine/rate_text.h"
 #include "tests/support/catch.h"
 

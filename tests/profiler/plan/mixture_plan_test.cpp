@@ -1,4 +1,4 @@
-// The closed form for mixtures: bytes compared with a file's, terms computed by hand, and what does not fit.
+// The formula for mixtures: bytes compared with a file's, terms computed by hand, and models that do not fit.
 #include "profiler/plan/mixture_plan.h"
 
 #include "engine/placement/cost_model.h"

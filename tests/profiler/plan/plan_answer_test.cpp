@@ -1,5 +1,4 @@
-// How many contexts a plan has room for by the engine's rule, and the gain from them in figures that
-// docs/predictions.md has.
+// Tests how many contexts fit in a plan by the engine's rule, and the gains that docs/predictions.md states.
 #include "profiler/plan/plan_answer.h"
 
 #include "engine/forward/kv_memory.h"

@@ -1,4 +1,4 @@
-// See the header.
+// Implements planted_recording().
 #include "tests/profiler/predictors/planted_recording.h"
 
 #include <algorithm>

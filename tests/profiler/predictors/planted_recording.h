@@ -1,5 +1,5 @@
-// A recording whose neurons a predictor can learn: each is active if the input is on one side of a plane
-// through a space of few dimensions.
+// A recording whose neurons a predictor can learn: each neuron is active if the input is on one side of a
+// plane in a space of few dimensions.
 #pragma once
 
 #include <filesystem>

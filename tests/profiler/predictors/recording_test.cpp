@@ -1,4 +1,4 @@
-// Recordings: what is read is what was written, and what an interrupted run left can be continued.
+// Recordings: rows are read as they were written, and an interrupted recording can be continued.
 #include "profiler/predictors/recording.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Samples of text files: all of a small one, stretches of whole lines from all over a large one, and
-// sentences.
+// Samples of text files: the whole of a small file, stretches of whole lines from all parts of a large file,
+// and error messages.
 #include "profiler/predictors/training_text.h"
 
 #include <fstream>

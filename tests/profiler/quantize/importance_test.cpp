@@ -1,5 +1,5 @@
-// Importance matrices of llama.cpp's older kind: what is read, and that damage is refused. test_quantize.py
-// uses whole files.
+// Importance matrices of llama.cpp's older kind: the values that are read, and that damaged files are
+// refused. test_quantize.py uses whole files.
 #include "profiler/quantize/importance.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// The report's page: complete with everything known and with nothing, safe with any names, and with the
-// numbers it was given.
+// The report's page: it is complete whether all or none of the data is known, safe with any names, and shows
+// the numbers that it was given.
 #include "profiler/report/report_page.h"
 
 #include <algorithm>

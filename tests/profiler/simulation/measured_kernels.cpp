@@ -1,4 +1,4 @@
-// See the header.
+// Reads the measurements of a machine, and compares them with simulated kernels.
 #include "tests/profiler/simulation/measured_kernels.h"
 
 #include <spdlog/fmt/fmt.h>

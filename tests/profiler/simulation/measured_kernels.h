@@ -28,7 +28,7 @@ struct KernelComparison {
 /// Throws std::runtime_error if a file is missing or has other keys, or if no kernel is in both.
 KernelComparison compare_kernels(const std::filesystem::path& folder, double within);
 
-/// A line for each wrong class, for people.
+/// Returns a line for each wrong class, for people.
 std::string comparison_text(const KernelComparison& comparison);
 
 }  // namespace hearth::test

@@ -1,4 +1,4 @@
-// How requests become engine requests, and how answers handle everything that can go wrong.
+// Tests the conversion of requests to engine requests, and the answers in every case of failure.
 #include "server/api/answer/answer.h"
 #include "tests/server/api/api_bench.h"
 #include "tests/support/catch.h"

@@ -22,10 +22,10 @@
 
 namespace hearth {
 
-/// Takes requests like the engine; the test decides the answers.
+/// Accepts requests like the engine. The test decides the answers.
 struct PlayedEngine : TokenGenerator {
   std::vector<GenerationRequest> requests;
-  std::shared_ptr<TokenStream> stream;  // of the last request
+  std::shared_ptr<TokenStream> stream;  // the stream of the last request
   std::function<void(TokenStream&)> play = [](TokenStream&) {};
   std::optional<Refusal> refusal;
   bool failed = false;
@@ -45,8 +45,8 @@ struct PlayedEngine : TokenGenerator {
   }
 };
 
-/// One token for every byte of the text, the k-th with log-probability -0.25 * (k + 1) and these
-/// alternatives.
+/// Sends one token for every byte of the text. Token k has the log-probability -0.25 * (k + 1) and the
+/// alternatives `top`.
 inline void play_text(TokenStream& stream, int sequence, std::string_view text,
                       const std::vector<TokenLogprob>& top = {}) {
   float logprob = 0;
@@ -71,7 +71,7 @@ inline void play_hi(TokenStream& stream) {
   play_end(stream, 0, FinishReason::kStop, 2);
 }
 
-/// A client that records what it gets.
+/// A client that records its answer.
 struct Answered : HttpResponse {
   bool begun = false;     // the body was written
   bool finished = false;  // false: the answer was broken off
@@ -82,7 +82,7 @@ struct Answered : HttpResponse {
   }
 };
 
-/// The error that an endpoint of OpenAI's returns.
+/// Returns the error in an answer of an endpoint of OpenAI's API.
 inline nlohmann::json error_of(const HttpResponse& response) {
   CHECK(response.content_type == "application/json");
   const nlohmann::json error = nlohmann::json::parse(response.body)["error"];
@@ -156,7 +156,7 @@ struct ApiBench {
     return call(hearth::chat_completions, std::move(body), client);
   }
 
-  /// The answer of a handler that writes. Once the played events are used up, the open sequences end.
+  /// Returns the answer of a handler that writes. After the played events, the open sequences end.
   Answered call(WritingHandler handler, std::string body) {
     RecordingClient client = ending_client();
     return call(handler, std::move(body), client);
@@ -165,7 +165,7 @@ struct ApiBench {
     handler(ApiContext(model, world()), post(std::move(body)), {}, client);
     return Answered(client);
   }
-  /// The answer of a handler that returns it.
+  /// Returns the answer of a handler that returns its answer.
   HttpResponse call(WholeHandler handler, std::string body) {
     return handler(ApiContext(model, world()), post(std::move(body)), {});
   }
@@ -197,7 +197,7 @@ inline std::string header_of(const HttpResponse& response, std::string_view name
   return {};
 }
 
-/// The data of server-sent events, without comments; "[DONE]" becomes a JSON string.
+/// Returns the data of server-sent events, without comments; "[DONE]" becomes a JSON string.
 inline std::vector<nlohmann::json> sse_data(std::string_view body) {
   std::vector<nlohmann::json> events;
   while (!body.empty()) {
@@ -213,7 +213,7 @@ inline std::vector<nlohmann::json> sse_data(std::string_view body) {
   return events;
 }
 
-/// The body of an answer that is sent whole. Throws if it was cut off.
+/// Returns the body of an answer that is sent whole. Throws if the answer was cut off.
 inline nlohmann::json whole_body(const Answered& answer) {
   if (!answer.finished) throw std::runtime_error("the answer was broken off");
   return nlohmann::json::parse(answer.body);

@@ -1,4 +1,4 @@
-// Text and tokens of a sequence: nothing is lost or early, and tokens come with their text.
+// Text and tokens of a sequence: nothing is lost or sent early, and tokens are sent with their text.
 #include "server/api/answer/token_text.h"
 
 #include <random>

@@ -58,7 +58,7 @@ class ApiVocabulary final : public Tokenizer {
   std::string_view spelling(int32_t token) const override { return texts_.at(static_cast<size_t>(token)); }
   const FimTokens& fim() const override { return fim_; }
 
-  /// Makes the next words this model's tokens for filling in a middle.
+  /// Sets the model's tokens for filling in a middle.
   void set_fim(const FimTokens& fim) { fim_ = fim; }
 
  private:
@@ -68,7 +68,7 @@ class ApiVocabulary final : public Tokenizer {
   FimTokens fim_;
 };
 
-/// The tokens of a text without words and control tokens.
+/// Returns the tokens of a text without words and control tokens.
 inline std::vector<int32_t> bytes_of(std::string_view text) {
   std::vector<int32_t> tokens;
   for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));

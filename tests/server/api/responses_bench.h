@@ -1,5 +1,5 @@
-// The bench of the API with a context that persists between requests, as the Responses API needs it, and with
-// varying ids. The responses_*_test files use it.
+// An ApiBench whose context persists between requests, as the Responses API needs, and whose ids vary. The
+// responses_*_test files use it.
 #pragma once
 
 #include <atomic>
@@ -67,7 +67,7 @@ struct ResponsesBench : ApiBench {
     };
   }
 
-  /// Created at first use, so that a test can change the model before.
+  /// Returns the context. It is created at first use, so that a test can change the model before.
   const ApiContext& api() {
     if (!kept) {
       ApiWorld mine = world();
@@ -85,7 +85,7 @@ struct ResponsesBench : ApiBench {
     create_response(api(), post(std::move(body)), {}, client);
     return Answered(client);
   }
-  /// The response object for a request that is answered whole.
+  /// Returns the response object of a request that is answered whole.
   nlohmann::json ask(const std::string& rest, const std::string& input = R"("Hello")") {
     return whole_body(create(R"({"input": )" + input + (rest.empty() ? "" : ", ") + rest + "}"));
   }
@@ -109,7 +109,7 @@ struct ResponsesBench : ApiBench {
     return nlohmann::json::parse(list_input_items(api(), request, id).body);
   }
 
-  /// The last prompt that the engine was given.
+  /// Returns the last prompt that the engine received.
   std::string prompt() const {
     std::string text;
     for (const int32_t token : engine.requests.back().sequences[0].prompt)

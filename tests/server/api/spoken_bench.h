@@ -1,5 +1,5 @@
-// A bench whose model says what the test wants, and whose chat template supports thinking, tools and the
-// switch for thinking. The tests of the families of clients use it.
+// An ApiBench whose model answers with the test's text, and whose chat template supports thinking, tools and
+// a switch for thinking. The tests of the families of clients use it.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ inline constexpr const char* kSpokenTemplate =
     "{{ c.function.arguments | tojson }}}</tool_call>{% endfor %}{% endfor %}"
     "{% if add_generation_prompt %}[assistant]{% endif %}";
 
-/// Thinking, text and a call of the tool `weather`.
+/// An answer with thinking, text and a call of the tool `weather`.
 inline const std::string kSpokenCall =
     R"(<think>hm, stop?</think>Let me see.<tool_call>{"name": "weather", "arguments": {"city": "Ulm", "days": 2}}</tool_call>)";
 
@@ -34,12 +34,12 @@ struct SpokenBench : ApiBench {
     };
   }
 
-  /// A handler's response to the body.
+  /// Returns the body of a complete answer.
   static std::string sent(const Answered& answer) {
     if (!answer.finished) throw std::runtime_error("the answer was broken off");
     return answer.body;
   }
-  /// The prompt of the last request.
+  /// Returns the prompt of the last request.
   std::string prompt() const {
     return vocabulary.decode(engine.requests.at(engine.requests.size() - 1).sequences.at(0).prompt, true);
   }

@@ -39,7 +39,7 @@ struct ParsedCall {
   bool operator==(const ParsedCall&) const = default;
 };
 
-/// Events joined, in the answer's order for each kind.
+/// The joined events of an answer, in order for each kind.
 struct Outcome {
   std::string text, reasoning;
   std::vector<ParsedCall> calls;
@@ -89,7 +89,7 @@ inline Outcome parse_in_pieces(const ChatForm& form, const std::string& answer, 
   return outcome;
 }
 
-/// Parses the answer whole and in pieces of every length; the results must be equal.
+/// Parses the answer whole and in pieces of every length, and checks that the results are equal.
 inline Outcome parse_answer(const ChatForm& form, const std::string& answer) {
   const Outcome whole = parse_in_pieces(form, answer, std::max<size_t>(answer.size(), 1));
   for (size_t piece = 1; piece < answer.size(); ++piece) {
@@ -100,7 +100,7 @@ inline Outcome parse_answer(const ChatForm& form, const std::string& answer) {
   return whole;
 }
 
-/// The form of a request with tools().
+/// Returns the form of a request with tools().
 inline ChatForm chat_form(const ChatTemplate& chat) {
   ChatForm form{.syntax = derive_chat_syntax(chat), .choice = {.tools = tools(), .mode = ToolMode::kAuto}};
   form.thinking = form.syntax.thinking_after("");

@@ -1,4 +1,4 @@
-// The language of answers: what each mode permits, and that the parser finds what was meant.
+// The language of answers: the texts that each mode permits, and that the parser finds the intended calls.
 #include "server/chat/tools/tool_grammar.h"
 
 #include "server/chat/tools/probe_text.h"

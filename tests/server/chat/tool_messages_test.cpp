@@ -1,5 +1,5 @@
-// Histories with calls: what is read from a request, what a template gets, and what templates without tools
-// get.
+// Histories with calls: the messages read from a request, and those passed to templates with and without
+// tools.
 #include "server/chat/messages.h"
 #include "server/chat/tools/tool_description.h"
 #include "server/json/api_error.h"

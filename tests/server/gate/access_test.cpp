@@ -1,4 +1,4 @@
-// Which client may request what: files of API keys, roles, host names.
+// Tests which requests a client may make: files of API keys, roles, host names.
 #include <unistd.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Asks Routes like the transport does: with the head first, then, if the request may be made, for its answer.
+// Calls Routes like the transport: first with the head, then, if the request is allowed, for its answer.
 #pragma once
 
 #include <utility>
@@ -11,7 +11,7 @@ namespace hearth {
 /// Answers /admin/model.
 inline HttpResponse admin_answer(const HttpRequest&) { return {.status = 202}; }
 
-/// The answer with the headers that the gate adds.
+/// Returns the answer with the headers that the gate adds.
 inline HttpResponse asked(const Routes& routes, HttpRequest& request) {
   Admission admission = routes.admit(request);
   RecordingClient client;

@@ -37,7 +37,7 @@ HttpServer::Gate open_gate(Handler handler) {
   };
 }
 
-/// A server on any free port, and a record of what its handler saw.
+/// A server on any free port, and a record of the requests that its handler received.
 class Fixture {
  public:
   template <typename Handler>
@@ -80,7 +80,7 @@ class Fixture {
   std::unique_ptr<HttpServer> server_;
 };
 
-/// Answers with the method, path and body it got.
+/// Answers with the request's method, path and body.
 inline HttpResponse echo(const HttpRequest& request) {
   return text(request.method + " " + request.path + " " + request.body);
 }

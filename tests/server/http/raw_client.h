@@ -49,7 +49,7 @@ class RawClient {
     }
     return got;
   }
-  /// Whether the server has sent something or closed the connection.
+  /// Returns whether the server has sent something or closed the connection.
   bool has_input() const {
     pollfd entry{fd_.get(), POLLIN, 0};
     return ::poll(&entry, 1, 0) > 0;

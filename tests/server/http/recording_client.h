@@ -1,4 +1,4 @@
-// A client without a socket: it keeps what a handler sends it.
+// A client without a socket, which records the answer of a handler.
 #pragma once
 
 #include <functional>

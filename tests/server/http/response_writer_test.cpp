@@ -1,5 +1,5 @@
-// How handlers answer over real sockets: whole answers, bodies written in pieces, and bodies that are not
-// finished.
+// Tests how handlers answer over real sockets: whole answers, bodies written in pieces, and bodies that are
+// not finished.
 #include "server/http/response_writer.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What /metrics reports: counts of requests, the text, the process; and the port of its own.
+// Tests what /metrics reports (counts of requests, the text, the process), and its separate port.
 #include <unistd.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// Where the hub's token comes from, and that it is never shown.
+// Tests the sources of the hub's token, and that it is never shown.
 #include "server/models/hub_token.h"
 
 #include <fstream>

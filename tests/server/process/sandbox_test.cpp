@@ -1,5 +1,5 @@
-// Tries from inside what the sandbox forbids. Each case runs in a process of its own, because the sandbox
-// cannot be left.
+// Tries from inside the sandbox the actions that it forbids. Each case runs in a process of its own, because
+// the sandbox cannot be left.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/ptrace.h>

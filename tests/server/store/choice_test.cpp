@@ -1,4 +1,4 @@
-// Which file of a repository a name selects.
+// Tests which file of a repository a name selects.
 #include "server/store/choice.h"
 
 #include "tests/support/catch.h"

@@ -1,5 +1,5 @@
 // An unfinished download: its state is read back as it was written, and its length is the number of bytes
-// that came.
+// received.
 #include "server/store/part_file.h"
 
 #include "tests/support/catch.h"

@@ -1,5 +1,5 @@
-// Grammars made to take much time, memory or stack: each is refused or harmless. Slow handling would show
-// when the test runs.
+// Grammars made to take much time, memory or stack: each is refused or harmless. A slow grammar would make
+// the test slow.
 #include <string>
 
 #include "engine/constraint/constraint.h"

@@ -1,4 +1,4 @@
-// Large counts are written in blocks: they allow exactly what written-out repeats would allow.
+// Large counts are compiled to blocks, which must match the same texts as written-out repeats.
 #include "engine/constraint/schema/counted.h"
 
 #include <string>

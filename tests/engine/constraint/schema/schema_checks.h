@@ -10,7 +10,7 @@
 
 namespace hearth::test {
 
-/// Texts that the grammar must match, and texts that it must not.
+/// Checks that the schema's grammar matches all `members` and none of the `others`.
 inline void check_schema(const std::string& schema, const std::vector<std::string>& members,
                          const std::vector<std::string>& others) {
   const Grammar grammar = json_schema_grammar(schema);
@@ -25,7 +25,7 @@ inline void check_schema(const std::string& schema, const std::vector<std::strin
   }
 }
 
-/// The schema must be refused at that location, with a message that contains this part.
+/// Checks that the schema is refused at location `where`, with a message that contains `part`.
 inline void check_refused(const std::string& schema, const std::string& where, const std::string& part) {
   INFO(schema.substr(0, 300));
   try {
