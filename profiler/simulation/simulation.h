@@ -54,7 +54,7 @@ struct SimulationResult {
 /// Returns the speeds of the machine's GPU. REQUIRES: the machine has one.
 cuda::SimulatedSpeeds simulated_speeds(const MachineProfile& machine);
 
-/// Whether this program can simulate a device.
+/// Returns whether this program can simulate a device.
 bool can_simulate();
 /// Returns the path of the program that can simulate a device, which is in the folder of the program `self`.
 /// The file may be missing.

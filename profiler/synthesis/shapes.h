@@ -38,7 +38,7 @@ struct ModelShape {
   int q_dim() const { return n_heads * head_dim(); }
   int kv_dim() const { return n_kv_heads * head_dim(); }
   bool has_experts() const { return n_experts > 0; }
-  /// Whether the FFN has a gate matrix in addition to up and down.
+  /// Returns whether the FFN has a gate matrix in addition to up and down.
   bool gated() const { return architecture != "opt" && architecture != "falcon"; }
   /// Returns whether the activation leaves neurons at zero. If so, a synthetic model of this shape has
   /// planted activity.

@@ -17,8 +17,8 @@
 namespace hearth {
 namespace {
 
-/// Seconds of the tenth fastest of a hundred calls, over repetitions that take about a quarter of a second:
-/// the cost without disturbance by other programs, and without the luck of a single call.
+/// Returns the seconds of the tenth fastest of a hundred calls, over repetitions that take about a quarter of
+/// a second: the cost without disturbance by other programs, and without the luck of a single call.
 template <class Body>
 double undisturbed_seconds(Body&& body) {
   using Clock = std::chrono::steady_clock;

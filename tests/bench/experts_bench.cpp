@@ -3,8 +3,8 @@
 // The shape is that of a model with 3B active weights: d_model 2048, 128 experts of width 768, 8 for a token.
 // Per type and number of threads: GB/s of weights at one token, whose experts change with every call so that
 // they are read from memory, and multiply-adds per second at 512 tokens. The dense matrix has the weights of
-// 8 experts, as many as a token reads and is multiplied with. Both take turns, so that what else the machine
-// does slows them alike; figures are those of the tenth fastest in a hundred rounds. Run by hand:
+// 8 experts, as many as a token reads and is multiplied with. Both take turns, so that other load on the
+// machine slows both alike; figures are those of the tenth fastest of a hundred rounds. Run by hand:
 // experts_bench [--threads N] [--isa NAME] [--type NAME] [--tokens N]
 #include <algorithm>
 #include <chrono>
@@ -33,8 +33,8 @@ struct Options {
   int many_tokens = 512;
 };
 
-/// A layer's experts: one tensor of rows with each expert's gate, up and down in turn. Read as one matrix it
-/// is the dense one. One random row is repeated, because only the speed of its bytes matters.
+/// A layer's experts: one tensor of rows with each expert's gate, up and down in turn. Read as one matrix,
+/// the tensor is the dense matrix. One random row is repeated, because only the speed of its bytes matters.
 struct Layer {
   explicit Layer(DType type) {
     std::mt19937 rng(1);

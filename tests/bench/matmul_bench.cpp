@@ -2,16 +2,16 @@
 // the matmul kernels, per ISA and type.
 //
 // Per type: GB/s of weights at one token over --megabytes of them (1000 unless told: several times the caches
-// of a server), and GOP/s (two per weight and token) at 128 tokens; one thread, then two. Beside it the
+// of a server), and GOP/s (two per weight and token) at 128 tokens; one thread, then two. Also prints the
 // bandwidth at which the same threads just read memory.
 //
 // With --density: GB/s at one token, and their share of what the same threads just read, of all rows and of
 // rows listed at random, D of all (0.18, say): packed, and in bundles of two and of three rows, as when gate,
-// up and down of a neuron lie side by side. All of them in turn, and the medians of the rounds, so that what
-// else the machine does slows them alike.
+// up and down of a neuron lie side by side. All take turns, and figures are medians of the rounds, so that
+// other load on the machine slows all alike.
 //
-// Times are the busiest thread's CPU time: on a quiet machine that is wall time, on a busy one it leaves out
-// what others took of the cores (though not of the memory). Run by hand, not by ctest.
+// Times are the busiest thread's CPU time. On a quiet machine, this is wall time. On a busy machine, it omits
+// the time that other programs take from the cores, but not from the memory. Run by hand, not by ctest.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

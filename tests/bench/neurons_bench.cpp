@@ -1,12 +1,11 @@
-// neurons_bench [--isa NAME] [--threads N] [--type NAME] [--shape d_model,d_ff] [--active SHARE] [--seconds
-// S]
-// [--tokens N]: what the sparse FFN costs on this machine.
+// neurons_bench [--isa NAME] [--threads N] [--type NAME] [--shape d_model,d_ff] [--active SHARE]
+// [--seconds S] [--tokens N]: measures the cost of the sparse FFN on this machine.
 //
 // Decode: GB/s of what one call of ffn_neurons reads, and the share of the bandwidth at which the same
 // threads just read memory, for the layouts a layer's rows can have: packed matrices, or bundles of a
 // neuron's rows; in small pages (as a mapped file) or large ones; and the same with sums of integers
-// (kernels/neuron_sums.h) in place of floats. All in turn in one run, medians. Then
-// --tokens tokens (prefill) against the dense products. Run by hand.
+// (kernels/neuron_sums.h) in place of floats. All are measured in turn in one run; figures are medians.
+// Then compares --tokens tokens (prefill) with the dense products. Run by hand.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -140,7 +139,8 @@ class Bench {
     }
     std::mt19937 rng(2);
     x_ = test::random_activations(o.n_tokens * o.d_model, rng);
-    // Small enough that values are of the size that models have: integer sums have a slow path for others.
+    // Scales x so that values have the size that they have in models, because integer sums have a slow path
+    // for other values.
     for (float& x : x_) x *= 1e-6f;
     out_.resize(x_.size());
     sums_.resize(static_cast<size_t>(o.d_model));

@@ -13,7 +13,7 @@ using namespace hearth;
 
 namespace {
 
-/// How hearth-profiler parses a flag: the row's value as text, or "refused".
+/// Returns the value that hearth-profiler reads from a flag, as text, or "refused".
 std::string profilers(const OptionSpec& spec, const std::vector<std::string>& arguments) {
   CLI::App app;
   Options options;

@@ -55,7 +55,7 @@ double worst_difference(const std::vector<float>& ours, const std::vector<float>
   return worst / std::sqrt(squares / static_cast<double>(golden.size()) - mean * mean);
 }
 
-/// How many golden rows would make greedy sampling choose another token.
+/// Returns the number of rows in which greedy sampling would choose another token than the golden row.
 int other_choices(const std::vector<float>& ours, const std::vector<float>& golden) {
   int n = 0;
   for (size_t row = 0; row < golden.size() / kVocab; ++row) {

@@ -41,20 +41,20 @@ TEST_CASE("a GPU with the whole model gets steps that fill it, and short ones be
 TEST_CASE(
     "a step that copies weights has enough tokens to compute as long as it copies, beside streams too") {
   const PlannedModel model = shape("llama-70b");  // 39 GB
-  // Some four tenths are copied: fewer tokens than a GPU can use at once, and all of them cost running
-  // streams nothing.
+  // About four tenths of the weights are copied. The step has fewer tokens than a GPU can use at once, and
+  // none of them delays running streams.
   const PromptStep half = prompt_step(facts_of(model, 24 * kGigabyte, kFast));
   CHECK(half.tokens == 512);
   CHECK(half.beside_streams > 256);
   CHECK(half.beside_streams < 512);
-  // With half the bus speed it is twice as many.
+  // With half the bus speed, the step has twice as many tokens.
   const PromptStep slow = prompt_step(
       facts_of(model, 24 * kGigabyte, {.to_device_bytes_per_s = 12.8e9, .multiply_adds_per_s = 3.6e13}));
   CHECK(slow.tokens > 512);
   CHECK(slow.tokens < 1024);
   CHECK(slow.tokens % 64 == 0);
   CHECK(slow.beside_streams == slow.tokens);
-  // But there is a limit.
+  // The number of tokens has a limit.
   CHECK(prompt_step(
             facts_of(model, 24 * kGigabyte, {.to_device_bytes_per_s = 6e9, .multiply_adds_per_s = 9e13}))
             .tokens == 1024);

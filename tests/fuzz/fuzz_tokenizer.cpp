@@ -27,7 +27,8 @@ constexpr std::string_view kPre[] = {"default",     "gpt-2",      "smollm",   "l
                                      "qwen35",      "kimi-k2",    "tiny_aya", "afmoe",      "exaone-moe",
                                      "jais-2",      "youtu",      "chameleon"};
 
-/// Takes numbers and strings from the front of the input; returns zeros and nothing when it is used up.
+/// Reads numbers and strings from the front of the input. Returns zeros and empty strings when the input is
+/// used up.
 class Input {
  public:
   Input(const uint8_t* data, size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}

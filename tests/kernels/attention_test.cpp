@@ -111,7 +111,7 @@ class Sequences {
 
   void score_with(Scoring scoring) { scoring_ = std::move(scoring); }
 
-  /// Spoils the positions before this one: any number read from them shows in the result, and whole KV blocks
+  /// Spoils the positions before this one: any number read from them changes the result, and whole KV blocks
   /// cannot be read at all.
   void hide_before(int sequence, int position) {
     for (int p = 0; p < position; ++p) {

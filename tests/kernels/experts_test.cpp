@@ -18,8 +18,7 @@
 namespace hearth::test {
 namespace {
 
-// ---- choosing
-// ----------------------------------------------------------------------------------------------
+// ---- choosing ----
 
 struct Chosen {
   std::vector<int32_t> experts;
@@ -41,7 +40,7 @@ Chosen route_one(const std::vector<float>& logits, const Router& router) {
   return route(backend, logits, router);
 }
 
-/// Whether the experts are n_used different ones out of n_experts.
+/// Returns whether the experts are n_used different ones out of n_experts.
 bool valid(const int32_t* experts, const Router& router) {
   const std::set<int32_t> all(experts, experts + router.n_used);
   return static_cast<int>(all.size()) == router.n_used && *all.begin() >= 0 &&
@@ -229,8 +228,7 @@ TEST_CASE("router: a token's bits do not depend on batch or threads", "[experts]
   }
 }
 
-// ---- computing
-// ---------------------------------------------------------------------------------------------
+// ---- computing ----
 
 namespace {
 

@@ -46,7 +46,7 @@ class Job {
     kernels.multiply[static_cast<size_t>(shape.type)](args);
   }
 
-  /// The job adds to outputs that are zero, so that anything computed twice shows.
+  /// The job adds to outputs that are zero, so that anything computed twice is noticed.
   MatmulJob job() {
     std::fill(out_.begin(), out_.end(), 0.0f);
     MatmulJob job;

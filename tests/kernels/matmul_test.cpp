@@ -539,7 +539,7 @@ TEST_CASE("scales of MXFP4 are exact for every exponent, in whole strips and at 
   constexpr int64_t kCols = 256 + 32, kExponents = 225;
   OwnedMatrix weight = random_matrix(DType::kMXFP4, kExponents, kCols, rng);
   for (size_t row = 0; row < kExponents; ++row) {
-    // All blocks of a row have the same magnitude, so that a wrong number of exponents shows.
+    // All blocks of a row have the same magnitude, so that a wrong number of exponents is noticed.
     for (size_t block = 0; block < kCols / 32; ++block) {
       weight.bytes[row * row_bytes(DType::kMXFP4, kCols) + block * sizeof(BlockMXFP4)] =
           static_cast<std::byte>(row);

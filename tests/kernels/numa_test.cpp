@@ -1,4 +1,4 @@
-// Memory policy: which nodes, from a made-up tree, and what the system reports about the policy afterward.
+// Memory policy: the nodes of a made-up tree, and the policy that the system reports afterward.
 #include "kernels/cpu/threads/numa.h"
 
 #include <linux/mempolicy.h>

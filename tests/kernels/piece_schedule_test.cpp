@@ -15,7 +15,7 @@ namespace {
 using Speeds = std::vector<double>;
 using PieceSize = std::function<int64_t(int64_t left)>;
 
-/// When the last core finishes, if each takes the next piece as soon as it is free.
+/// Returns the time at which the last core finishes, if each core takes the next piece as soon as it is free.
 double time_of(int64_t n_units, const Speeds& speeds, const PieceSize& piece_size) {
   std::vector<double> free_at(speeds.size(), 0.0);
   for (int64_t left = n_units; left > 0;) {
@@ -27,7 +27,7 @@ double time_of(int64_t n_units, const Speeds& speeds, const PieceSize& piece_siz
   return std::ranges::max(free_at);
 }
 
-/// The time if no core ever waited.
+/// Returns the time if no core ever waited.
 double ideal(int64_t n_units, const Speeds& speeds) {
   return static_cast<double>(n_units) / std::accumulate(speeds.begin(), speeds.end(), 0.0);
 }

@@ -110,7 +110,7 @@ TEST_CASE("activity counter: experts and the reads of token windows do not depen
   CHECK(counts.experts_read_by_others(1, 4) > 4);
   for (const int chunk : {1, 3, 16}) CHECK(counted(chunk) == counts);
 
-  // A gap starts windows over.
+  // After a gap, windows begin again.
   ActivityCounter counter(kExperts, {});
   const std::vector<int32_t> experts = {1, 2};
   const std::vector<float> weights = {1, 0};
@@ -133,7 +133,7 @@ TEST_CASE("activity counter: tokens are paired within a step and across steps, b
   CHECK(counts.active == std::vector<uint32_t>{5, 3, 3});
   CHECK(counts.again == std::vector<uint32_t>{2, 0, 0});
   CHECK(counts.value_sums == std::vector<uint64_t>{5 * 131072, 3 * 131072, 3 * 131072});
-  // Counts that were taken are gone; the tokens remembered for "again" stay.
+  // take() removes the counts; the tokens that are remembered for "again" stay.
   CHECK(counter.take().empty());
   run_step(counter, batch_of({0}, {3}), {0b100});
   CHECK(counter.take().again == std::vector<uint32_t>{0, 0, 1});

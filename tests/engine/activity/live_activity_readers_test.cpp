@@ -17,7 +17,7 @@ TEST_CASE("steps are read while others are written") {
     while (!stop.stop_requested()) {
       if (live.placement().n_layers > 1) ++n_torn;
       if (!live.latest(seen)) continue;
-      // Each step has all neurons or none, so a mixture of two steps would show.
+      // Each step has all neurons or none, so a mixture of two steps would be noticed.
       const int sum = std::accumulate(seen.levels.begin(), seen.levels.end(), 0);
       if (sum != 0 && sum != 64 * 15) ++n_torn;
     }

@@ -27,7 +27,7 @@ std::shared_ptr<const TokenTrie> letters(int n) {
   return std::make_shared<const TokenTrie>(pieces);
 }
 
-/// All texts up to some length: which are in the language, and which can be continued to one that is.
+/// All texts up to some length that are in the language, and all that can be continued to such a text.
 struct ShortTexts {
   std::set<std::string> in_language, prefixes;
 };
@@ -85,8 +85,8 @@ class LetterComparison {
     REQUIRE(state.must_end() == is_last);
   }
 
-  /// Every allowed text can be completed to a text of the language. The shortest completion is checked with
-  /// the reference.
+  /// Checks that an allowed text can be completed to a text of the language. The shortest completion is
+  /// checked with the reference.
   void require_completion(const std::string& text, const ConstraintState& state) {
     if (texts_.prefixes.contains(text)) return;
     std::deque<std::pair<std::string, ConstraintState>> open{{text, state}};

@@ -34,7 +34,7 @@ class Maker {
   }
 
   /// Makes a rule's body: usually a choice between an expression without calls, which lets the rule end, and
-  /// one with calls. Most of the latter begin with a letter; otherwise nearly all rules would be
+  /// one with calls. Most expressions with calls begin with a letter; otherwise nearly all rules would be
   /// left-recursive.
   Expr body() {
     const Expr out = expr(2, false);
@@ -118,7 +118,7 @@ std::vector<std::string> random_vocabulary(std::mt19937& random, int n_letters, 
     const unsigned kind = random() % 10;
     const size_t length = kind == 0 ? 10 + random() % 8 : kind == 1 ? random() % 2 : 1 + random() % 4;
     std::string piece;
-    // Long tokens repeat a letter or two, because others would hardly ever be allowed.
+    // Long tokens repeat a letter or two, because other long tokens would hardly ever be allowed.
     const auto first = static_cast<char>('a' + random() % static_cast<unsigned>(n_letters));
     while (piece.size() < length)
       piece += length > 6 && random() % 8 != 0

@@ -89,7 +89,7 @@ TEST_CASE("today's dense models give the CPU's bits on the device") {
                     expected));  // steps of one shape are recorded and played back
 }
 
-/// How many experts the plan gives to the device, in all layers together.
+/// Returns the number of experts that the plan gives to the device, in all layers together.
 size_t n_resident(const Plan& plan) {
   size_t n = 0;
   for (const LayerPlacement& layer : plan.layers) n += layer.experts.size();

@@ -27,7 +27,7 @@ namespace {
 constexpr int kTokens = 24;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// How a layer's neurons are distributed.
+/// A distribution of a layer's neurons.
 struct Way {
   const char* what;
   Share share;
@@ -45,8 +45,8 @@ const std::vector<Way> kWays = {
     {"all streamed", Share::kNone, false, size_t{1} << 20},
 };
 
-/// The first of some models is tried in every way (not in CI), the others in those whose steps differ the
-/// most.
+/// Returns whether a model is tried in this way. The first model is tried in every way (not in CI), other
+/// models only in the ways whose steps differ the most.
 bool is_tried(const Way& way, bool first_model) {
   return (first_model && device_stride() == 1) || way.share == Share::kNone ||
          (way.share == Share::kThird && !way.all_gates);

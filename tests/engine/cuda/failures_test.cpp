@@ -44,7 +44,7 @@ std::vector<float> run_steps(ModelRuntime& model) {
 struct Outcome {
   std::string failure;        // the exception's message; empty if there was none
   bool while_loading = true;  // otherwise in a step
-  bool of_cuda = false;       // it was a CudaError, or memory was short
+  bool of_cuda = false;       // the exception was a CudaError, or memory was short
   std::vector<float> logits;
   bool with_less = false;    // a note said what is missing
   Counts loading, stepping;  // numbers of calls, without those that destroy the model
@@ -91,7 +91,7 @@ bool is_sentence(const std::string& text) {
   return text.size() > 20 && text.find(' ') != std::string::npos && text.find('\n') == std::string::npos;
 }
 
-/// Calls that release something cannot fail usefully: see the test of destruction.
+/// Returns whether a call releases something. The test of destruction covers the failures of such calls.
 bool gives_back(const std::string& name) {
   return name.starts_with("cudaFree") || name.ends_with("Destroy") || name == "cudaHostUnregister";
 }
@@ -103,9 +103,9 @@ cudaError_t error_of(const std::string& name) {
   return name == "launch" || name == "kernel" ? cudaErrorLaunchFailure : cudaErrorUnknown;
 }
 
-/// Each call of `name` fails once. With prefetch, when most calls are equal, only every fourth fails, and
-/// where device_stride() is above 1 only every such. Kernels are loaded by similar calls, so only four fail.
-/// n_calls: of a run in which nothing fails.
+/// Makes each call of `name` fail once. With prefetch, most calls are equal, so only every fourth fails, and
+/// if device_stride() is above 1, fewer. Kernels are loaded by similar calls, so only four of these fail.
+/// n_calls: the number of calls in a run without failures.
 void fail_each(const std::string& name, uint64_t n_calls, const std::vector<float>& expected,
                bool prefetch = false) {
   const uint64_t stride =

@@ -55,8 +55,8 @@ LoadOptions options_of(const Model& model, bool fast) {
   return options;
 }
 
-/// Whether logits differ by less than half a percent of the largest, on average. The library multiplies
-/// numbers of 11 bits, in few layers.
+/// Returns whether logits differ by less than half a percent of the largest, on average. The library
+/// multiplies numbers of 11 bits, in few layers.
 bool is_near(const std::vector<float>& found, const std::vector<float>& expected) {
   if (found.size() != expected.size()) return false;
   double largest = 0, deviation = 0;

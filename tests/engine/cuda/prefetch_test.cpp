@@ -103,7 +103,7 @@ TEST_CASE("prefetching changes no bit: predicted") {
                  "predicted");
 }
 
-/// Passes moves on in another order, in parts, late, or not at all after some of them.
+/// Passes on moves in another order, in parts or late, or fails after some of them.
 class Contrary final : public RowCopier {
  public:
   Contrary(std::unique_ptr<RowCopier> copier, bool late, int n_good)

@@ -29,7 +29,7 @@ struct ConfigGuard {
   const cudaemu::Config saved = cudaemu::config();
 };
 
-/// When the work before each gate was done, and which gates existed before each start().
+/// The times at which the work before each gate was done, and the gates that existed before each start().
 struct Log {
   struct Gate {
     Log* log;
@@ -139,7 +139,7 @@ std::set<cudaStream_t> copiers(const std::vector<cudaemu::Interval>& intervals) 
   return streams;
 }
 
-/// Whether neurons moved while a layer's kernel ran.
+/// Returns whether neurons moved while a layer's kernel ran.
 bool moved_beside_kernels(const std::vector<cudaemu::Interval>& intervals) {
   const std::set<cudaStream_t> moving = copiers(intervals);
   for (const cudaemu::Interval& move : intervals) {

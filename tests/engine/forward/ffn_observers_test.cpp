@@ -41,7 +41,7 @@ void write(const ActiveNeurons& found, uint64_t bits) {
   for (int j = 0; j < kNeurons; ++j) found.values[j] = 1.0f;
 }
 
-/// Writes down its calls.
+/// Records its calls.
 class Calls final : public NeuronObserver {
  public:
   void input(int layer, const float* x, int n_tokens) override {

@@ -95,7 +95,8 @@ double gate_of(const MixtureWeights& mixture, const std::vector<double>& x) {
   return 1.0 / (1.0 + std::exp(-logit));
 }
 
-/// start + FFN(input) in doubles; the router of the reference is the backend's, the rest is apart.
+/// Returns start + FFN(input) in doubles. Uses the router of the backends' reference, and otherwise its own
+/// code.
 std::vector<double> reference(const Mixture& model, Router router, int n_shared) {
   const ModelSpec& spec = model.spec;
   const LayerWeights& layer = model.weights.layers[static_cast<size_t>(model.layer)];

@@ -275,7 +275,7 @@ TEST_CASE("windows: a layer with a window takes memory for its window, other lay
   CHECK(KvMemory::bytes_needed(model.spec, counts) == expected);
   CpuBackend cpu(1, supported_isas().front());
   CHECK(static_cast<double>(KvMemory(model.spec, counts, Devices(cpu)).bytes()) == expected);
-  // A window that hides nothing, or saves nothing, changes nothing.
+  // A window that hides no position, or saves no memory, has no effect.
   CHECK_FALSE(kv_block_counts(model.spec, 8, 3, kWindowChunk).window);
   CHECK_FALSE(kv_block_counts(model.spec, 5 * kKvBlockTokens, 3, kWindowChunk).window);
   CHECK(kv_block_counts(model.spec, 5 * kKvBlockTokens + 1, 3, kWindowChunk).window);

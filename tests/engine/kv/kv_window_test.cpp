@@ -56,7 +56,7 @@ std::optional<int> compute(KvBlocks& blocks, int slot, const Tokens& tokens, int
   return n_cached;
 }
 
-/// How much a prompt would reuse; changes nothing but the order of eviction.
+/// Returns the number of tokens that a prompt would reuse. Changes only the order of eviction.
 int reusable(KvBlocks& blocks, int slot, Tokens prompt) {
   prompt.push_back(9999);
   const std::optional<int> n = blocks.reserve(slot, prompt, static_cast<int>(prompt.size()), true);
@@ -97,7 +97,7 @@ TEST_CASE("kv windows: a sequence holds the blocks that later tokens see, and no
   }
   CHECK(held(blocks, 0) == std::vector<int>{8, 9});
   CHECK(block_row(blocks, 0)[0] >= 0);  // layers that see everything have all blocks
-  // Blocks that it gave up are kept as long as nobody needs them.
+  // Released blocks are kept until another sequence needs them.
   CHECK(blocks.window_pool().n_kept() == 8);
   CHECK(blocks.window_pool().free().empty());
   blocks.release(0, true);

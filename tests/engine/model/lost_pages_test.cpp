@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kPages = 64, kPage = 4096;
 
-/// The exit code of a child process that runs this, or its signal as a negative number.
+/// Returns the exit code of a child process that runs `inside`, or its signal as a negative number.
 int in_child(const std::function<int()>& inside) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -36,7 +36,7 @@ std::string complaint(DType type, const std::function<void(Bytes&)>& change, siz
 
 void put(Bytes& data, size_t at, uint16_t bits) { std::memcpy(data.data() + at, &bits, sizeof bits); }
 
-/// Whether dequantizing these bytes gives a weight that is not finite.
+/// Returns whether dequantizing these bytes gives a weight that is not finite.
 bool spoils_weights(DType type, const Bytes& data) {
   std::vector<float> row(kCols);
   for (int64_t r = 0; r < kRows; ++r) {

@@ -266,7 +266,7 @@ TEST_CASE("weights: q, k and v may be rows of one tensor, biases too") {
   is(layer.k, 32, 16);
   is(layer.v, 48, 16);
   CHECK(bound.weights.layers[0].q.bias == nullptr);
-  // With both ways at once, one would have no effect.
+  // If a file had both forms, one of them would have no effect.
   CHECK_THAT(weights_complaint(TinyModel("falcon").random_tensor("blk.0.attn_q.weight", {32, 32}, 0, 1)),
              ContainsSubstring("\"blk.0.attn_q.weight\" is not a part of architecture falcon"));
   CHECK_THAT(weights_complaint(TinyModel("falcon").random_tensor("blk.0.attn_qkv.weight", {32, 96}, 0, 1)),

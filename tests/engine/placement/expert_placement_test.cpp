@@ -49,7 +49,7 @@ struct Mixture {
         {.vram_bytes = vram, .ram_bytes = ram, .cache = false, .by_layers = by_layers, .streams = false});
   }
 
-  /// Bytes of all layers without experts, and beside these of n experts in each of n_layers layers.
+  /// Returns the bytes of all layers without experts, plus those of n experts in each of n_layers layers.
   int64_t bytes_for(int64_t n, int n_layers) const {
     int64_t bytes = facts.vram_fixed + (n > 0 ? facts.vram_experts : 0);
     for (const LayerFacts& layer : facts.layers) bytes += layer.vram_shared;

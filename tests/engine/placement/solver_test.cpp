@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kGib = int64_t{1} << 30;
 
-/// A shape in one mode, with everything that refers to each other.
+/// A shape in one mode, with all objects that refer to each other.
 struct Case {
   Case(const char* shape, Sparsity mode, double concentration = 0)
       : model(model_of_shape(*find_shape(shape), DType::kQ4_0, mode == Sparsity::kDense ? "silu" : "")),

@@ -355,7 +355,7 @@ TEST_CASE("a copy counts as hidden while a step runs that has not reached its la
   const PrefetchCounters in_step = device.prefetcher->counters();
   CHECK(in_step.copy_seconds > 0);
   CHECK(in_step.hidden_seconds == Approx(in_step.copy_seconds));
-  // It takes longer than the step has lasted: only the step's part is hidden.
+  // The copy takes longer than the step, so only the part during the step is hidden.
   device.control.seconds_per_bundle = 1e6;
   const Ids another{6};
   device.step(0, {}, &another);

@@ -13,8 +13,8 @@ namespace {
 
 const std::string kFffd = "\xEF\xBF\xBD";
 
-/// Whether bytes are well-formed by Unicode's table 3-7, in other terms than the code under test: decodes
-/// first, then judges.
+/// Returns whether bytes are well-formed by Unicode's table 3-7. Unlike the code under test, decodes the
+/// bytes first and then checks the result.
 bool is_character(std::string_view bytes) {
   const auto at = [&](size_t i) { return static_cast<uint32_t>(static_cast<uint8_t>(bytes[i])); };
   for (size_t i = 1; i < bytes.size(); ++i) {
@@ -37,7 +37,7 @@ bool is_character(std::string_view bytes) {
   return false;
 }
 
-/// Whether bytes can be completed to a character; tries every continuation that matters.
+/// Returns whether bytes can be completed to a character; tries every continuation that matters.
 bool is_beginning(const std::string& bytes) {
   for (const char* tail : {"\x80", "\xBF"}) {
     std::string longer = bytes;

@@ -38,7 +38,7 @@ std::unique_ptr<LibraryProducts> started() {
   return std::get<std::unique_ptr<LibraryProducts>>(std::move(made));
 }
 
-/// Whether the device has products of this type.
+/// Returns whether the device has products of this type.
 bool multiplies(DType type) {
   return type != DType::kBF16 || cuda::device_attribute(cudaDevAttrComputeCapabilityMajor) >= 8;
 }

@@ -26,7 +26,7 @@ StepBounds shared_bounds(int max_tokens, int n_used = kUsed) {
   return bounds;
 }
 
-/// A layer's experts on a CUDA device and the CPU, and what a step of it gives.
+/// A layer's experts on a CUDA device and the CPU, and the result of a step.
 class SharedLayer {
  public:
   /// resident: which experts the device holds, ascending. stream_bytes: of each buffer for missing experts;
@@ -47,8 +47,8 @@ class SharedLayer {
     place(resident);
   }
 
-  /// before + the experts' sum, with the router's logits [n_tokens, kExperts]. Steps with the same number of
-  /// tokens are recorded and played back.
+  /// Returns `before` + the experts' sum, for the router's logits [n_tokens, kExperts]. Steps with the same
+  /// number of tokens are recorded and played back.
   std::vector<float> run(const Step& step, const std::vector<float>& logits, const Router& router,
                          ExpertCounts& counts) {
     Backend& backend = device_->backend();
@@ -135,7 +135,7 @@ std::vector<float> run_on_cpu(const Layer& layer, const Step& step, const std::v
 
 const Router kRouter{.n_experts = kExperts, .n_used = kUsed, .renormalize = true};
 
-/// Whether the choice is the one that the CPU makes for logits [n_tokens, kExperts].
+/// Returns whether the choice is the one that the CPU makes for logits [n_tokens, kExperts].
 bool same_choice(const ExpertChoice& choice, const std::vector<float>& logits) {
   const auto n_tokens = static_cast<int>(logits.size() / kExperts);
   CpuBackend cpu(1, supported_isas().front());

@@ -33,7 +33,7 @@ std::vector<float> some_gates(int64_t n, std::mt19937& rng) {
 
 std::vector<int32_t> ids_of(const NeuronSet& set) { return {set.ids().begin(), set.ids().end()}; }
 
-/// Whether both are equal or both NaN.
+/// Returns whether both are equal or both NaN.
 bool alike(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 }  // namespace

@@ -57,7 +57,7 @@ struct Multiplied {
                               .out_head_stride = kRows / 2},
                              n_tokens);
   }
-  /// Whether the last product is that of the present x.
+  /// Returns whether the last product is that of the present x.
   bool is_right() {
     const auto n_out = static_cast<size_t>(n_tokens * kRows);
     const float* found = backend().to_host(out.floats(), n_out);

@@ -73,7 +73,7 @@ class TestLayer {
   int64_t n_neurons() const { return what_.shape.d_ff; }
   int64_t n_device_rows() const { return n_rows_; }
 
-  /// Whether the device rows hold these neurons, and the rows marked -1 their initial contents.
+  /// Returns whether the device rows hold these neurons, and the rows marked -1 their initial contents.
   bool holds(const std::vector<int32_t>& neurons) const {
     const FfnNeurons &host = layer_.host, &device = layer_.device;
     const Matrix no_gate{};

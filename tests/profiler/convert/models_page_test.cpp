@@ -87,7 +87,7 @@ std::string row_of(const Architecture& arch) {
          (arch.mixture.possible ? "yes" : "") + " | " + modes_of(arch) + " |\n";
 }
 
-/// Which kernels and devices compute a type, as two cells of the page.
+/// Returns the kernels and devices that compute a type, as two cells of the page.
 std::string support_of(DType type) {
   bool decoded_first = false;
   if (dtype_info(type).block_elems > 1)

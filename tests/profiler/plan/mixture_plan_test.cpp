@@ -80,7 +80,7 @@ TEST_CASE("mixture plan: every term of the closed form is right with a GPU") {
   CHECK(plan.decode.device_whole ==
         Approx(cost.gpu_read(plan.token_bytes() - experts - kv, cuda::KernelClass::kProduct) + attention_s));
   const double begin = HostCosts().experts_s();
-  // The first one brings the embedding.
+  // The first hand-over brings the embedding.
   CHECK(plan.decode.hand_overs - cost.round_trip(4.0 * 2048, 4.0 * 2048) ==
         Approx(48 * (begin + hand_over_s(gpu) + 4.0 * (2048 + 128) / gpu.from_device_pinned_bytes_per_s +
                      4.0 * 2048 / gpu.to_device_pinned_bytes_per_s)));

@@ -158,7 +158,8 @@ TEST_CASE("a client that leaves cancels its request, whether it streams or not")
     CHECK(n_asked == 3);
     CHECK(bench.engine.stream->cancelled(0));
     CHECK(client.released);
-    // Nobody takes the beginning of a stream for the whole; the log says why a whole answer was not sent.
+    // The beginning of a stream is not mistaken for a whole answer. If a whole answer was not sent, the log
+    // gives the reason.
     CHECK(answer.finished == (stream == "false"));
     if (stream == "false") CHECK(answer.status == 499);
   }

@@ -17,7 +17,7 @@ struct BadRequest {
   const char* param;
 };
 
-/// The refusal, after checking what all refusals have in common.
+/// Returns the refusal, after checking the properties that all refusals share.
 ApiError refusal_of(const std::string& body, bool chat) {
   try {
     const Json json = parse_json_body(body);

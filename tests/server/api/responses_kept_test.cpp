@@ -68,7 +68,7 @@ TEST_CASE("a kept response can be retrieved and deleted; others are not found") 
   CHECK(json::parse(deleted.body) == json({{"id", kept["id"]}, {"object", "response"}, {"deleted", true}}));
   CHECK(delete_response(bench.api(), HttpRequest(), kept["id"].get<std::string>()).status == 404);
   CHECK(retrieve_response(bench.api(), HttpRequest(), kept["id"].get<std::string>()).status == 404);
-  // The response that continued it has lost its beginning.
+  // The response that continued the deleted response has lost its beginning.
   CHECK(bench.error(R"({"input": "b", "previous_response_id": )" + next["id"].dump() + "}")["code"] ==
         "previous_response_not_found");
   HttpRequest stream;
@@ -141,8 +141,8 @@ TEST_CASE("an item that is kept can be sent by its id") {
   CHECK(bench.prompt() == "[user]a[assistant]One.[user]b[assistant]");
 }
 
-/// The id of a bench's first response: its input's item takes two random numbers, and then it takes two
-/// itself.
+/// The id of a bench's first response. The item of its input takes the first two random numbers, and the
+/// response takes the next two.
 const std::string kFirstId = "resp_30000000000000004000000000000000";
 
 /// Ends a cancelled request as the engine does.

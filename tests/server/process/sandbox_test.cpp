@@ -54,7 +54,7 @@ int error_of_exec(const char* program) {
   return errno;
 }
 
-/// Whether a TCP connection to an open port is refused for lack of a right.
+/// Returns whether a TCP connection to an open port is refused for lack of a right.
 bool connect_is_denied(uint16_t port) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
