@@ -133,8 +133,8 @@ class Decoder {
     if (constraint_ != nullptr) spent_ms_.push_back(mask_ms + thread_ms() - chosen);
   }
 
-  /// Returns the tokens that may come next, as the engine does: tokens that the constraint allows, and end
-  /// tokens where the text may end. Null for free text.
+  /// Returns the tokens that may come next, by the engine's rule: the tokens that the constraint allows, and
+  /// end tokens where the text may end. Null for free text.
   const TokenMask* mask(Slot& slot) {
     if (!slot.state) return nullptr;
     const TokenMask& mask = slot.state->mask();

@@ -182,8 +182,8 @@ SynthOptions options_of(const SynthCommand& command) {
 
 void make_and_write(const SynthCommand& command, const SynthOptions& options,
                     const std::vector<Target>& targets, int64_t n_elements, const SignalWatch& watch) {
-  // Rough costs in ns, which make the displayed remaining time about right: an element takes one thread 2 ns,
-  // and a byte takes 1 ns (a disk of 1 GB/s).
+  // Rough costs in ns, from which the remaining time is estimated: an element takes one thread 2 ns, and a
+  // byte takes 1 ns (a disk of 1 GB/s).
   const double making = 2.0 * static_cast<double>(n_elements) / options.n_threads;
   double total = making;
   for (const Target& target : targets) total += static_cast<double>(target.bytes);

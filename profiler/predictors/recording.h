@@ -114,7 +114,7 @@ struct RecordInputs {
 /// progress: called after each window with the completed share. Returns the number of rows in each layer's
 /// file, which is the number of the text's tokens. Throws std::runtime_error (one sentence) if a file belongs
 /// to another model or the disk is full, and passes on what `progress` throws; a later call can continue the
-/// recording. REQUIRES: n_context within the model's KV memory.
+/// recording. REQUIRES: n_context positions fit in the model's KV memory.
 int64_t record_activity(ModelRuntime& model, const RecordInputs& inputs,
                         const std::function<void(double)>& progress);
 

@@ -32,8 +32,8 @@ struct ReportLayer {
 struct ReportPredictor {
   double recall = 0;    // share of active neurons that is proposed
   double proposed = 0;  // share of all neurons that is proposed
-  // These two shares if the predictor runs one layer early, on the previous layer's input. Negative: not
-  // measured.
+  // recall and proposed if the predictor runs one layer early, on the previous layer's input; negative: not
+  // measured
   double early_recall = -1, early_proposed = -1;
 };
 

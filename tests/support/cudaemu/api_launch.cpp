@@ -1,5 +1,5 @@
-// Launches kernels, with the checks that the driver makes; returns their attributes, and loads them on first
-// use.
+// Launches kernels, with the checks that the driver makes. Also returns kernels' attributes, and loads
+// kernels on first use.
 #include <cuda_runtime.h>
 
 #include <map>

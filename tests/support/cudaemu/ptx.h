@@ -1,5 +1,5 @@
-// The emulator's implementations of functions, most of them single PTX instructions, that
-// kernels/cuda/runtime/gpu.h implements for a device and documents.
+// Implements for the emulator the functions of kernels/cuda/runtime/gpu.h, which documents them. Most are
+// single PTX instructions on a device.
 #pragma once
 
 #include <atomic>

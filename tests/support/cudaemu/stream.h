@@ -108,7 +108,7 @@ void wait_for_device();
 
 }  // namespace hearth::cudaemu
 
-// Functions that NVIDIA's headers declare and never define.
+// Types that NVIDIA's headers declare and never define.
 struct CUstream_st final : hearth::cudaemu::Stream {
   using Stream::Stream;
 };

@@ -1,6 +1,6 @@
-// Kernels with one deliberate mistake each. `cudaemu_mistakes NAME` launches one, which the emulator or a
-// sanitizer must stop; ctest looks for their messages (see CMakeLists.txt). Exits with code 0 if the mistake
-// was not noticed.
+// Kernels with one deliberate mistake each. `cudaemu_mistakes NAME` launches one kernel, which the emulator
+// or a sanitizer must stop. ctest compares the message of the emulator or the sanitizer with CMakeLists.txt.
+// Exits with code 0 if the mistake was not noticed.
 #include <atomic>
 #include <csignal>
 #include <cstdio>
