@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <span>
-#include <type_traits>
 
 #include "kernels/cuda/ops/device_types.h"
 #include "kernels/cuda/ops/expert_ops.h"
@@ -96,7 +95,7 @@ void launch_expert_floats(const ExpertCall& call, cudaStream_t stream);
 template <class Visitor>
 void visit_slot_block_type(DType type, Visitor&& visit) {
   visit_block_type(type, [&]<class Block>() {
-    if constexpr (kDeviceHas<Block> || std::is_same_v<Block, BlockMXFP4>) visit.template operator()<Block>();
+    if constexpr (kExpertsHave<Block>) visit.template operator()<Block>();
   });
 }
 

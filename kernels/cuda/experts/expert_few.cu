@@ -4,6 +4,7 @@
 // The arithmetic and the limits are the same as in matmul_few.cu: a thread block computes 8 rows for a tile
 // of one token, or of up to 4 tokens. With one token, a launch for gate and up of 8 experts has about 1,500
 // thread blocks, so that some load weights while others wait for their chains of additions.
+#include "kernels/cuda/experts/decoded_blocks.cuh"
 #include "kernels/cuda/experts/expert_args.cuh"
 #include "kernels/cuda/matmul/few_rows.cuh"
 #include "kernels/cuda/runtime/cuda_error.h"

@@ -5,6 +5,7 @@
 // the tile size depends on the step's mean number of tokens per expert (tile_rows_for() in group_pairs.cu).
 #include <type_traits>
 
+#include "kernels/cuda/experts/decoded_blocks.cuh"
 #include "kernels/cuda/experts/expert_args.cuh"
 #include "kernels/cuda/matmul/token_tiles.cuh"
 #include "kernels/cuda/runtime/cuda_error.h"

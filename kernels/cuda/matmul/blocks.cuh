@@ -1,5 +1,6 @@
-// Unpacks spans of 32 weights of every quantized type to bytes in registers, for matmul_*.cu, the kernels in
-// experts/ and gather_embeddings.cu. kernels/quant/formats.h and decode.cpp define the formats.
+// Unpacks spans of 32 weights to bytes in registers, for matmul_*.cu, the kernels in experts/ and
+// gather_embeddings.cu. Types that only experts have are in experts/decoded_blocks.cuh.
+// kernels/quant/formats.h and decode.cpp define the formats.
 #pragma once
 
 #include "kernels/cuda/matmul/load_words.cuh"
@@ -12,7 +13,7 @@ inline constexpr int kSpan = 32;
 /// weight = scale * (stored - kStoredOffset<Block>) + min. `stored` is an unpacked byte, read as signed;
 /// scale and min belong to the weight's group.
 template <class Block>
-inline constexpr int kStoredOffset = Block::kOffset == 128 ? 0 : Block::kOffset;
+inline constexpr int kStoredOffset = Block::kOffset == 128 || kDecodedFirst<Block> ? 0 : Block::kOffset;
 template <>
 inline constexpr int kStoredOffset<BlockMXFP4> = 0;
 

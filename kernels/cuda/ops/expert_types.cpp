@@ -30,7 +30,11 @@ void write_runs(const std::byte* row, int64_t n_blocks, std::byte* to) {
 
 }  // namespace
 
-bool experts_have(DType type) { return type == DType::kMXFP4 || device_has(type); }
+bool experts_have(DType type) {
+  bool has = true;  // plain floats are not visited
+  visit_block_type(type, [&]<class Block>() { has = kExpertsHave<Block>; });
+  return has;
+}
 
 bool slot_rows_as_in_file(DType type) { return type != DType::kMXFP4; }
 

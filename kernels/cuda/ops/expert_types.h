@@ -22,7 +22,7 @@ inline constexpr int kMostExpertsUsed = 64;
 inline constexpr int64_t kRunBlocks = 16;
 
 /// Whether the kernels for experts can multiply by rows of this type. They support all types of device_has(),
-/// and MXFP4.
+/// MXFP4 and NVFP4.
 bool experts_have(DType type);
 
 /// The number of bytes from the start of a row to the start of the next row in a slot. REQUIRES:

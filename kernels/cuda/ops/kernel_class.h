@@ -7,6 +7,7 @@
 #include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/ops/kernel_work.h"
 #include "kernels/dtype.h"
+#include "kernels/quant/decode.h"
 
 namespace hearth::cuda {
 
@@ -23,9 +24,11 @@ inline KernelClass product_class(DType type, bool listed = false) {
 
 /// The class for many tokens. REQUIRES: uses_quantized_activations(type).
 inline KernelClass tile_class(DType type) {
-  // For these types, the kernels of matmul_prompts.cu use 201 registers per thread (for all other types 128;
-  // ptxas for sm_90), so a multiprocessor runs only one of their thread blocks at a time instead of two.
-  const bool slow = type == DType::kQ2_K || type == DType::kQ3_K || type == DType::kQ6_K;
+  // For types with groups of 16 weights, the kernels of matmul_prompts.cu and expert_tiles.cu use about 200
+  // registers per thread (for all other types 128; ptxas for sm_90), so a multiprocessor runs only one of
+  // their thread blocks at a time instead of two.
+  bool slow = false;
+  visit_block_type(type, [&]<class Block>() { slow = Block::kGroup == 16; });
   return slow ? KernelClass::kSlowTiles : KernelClass::kTiles;
 }
 

@@ -174,10 +174,11 @@ TEST_CASE("CUDA multiplies with experts as the CPU does, for every type and numb
 TEST_CASE("CUDA multiplies with experts as the CPU does, at every width and number of rows") {
   const TestStream stream;
   for (const DType type :
-       {DType::kF32, DType::kBF16, DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kMXFP4}) {
+       {DType::kF32, DType::kBF16, DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kMXFP4, DType::kNVFP4}) {
     const int64_t block = dtype_info(type).block_elems;
     const std::vector<int64_t> widths = block == 1    ? std::vector<int64_t>{1, 16, 33}
                                         : block == 32 ? std::vector<int64_t>{32, 96, 480, 512, 544, 1088}
+                                        : block == 64 ? std::vector<int64_t>{64, 192, 1088}
                                                       : std::vector<int64_t>{256, 768};
     for (const int64_t n_cols : widths) {
       for (const int64_t n_rows : {1, 8, 33, 130}) {
@@ -195,7 +196,8 @@ TEST_CASE("CUDA multiplies with experts as the CPU does, at every width and numb
 
 TEST_CASE("CUDA multiplies with experts in any order of threads", "[sanitizer]") {
   const TestStream stream;
-  for (const DType type : {DType::kF16, DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kMXFP4}) {
+  for (const DType type :
+       {DType::kF16, DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kMXFP4, DType::kNVFP4}) {
     std::mt19937 rng(63);
     const Matrices weights(type, 37, 512, rng);
     for (const int n_tokens : {1, 5, 17, 40, 110}) {
