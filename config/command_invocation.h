@@ -31,8 +31,8 @@ struct CommandInvocation {
   int number(const std::string& name, int otherwise, int least, int most) const;
 };
 
-/// Returns whether the first argument is a command: any argument that is not a flag. arguments: argv without
-/// the program's name.
+/// Returns whether the first argument is a word rather than a flag, so that it must be the name of a command.
+/// arguments: argv without the program's name.
 bool is_command(const std::vector<std::string>& arguments);
 
 /// Throws ConfigError for an unknown command or flag, an invalid value, and too few or too many arguments.

@@ -2,9 +2,10 @@
 // and help.
 //
 // Dispatch, `hearthd --help`, `hearthd COMMAND --help`, docs/configuration.md, the manual pages and the
-// completions are made from this table. An option that the server also has (--models) is a row of
-// option_table(), and `shared` contains its name. It therefore has one help text, one environment variable
-// and one key in the file. Constant data; thread-safe.
+// completions are made from this table. Some options, such as --models, belong to a command and to the
+// server. Such an option is a row of option_table(), and CommandSpec::shared lists its name, so that the
+// command and the server have the same help text, environment variable and key in the file. Constant data;
+// thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // CLI11 parses the flags and the TOML file. Our own code decides the order of precedence and reports all
-// errors. This makes both independent of CLI11's version (in some versions, the file overrides the
-// environment), and lets every error name its source.
+// errors. The order and the error messages therefore do not depend on CLI11's version (in some versions, the
+// file overrides the environment), and every message names the source of the value.
 #include "config/invocation.h"
 
 #include <CLI/CLI.hpp>
@@ -58,8 +58,9 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
   for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     if (spec.sources == Sources::kEnvironmentOnly) continue;
     const std::string name(spec.name);
-    // Each flag takes exactly one value: "--alias a b" must not take b. If a flag is given twice, the last
-    // value counts, so that a script can append its user's flags to its own.
+    // Each flag takes exactly one value: "--alias a b" must not take b. If a flag that is not a list is given
+    // twice, the last value counts. A script can therefore append flags from its user, which override the
+    // script's flags.
     flags[name] = app.add_option("--" + name)->expected(1)->take_all();
   }
   for (const ActionSpec& spec : action_table()) {
@@ -69,7 +70,8 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 reads from the end
   } catch (const CLI::ArgumentMismatch& error) {
-    // The value of the last flag is missing: an earlier flag would have taken the next argument as its value.
+    // Only the last flag can lack its value, because every other flag takes the argument after it as its
+    // value.
     const std::string& last = arguments.back();
     const OptionSpec* spec =
         last.rfind("--", 0) == 0 ? find_option(Program::kHearthd, last.substr(2)) : nullptr;
@@ -118,8 +120,8 @@ Values read_environment(const Environment& environment, std::vector<std::string>
   }
   for (const auto& [name, value] : environment) {
     if (name.rfind("HEARTH_", 0) != 0 || std::find(names.begin(), names.end(), name) != names.end()) continue;
-    // Other variables with this prefix may belong to other programs, so warn only about those that look like
-    // a typing mistake.
+    // This HEARTH_ variable is not an option, and may belong to another program. Warn only if its name looks
+    // like a mistyped option.
     const std::optional<std::string> meant = closest_name(name.substr(7), [&names] {
       std::vector<std::string> tails;
       for (const std::string& known : names) tails.push_back(known.substr(7));

@@ -38,7 +38,8 @@ struct Invocation {
 /// arguments: argv without the program's name. Throws ConfigError for an unknown flag or key, an invalid
 /// value, or a file that cannot be read. Precedence: flag, environment, file, default. A list is taken as a
 /// whole from the first source that has it. A variable that is set but empty counts as absent. If the
-/// arguments request help or the version, nothing else is read.
+/// arguments request an action without options, such as --help or --version, ignores the environment and the
+/// file.
 Invocation read_invocation(const std::vector<std::string>& arguments, const Environment& environment);
 
 }  // namespace hearth

@@ -356,7 +356,7 @@ std::string help_text(const OptionSpec& spec) {
 
 bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Options& options) {
   for (const std::string& value : values) {
-    // A value may be a path, which a system call would end at a NUL.
+    // Refuse a NUL: if the value is a path, a system call would use only the part before the NUL.
     if (value.empty() || value.find('\0') != std::string::npos) return false;
   }
   if (const ListField* f = std::get_if<ListField>(&spec.field)) {

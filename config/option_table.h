@@ -22,8 +22,8 @@ namespace hearth {
 struct IntField {
   int Options::*member;
   int min, max;  // both values are allowed
-  /// The word that stands for 0, such as "auto"; the number 0 itself is then not accepted. Empty if there is
-  /// no such word.
+  /// A word that sets the value to 0, such as "auto". An option with such a word has a `min` above 0, so it
+  /// refuses the text "0". Empty if there is no such word.
   std::string_view zero = "";
 };
 /// A number that may be omitted.
@@ -83,8 +83,8 @@ std::string expectation(const OptionSpec& spec);
 /// Returns the row's help text, followed by the words that the option accepts.
 std::string help_text(const OptionSpec& spec);
 
-/// Sets the option's field from text; for a list, replaces all its values. If a value is not one that
-/// expectation() describes, returns false and leaves the field unchanged.
+/// Parses `values` and sets the option's field. A list field gets exactly these values. Returns false and
+/// leaves the field unchanged if a value is not allowed (see expectation()).
 bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Options& options);
 
 /// Returns the field's value as text, with list items joined by ", ". A secret that is set becomes "(set)".

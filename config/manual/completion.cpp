@@ -55,8 +55,8 @@ std::vector<std::string> spellings(const DescribedOption& option) {
 
 // ---- bash ----
 
-/// Generates the `case` branch of one command. After an option that takes a value, the branch completes the
-/// value, otherwise flags and words.
+/// Generates the `case` branch of one command. After an option that takes a value, the branch completes this
+/// value. Everywhere else, it completes flags and words.
 std::string bash_case(const std::string& command, const std::vector<DescribedOption>& options,
                       const std::vector<std::string>& words, const std::string& arguments) {
   std::string out = "    " + (command.empty() ? "''" : command) + ")\n      case \"$prev\" in\n";
@@ -118,7 +118,8 @@ std::string bash_completion(const DescribedProgram& program) {
 
 // ---- zsh ----
 
-/// Returns the first sentence of the help, escaped for the [...] of a specification for zsh's _arguments.
+/// Returns the first sentence of the help, escaped so that it can be written between the brackets of zsh's
+/// option specification, "--flag[description]".
 std::string zsh_description(const std::string& help) {
   std::string out;
   for (const char c : brief(help)) {

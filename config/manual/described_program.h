@@ -2,7 +2,8 @@
 // description of hearthd is built from the option table. The description of hearth-profiler is built from its
 // CLI11 commands (profiler/commands/described_profiler.h). This avoids a second list of options.
 //
-// A program builds its description once, when the user requests one of these texts. Plain values.
+// A program builds its description once, when the user requests a manual page or a completion script. Plain
+// values.
 #pragma once
 
 #include <string>

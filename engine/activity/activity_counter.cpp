@@ -90,8 +90,8 @@ void ActivityCounter::begin(const Batch& batch) {
   counts_.n_tokens += static_cast<uint32_t>(n_tokens);
 }
 
-/// Adds a token to its slot's windows. A window continues if the token's predecessor was counted; otherwise a
-/// new window begins.
+/// Adds a token to the unfinished windows (ExpertWindows) of its slot. Starts new windows if the token's
+/// predecessor was not counted.
 void ActivityCounter::count_windows(Token& token) {
   std::array<int, kWindows>& n = in_window_[static_cast<size_t>(token.slot)];
   for (size_t i = 0; i < kWindows; ++i) {

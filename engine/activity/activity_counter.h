@@ -1,9 +1,9 @@
-// Counts which neurons are active while a model runs, or which experts of a mixture its tokens choose.
+// Counts which neurons are active while a model runs. For a mixture, counts which experts its tokens choose.
 //
-// ModelRuntime owns it. FfnObservers passes each layer's active neurons (ActiveNeurons) or chosen experts
-// (ExpertChoice), and the engine thread adds them up here. Nothing is allocated while the model runs, and the
-// engine thread never waits longer than take() needs to swap pointers. Counts do not depend on the number of
-// threads or on how prompts are cut into chunks.
+// NeuronObservation owns the counter. FfnObservers passes each layer's active neurons (ActiveNeurons) or
+// chosen experts (ExpertChoice) to it, and the engine thread adds them up here. Nothing is allocated while
+// the model runs. The engine thread waits only while take() swaps pointers. Counts do not depend on the
+// number of threads or on how prompts are cut into chunks.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct CountOptions {
   /// If true, counts only steps without prompt tokens, in which each running sequence has one token. If
   /// false, counts all steps.
   bool decode_only = false;
-  /// Counts one in n countable steps, where n is this number. If n > 1, counts two adjacent steps of every
-  /// 2n, so that the counts include pairs of neighboring tokens.
+  /// If this is n, counts one in n of the steps that decode_only permits. If n > 1, counts two adjacent steps
+  /// of every 2n, so that the counts include pairs of neighboring tokens.
   int one_of = 1;
 };
 
@@ -63,8 +63,8 @@ class ActivityCounter {
   /// Stops (true) or resumes (false) counting. Engine thread, between steps.
   void pause(bool paused) { paused_ = paused; }
 
-  /// Returns the counts since the last call, in the layout's neuron order. Any thread; waits for the end of a
-  /// step that is being counted.
+  /// Returns the counts since the last call. Neurons are numbered as in NeuronLayout, not as in the model
+  /// file. Any thread; waits for the end of a step that is being counted.
   ActivityCounts take();
 
  private:

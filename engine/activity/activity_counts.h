@@ -2,8 +2,8 @@
 // values, and how often it stayed active for the next token. All of these are sums, so counts can be added.
 //
 // An expert is active for a token that chose it, and its value is its weight for that token. In this file,
-// "neuron" and d_ff also mean experts. Counts of experts also record how many experts several tokens read
-// together.
+// "neuron" and d_ff also mean experts. Counts of experts also include how many different experts neighboring
+// tokens chose (ExpertWindows).
 //
 // Filled by ActivityCounter, stored in the activity file. Integers only, so that sums do not depend on the
 // order of additions. Plain data; any thread.
@@ -60,10 +60,11 @@ struct ActivityCounts {
   /// stay active for a while, it is higher.
   double kept_share(int layer) const;
 
-  /// The mean number of different experts that a step reads in a layer if it has `size` tokens of one
-  /// sequence. size: 1 or one of kWindowTokens. 0 if no window of this size was counted.
+  /// The mean number of different experts of a layer that are read by a step with `size` tokens of one
+  /// sequence. size: 1 or one of kWindowTokens. Returns 0 if no window of this size was counted.
   double experts_read(int layer, int size) const;
-  /// The expected number of different experts of a layer that `size` unrelated tokens read.
+  /// The expected number of different experts of a layer that are read by a step with `size` tokens of
+  /// different sequences, which choose experts independently of each other.
   double experts_read_by_others(int layer, int size) const;
 
   /// Adds `other`, the counts of other tokens. If this object is empty, it takes the shape of `other`. Throws

@@ -74,7 +74,7 @@ std::vector<float> read_sizes(MeasurementReader& reader, const ModelIdentity& mo
   return sizes;
 }
 
-/// Parses, for each window size, the number of windows and how many experts they read.
+/// Parses, for each window size, the number of windows and the numbers in ExpertWindows::read.
 void read_windows(MeasurementReader& reader, ActivityCounts& counts) {
   for (size_t i = 0; i < counts.windows.size(); ++i) {
     ExpertWindows& window = counts.windows[i];

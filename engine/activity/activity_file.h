@@ -5,10 +5,10 @@
 //     activation and name (a length and that many bytes);
 //   version 2 only, for mixtures: experts per layer. Version 2 counts experts, version 1 counts neurons;
 //   the texts that were counted: their number, then the SHA-256 of each, ascending;
-//   a byte: 1 if the sizes of the down columns follow, as float32 [n_layers, d_ff]; always 0 in version 2;
+//   a byte: 1 if Activity::down_sizes follows, as float32 [n_layers, d_ff]; always 0 in version 2;
 //   for each source: the numbers of tokens and pairs. If there are tokens, for each layer the arrays active,
 //     again and value_sums [d_ff or experts] (engine/activity/activity_counts.h). In version 2, for each
-//     window size the number of windows and how many experts they read in each layer [n_layers];
+//     window size the number of windows and ExpertWindows::read [n_layers];
 //   SHA-256 of all bytes before it.
 // Little-endian. Lengths, counts and numbers without a stated width are LEB128: most neurons take four or
 // five bytes per source. The engine reads the file at load, and so do placement and hearth-profiler report.
@@ -46,8 +46,8 @@ std::string_view source_name(ActivitySource source);
 struct Activity {
   ModelIdentity model;
   std::set<Sha256> texts;  // hashes of the texts that prompts and generated tokens come from
-  /// [n_layers, d_ff] norms of the down columns; empty if unknown. The size of a neuron's contribution is
-  /// |value| times this norm.
+  /// [n_layers, d_ff] norm of each neuron's column of the down projection; empty if unknown. The size of a
+  /// neuron's contribution is |value| times this norm.
   std::vector<float> down_sizes;
   std::array<ActivityCounts, kActivitySources> counts;  // each empty or of the model's shape
 
@@ -61,8 +61,9 @@ struct Activity {
   /// unknown.
   std::vector<double> contributions() const;
   /// Returns how often each neuron (or expert of a mixture) was active, summed over all sources. Used to
-  /// order neurons in memory. REQUIRES: n_tokens() is not 0, or the caller has checked the model, because a
-  /// file without tokens may state wrong sizes of the model.
+  /// order neurons in memory. REQUIRES: n_tokens() is not 0, or the caller has checked `model`. In a damaged
+  /// file without tokens, the sizes in `model` may be so large that this function would allocate too much
+  /// memory.
   ActivityProfile profile() const;
 
   /// Adds another file's counts. A text counts only once: if the texts of one file are a subset of the
@@ -72,12 +73,13 @@ struct Activity {
   void merge(const Activity& other);
 };
 
-/// Parses `bytes`, a whole file; `file` is its file_error::file_label. Throws ModelFileError if the bytes are
-/// not an activity file, are damaged, or have another version.
+/// Parses `bytes`, a whole file. file: its name for messages (file_error::file_label()). Throws
+/// ModelFileError if the bytes are not an activity file, are damaged, or have another version.
 Activity parse_activity(std::span<const std::byte> bytes, const std::string& file);
 Activity read_activity(const std::filesystem::path& path);
 
-/// Throws ModelFileError if the file belongs to another model. `file`: its file_error::file_label.
+/// Throws ModelFileError if `activity` belongs to another model. file: the activity file's name for messages
+/// (file_error::file_label()).
 void require_same_model(const Activity& activity, const ModelIdentity& model, const std::string& file);
 
 std::vector<std::byte> activity_bytes(const Activity& activity);

@@ -24,7 +24,8 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error) || error;
 }
 
-// Tries one source. Adds the profile to `found`, or adds the reason why there is none to found.sentence.
+// Tries one file, unless a profile has been found already. Sets found.profile if the file can be used.
+// Appends to found.sentence either the description of the file or the reason why it cannot be used.
 void try_source(const Reader& read, const fs::path& path, std::string_view what, int n_layers, int d_ff,
                 FoundActivity& found) {
   if (found.profile || !is_there(path)) return;

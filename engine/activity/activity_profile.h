@@ -18,8 +18,8 @@
 namespace hearth {
 
 struct ActivityProfile {
-  /// [n_layers][d_ff, or experts of a mixture]: how often the neuron was active, relative to others of its
-  /// layer. Finite, not negative. From a GPU index: 1 for neurons chosen for the GPU, 0 for the others.
+  /// [n_layers][d_ff, or experts of a mixture] how often the neuron was active; comparable only within a
+  /// layer. Finite, not negative. A GPU index gives 1 for neurons chosen for the GPU and 0 for all others.
   std::vector<std::vector<double>> counts;
 
   /// Neuron ids of a layer, [d_ff], the most active first; ties go to the lower id. REQUIRES: 0 <= layer <

@@ -47,8 +47,9 @@ void read_layers(MeasurementReader& reader, ExpertTrace& trace) {
   }
 }
 
-/// Checks the experts that a run chose and appends them to the trace. A choice is the experts of one token in
-/// one layer. Choices are numbered from 1, and n_choices_ is their number so far.
+/// Checks the experts that a run chose and appends them to the trace. A choice is the set of experts of one
+/// token in one layer. n_choices_ counts the choices read so far. With it, check() finds an expert that
+/// occurs twice in one choice.
 class ChoiceReader {
  public:
   ChoiceReader(MeasurementReader& reader, ExpertTrace& trace)

@@ -58,7 +58,8 @@ struct ExpertTrace {
   size_t token_experts() const { return layers.size() * static_cast<size_t>(n_used); }
   uint64_t n_tokens() const { return token_experts() == 0 ? 0 : experts.size() / token_experts(); }
   uint64_t n_sequences() const;
-  /// The experts [n_used] of a token of the trace in layers[layer].
+  /// Returns the experts [n_used] that a token chose in the layer layers[layer]. token: index among the
+  /// tokens of all runs.
   std::span<const uint16_t> chosen(uint64_t token, size_t layer) const {
     const auto n = static_cast<size_t>(n_used);
     return std::span(experts).subspan((token * layers.size() + layer) * n, n);
@@ -71,12 +72,13 @@ struct ExpertTrace {
 /// A model's layers with experts, and the sizes of these experts.
 std::vector<TracedLayer> traced_layers(const ModelSpec& spec, const Weights& weights);
 
-/// Parses `bytes`, a whole file; `file` is its file_error::file_label. Throws ModelFileError if it is not a
-/// trace, is damaged, or has another version.
+/// Parses `bytes`, a whole file. file: its name for messages (file_error::file_label()). Throws
+/// ModelFileError if the bytes are not a trace, are damaged, or have another version.
 ExpertTrace parse_expert_trace(std::span<const std::byte> bytes, const std::string& file);
 ExpertTrace read_expert_trace(const std::filesystem::path& path);
 
-/// Throws ModelFileError if the trace belongs to another model. `file`: its file_error::file_label.
+/// Throws ModelFileError if the trace belongs to another model. file: the trace file's name for messages
+/// (file_error::file_label()).
 void require_same_model(const ExpertTrace& trace, const ModelIdentity& model, const std::string& file);
 
 /// Returns the bytes of the trace's file. REQUIRES: trace.experts contains the tokens of all trace.runs.

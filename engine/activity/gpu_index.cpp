@@ -108,8 +108,8 @@ Entry read_entry(gguf::Cursor& cursor, int layer, const char* suffix) {
   return entry;
 }
 
-// Reads a tensor's values; `data` is at the start of the data section. REQUIRES: entry.size is bounded by the
-// model.
+// Reads a tensor's values; `data` is at the start of the data section. REQUIRES: the caller has checked that
+// entry.size is at most the number of neurons in a layer.
 std::vector<int32_t> read_values(gguf::Cursor data, const Entry& entry, int layer, const char* suffix) {
   const std::string name = "blk." + std::to_string(layer) + '.' + suffix;
   data.enter("tensor");

@@ -17,11 +17,13 @@
 
 namespace hearth::activity {
 
-/// Reads the marks (1 or 0) of `n_layers` layers of `d_ff` neurons. Throws ModelFileError if the file is
-/// unreadable, damaged, or belongs to another model.
+/// Reads for each neuron whether PowerInfer chose it for the GPU (1) or not (0). n_layers, d_ff: the model's
+/// layers and neurons per layer. Throws ModelFileError if the file is unreadable, damaged, or belongs to
+/// another model.
 ActivityProfile read_gpu_index(const std::filesystem::path& path, int n_layers, int d_ff);
 
-/// Like the function above, but parses `bytes`, a whole file. `file` is a file_error::file_label.
+/// Like read_gpu_index(), but parses `bytes`, a whole file. file: its name for messages
+/// (file_error::file_label()).
 ActivityProfile parse_gpu_index(std::span<const std::byte> bytes, const std::string& file, int n_layers,
                                 int d_ff);
 

@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-/// Returns the level of n out of `all`, rounded up, so that only n = 0 gives level 0.
+/// Returns the share n / all as a level from 0 to kFullLevel, rounded up, so that only n = 0 gives level 0.
 uint8_t level_of(uint64_t n, uint64_t all) {
   return static_cast<uint8_t>((n * LiveActivity::kFullLevel + all - 1) / all);
 }
@@ -67,7 +67,7 @@ Levels LiveActivity::cached() const {
   return levels;
 }
 
-/// Sets the levels of a layer from the bits of the layer's units.
+/// Sets the level of each bucket of a layer to the share of the bucket's units whose bit is set in `bits`.
 void LiveActivity::raise(std::span<uint8_t> levels, std::span<const uint64_t> bits) const {
   std::vector<uint32_t> counts(n_buckets_);
   for_each_bit(bits, [&](size_t unit) { ++counts[bucket_of(unit)]; });
@@ -108,7 +108,7 @@ void LiveActivity::detach() {
 }
 
 bool LiveActivity::may_sample(const Batch& batch) {
-  // Samples only steps without prompt tokens: a step with prompt tokens has tokens without logits.
+  // Sample only steps without prompt tokens. In a step with prompt tokens, some tokens have no logits.
   if (batch.n_tokens() > shape_.max_tokens || batch.logit_rows.size() != batch.tokens.size()) return false;
   const std::chrono::steady_clock::time_point now = now_();
   if (last_ && now - *last_ < interval_) return false;

@@ -33,7 +33,8 @@ struct MemoryByPlace {
   uint64_t kv = 0;    // keys and values; included in vram and ram
 };
 
-/// A level is the share of a bucket's units that have some property, from 0 (none) to kFullLevel (all).
+/// A level gives the share of a bucket's units (neurons or experts) that are, for example, active or hot, on
+/// a scale from 0 (none) to kFullLevel (all).
 using Levels = std::vector<uint8_t>;  // [n_layers, n_buckets]
 
 /// Facts that do not change until the model is placed again.
@@ -93,7 +94,7 @@ class LiveActivity {
   uint64_t placement_number() const { return placement_number_.load(std::memory_order_relaxed); }
   /// Copies the last sampled step to `to`, unless `to` already has that step. Returns whether it copied.
   bool latest(LiveStep& to) const;
-  /// The units that the device's cache holds now; empty if the device has no cache.
+  /// The share of each bucket's units that the device's cache holds now; empty if the device has no cache.
   Levels cached() const;
 
   // -- engine thread, or the loading thread before the engine starts --
@@ -109,7 +110,8 @@ class LiveActivity {
   void attach(const Run& run);
   void detach();
 
-  /// Scope of one step of the model. Samples the step if the time for the next sample has come.
+  /// Scope of one step of the model. Samples the step if there are viewers, the step has no prompt tokens,
+  /// and the sampling interval has passed since the last sampled step.
   class StepScope {
    public:
     /// `live` may be null.

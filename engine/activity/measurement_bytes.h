@@ -55,11 +55,13 @@ class MeasurementWriter {
 /// the place in it and the remedy. A reader must not be shared by threads.
 class MeasurementReader {
  public:
-  /// Checks magic, version and checksum. `file` is a file_label; all arguments must outlive the reader.
+  /// Checks magic, version and checksum. file: the file's name for messages (file_error::file_label()). All
+  /// arguments must outlive the reader.
   MeasurementReader(std::span<const std::byte> bytes, const std::string& file, const MeasurementFile& kind);
 
   uint32_t version() const { return version_; }
-  /// Sets the name of the place that the next reads belong to, for messages. `place` must outlive the reader.
+  /// Sets the name of the part of the file that is read next. Error messages name this part. `place` must
+  /// outlive the reader.
   void enter(std::string_view place) { cursor_.enter(place); }
   [[noreturn]] void fail(const std::string& sentence) const;
 
