@@ -26,8 +26,8 @@ class Grammar;
 class MaskCache;
 class TokenTrie;
 
-/// Thread-safe; immutable from its users' point of view. All sequences with the same grammar share one
-/// Constraint and therefore its masks.
+/// Thread-safe. After construction, only the cached masks change. All sequences with the same grammar share
+/// one Constraint and therefore its masks.
 class Constraint {
  public:
   /// Throws ConstraintError with a sentence for the user if the grammar cannot be compiled (see Automaton) or
@@ -42,7 +42,8 @@ class Constraint {
   ~Constraint();
   const TokenTrie& trie() const { return *trie_; }
   std::shared_ptr<MaskCache> cache() const;
-  /// If the current cache is `full`, replaces it by an empty one. Returns the current cache.
+  /// Replaces the cache `full` by an empty one, unless another sequence has already replaced it. Returns the
+  /// current cache.
   std::shared_ptr<MaskCache> cache_after(const std::shared_ptr<MaskCache>& full) const;
 
  private:

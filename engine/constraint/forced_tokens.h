@@ -12,8 +12,8 @@
 namespace hearth {
 
 /// Returns tokens that spell ConstraintState::forced(). If possible, they are the tokens that the tokenizer
-/// would choose, because models are trained on texts that are split this way. Omits the last token, which may
-/// merge with the text after it, unless the text must end there. Empty if nothing is forced.
+/// would choose, because models are trained on texts that are split this way. Omits the last token if further
+/// text may follow, because the tokenizer might merge that text with the token. Empty if nothing is forced.
 std::vector<int32_t> forced_tokens(const ConstraintState& state);
 
 }  // namespace hearth

@@ -13,7 +13,8 @@
 namespace hearth {
 
 /// State 0 is the start. A state has at most one byte edge for each byte and at most one call edge for each
-/// rule. It may have edges of both kinds, so the next state may be unknown until the called rule has matched.
+/// rule. A state may have both byte edges and call edges. The right edge may then become known only when the
+/// called rule has matched.
 struct Dfa {
   struct ByteEdge {
     uint8_t first, last;  // bytes, both inclusive

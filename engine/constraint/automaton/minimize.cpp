@@ -30,7 +30,7 @@ class Partition {
 
   size_t n_sets() const { return bounds_.size(); }
   int32_t set_of(int32_t element) const { return set_[at(element)]; }
-  /// Returns the elements of a set. Marking elements changes only their order.
+  /// Returns the elements of a set. Their order is arbitrary, and mark() changes it.
   std::vector<int32_t> members(size_t set) const {
     return {elements_.begin() + bounds_[set].first, elements_.begin() + bounds_[set].second};
   }

@@ -11,8 +11,8 @@ using Expr = Grammar::Expr;
 using Node = Grammar::Node;
 using Kind = Grammar::Node::Kind;
 
-/// Maximum nesting depth of expressions that are built separately. They are built by recursion, and each
-/// level takes a few hundred bytes of stack.
+/// Maximum nesting depth of the expressions for which automaton_of() builds separate automata. Such automata
+/// are built by recursion, and each level takes a few hundred bytes of stack.
 constexpr int kMostDepth = 500;
 /// An expression that is repeated at least this many times is minimized before it is copied.
 constexpr int kManyCopies = 8;

@@ -43,8 +43,8 @@ class NfaBuilder {
   struct Job;
   class Build;
 
-  /// The context of an expression: how many separately built expressions contain it, and whether one of these
-  /// is an intersection or a difference.
+  /// The context of an expression: the number of enclosing expressions that are built separately (see
+  /// automaton_of()), and whether an intersection or a difference is among them.
   struct Place {
     int depth = 0;
     bool in_product = false;

@@ -99,8 +99,9 @@ class LeastSolution {
            (node.kind == Kind::kSequence && node.count == 0);
   }
 
-  /// For each node, lists the nodes that contain it, and sets its counter: the number of its parts that must
-  /// still be found to have the property before the node itself has it.
+  /// For each node, lists the nodes that contain it. Also sets each node's missing_, the number of its parts
+  /// that must be found to have the property before the node has it: all parts of a sequence, one part of any
+  /// other node.
   void list_users(const std::vector<Expr>& nodes) {
     for (const Expr expr : nodes) {
       const Node& node = grammar_.node(expr);
@@ -193,8 +194,8 @@ std::vector<Shape> find_shapes(const Grammar& grammar) {
 }
 
 /// Whether a rule is copied into its callers: it has no calls, and a copy costs less than a call. The size
-/// limit is lower for rules with loops, such as strings, because all callers of an uncopied rule share its
-/// masks.
+/// limit is lower for rules with loops, such as strings. If such a rule is not copied, all its callers share
+/// its masks.
 bool is_small(const Shape& shape) { return !shape.has_call && shape.weight <= (shape.has_loop ? 8U : 64U); }
 
 LeastSolution solve_endings(const Grammar& grammar, const std::vector<Expr>& nodes) {

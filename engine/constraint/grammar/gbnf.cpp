@@ -150,8 +150,8 @@ class Parser {
     return grammar_.choice(options);
   }
 
-  /// Skips the | before another alternative, which may also be at the beginning of the next line. Returns
-  /// false if there is none.
+  /// Skips the | before another alternative. This | may also be at the beginning of the next line. Returns
+  /// false if there is no |.
   bool skip_bar(bool in_group) {
     const size_t begin = at_;
     skip_space(true);

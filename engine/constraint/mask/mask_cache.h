@@ -60,7 +60,7 @@ class MaskCache {
   struct ViewMask {
     TokenMask mask;               // used if there are many tokens
     std::vector<int32_t> tokens;  // used if there are few tokens
-    /// the inner nodes in the trie of short tokens at which the rule can have ended
+    /// the inner nodes of the trie of short tokens whose bytes may complete the rule
     std::vector<uint32_t> ends;
   };
 

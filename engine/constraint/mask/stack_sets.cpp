@@ -114,8 +114,8 @@ StackSets::Set StackSets::finish() {
     ended_.pop_back();
     end_rules(below);
   }
-  // 2. Follow calls. Every rule comes after all its callers; by then, all stacks that can be below it are
-  // known.
+  // 2. Follow calls. States are processed in the order of their rank, so every rule comes after all its
+  //    callers. When a rule is processed, all stacks that can be below it are therefore known.
   using Turn = std::pair<int32_t, size_t>;  // the rank of an item's state, then the item's index
   std::vector<Turn> open;
   const auto add_turns = [&](size_t from) {
@@ -145,8 +145,8 @@ void StackSets::follow_calls(int32_t state, Set below) {
   for (const Dfa::CallEdge& call : automaton_.calls_of(state)) {
     take_work(1);
     if (++n_reached_ > kMostStacks) refuse_ambiguity();
-    // If nothing can follow the call, the callee's end is also the caller's end. Then nothing is pushed. So a
-    // list whose rule calls itself at its end does not make the stack grow.
+    // If nothing can follow the call in the caller, the caller ends when the callee ends, so nothing is
+    // pushed. Therefore a list whose rule calls itself at its end does not make the stack grow.
     const bool is_last = automaton_.is_final(call.to);
     const Stack back = is_last ? kComplete : intern(call.to, below);
     Item& callee = item_of(call.rule);

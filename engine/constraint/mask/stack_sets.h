@@ -28,9 +28,9 @@ class StackSets {
   static constexpr Stack kContext = 1;   // the empty stack after the end of a rule that is examined alone
   static constexpr Stack kFirstReal = 2;
   static constexpr Set kDead = 0;  // no stacks: the bytes are not allowed
-  /// Maximum number of stacks to which one byte may lead. A stack counts as a pair of a top state and the set
-  /// below it. A grammar comes near this limit if a text may end at any of many depths (root ::= "(" root
-  /// "x"? | "y"), or if any number of its parts may begin at each byte.
+  /// Maximum number of stacks to which one byte may lead. Each pair of a top state and a set below it is
+  /// counted as one stack. A grammar comes near this limit if a text may end at any of many depths (root ::=
+  /// "(" root "x"? | "y"), or if any number of its parts may begin at each byte.
   static constexpr size_t kMostStacks = 5000;
   /// Maximum bytes for the stacks of one set; copy() refuses a larger set. 100,000 nested brackets take 14
   /// MB.
@@ -48,7 +48,7 @@ class StackSets {
   size_t work_done() const { return kMostWork - work_left_; }
 
   // These functions throw ConstraintError if there are more than kMostStacks stacks or if more than kMostWork
-  // steps were taken; then nothing changes.
+  // steps were taken. Sets that exist already stay unchanged.
   Set initial();
   /// Returns the set after a byte; kDead if the byte is not allowed.
   Set next(Set set, uint8_t byte) {
@@ -56,7 +56,7 @@ class StackSets {
     const Set known = row < 0 ? kUnknown : next_[static_cast<size_t>(row) + automaton_.class_of_byte()[byte]];
     return known != kUnknown ? known : find_next(set, byte);
   }
-  /// Returns the set of stacks that can follow once the rule on top of a stack has ended.
+  /// Returns the set of stacks that can follow `stack` when the rule on top of `stack` has ended.
   Set after_end(Stack stack);
   /// Returns a set with one stack: this state, with an unknown stack below it (kContext).
   Set alone(int32_t state);

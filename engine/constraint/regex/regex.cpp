@@ -46,7 +46,8 @@ class Translator {
     return grammar_.choice(options);
   }
 
-  /// An anchor at an edge of the sequence is dropped. Then no text may be outside the match at that edge.
+  /// Drops the anchors at the edges of the sequence. At an edge that had an anchor, the expression allows no
+  /// text outside the match.
   Expr sequence(std::span<const RegexNode> items, bool first, bool last) {
     bool open_first = first, open_last = last;
     for (; first && !items.empty() && items.front().kind == Kind::kStart; open_first = false)

@@ -8,9 +8,9 @@ namespace {
 using Expr = Grammar::Expr;
 constexpr size_t kMaxStates = 40'000;
 
-/// Builds one expression for each state, from the last link to the first. Each expression matches the rest of
-/// the list. A state consists of the index of the next link and the number of links written so far. Counting
-/// stops at count_limit_, because a higher number changes nothing.
+/// Builds one expression for each state, from the last link (ChainLink) to the first. Each expression matches
+/// the rest of the list. A state consists of the index of the next link and the number of links written so
+/// far. This number is counted only up to count_limit_, because a higher number makes no difference.
 class ChainBuilder {
  public:
   ChainBuilder(Grammar& grammar, JsonText& text, std::string_view close, Chain chain)

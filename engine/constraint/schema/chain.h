@@ -19,8 +19,8 @@ struct ChainLink {
 struct Chain {
   std::string name{};  // name for rules, used in messages
   std::vector<ChainLink> links{};
-  /// One extra part, which may follow the links any number of times. All extras together count as only one
-  /// part toward `least`, because one extra may itself be a repeat.
+  /// An extra part, which may follow the links any number of times. All its occurrences together count as
+  /// only one part toward `least`, because two extra members of an object may have the same name.
   std::optional<Grammar::Expr> extra{};
   int least = 0;
   std::optional<int> most{};

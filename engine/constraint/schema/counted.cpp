@@ -5,8 +5,8 @@ namespace {
 
 using Expr = Grammar::Expr;
 
-/// Maximum number of repeats that are written out. Rules for blocks would need about as many states for so
-/// few repeats.
+/// Maximum number of repeats that are written out. For so few repeats, blocks would take about as many
+/// states.
 constexpr int kMostWrittenOut = 3 * kCountedBlock;
 
 class Blocks {

@@ -1,10 +1,10 @@
-// Many repeats with few states, for example for strings with a maxLength of 100,000 or arrays with as many
-// items.
+// Many repeats with few states, for example for strings with a maxLength of 100,000 or arrays with maxItems
+// of 100,000.
 //
-// If n repeats are written out, they take n copies of an automaton. Here a rule matches a block of
-// kCountedBlock repeats, and the text consists of whole blocks followed by a part of a block. This method
-// takes about n / kCountedBlock + 2 * kCountedBlock copies. A text can be read in two ways at each position:
-// inside a whole block, or inside the last part. One thread.
+// If n repeats are written out, they take n copies of an automaton. Instead, counted() defines a rule for a
+// block of kCountedBlock repeats, and the text consists of whole blocks followed by a part of a block. This
+// method takes about n / kCountedBlock + 2 * kCountedBlock copies. A text can be read in two ways at each
+// position: inside a whole block, or inside the last part. One thread.
 #pragma once
 
 #include "engine/constraint/grammar/grammar.h"

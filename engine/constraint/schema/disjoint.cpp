@@ -56,9 +56,9 @@ bool SchemaTranslator::are_disjoint(const FlatSchemas& a, const FlatSchemas& b, 
 }
 
 bool SchemaTranslator::are_disjoint(const Keywords& a, const Keywords& b, int depth) {
-  // Values are generated only with the types chosen for their schema, but a schema may accept further types.
-  // So a generated value that is valid under both schemas has a type that one of the schemas chose and the
-  // other schema accepts.
+  // A value is generated only with a type that chosen_types() returns for its schema, but a schema may also
+  // accept values of other types (Keywords::types). So a generated value that is valid under both schemas has
+  // a type that one of the schemas chose and the other schema accepts.
   const unsigned types = (a.chosen_types() & b.types) | (a.types & b.chosen_types());
   if (!a.values.empty() || !b.values.empty()) return !has_common_value(a, b);
   if (types & (kNull | kBoolean)) return false;

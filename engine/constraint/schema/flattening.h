@@ -69,11 +69,12 @@ class SchemaFlattener {
 
   struct Alternatives {
     const SchemaNode* keyword;  // anyOf or oneOf
-    /// One entry for each alternative. It has the schemas of the alternative and those that hold in any case.
+    /// For each alternative: the alternative's schemas, and the schemas that hold whichever alternative is
+    /// chosen.
     std::vector<FlatSchemas> flat;
   };
-  /// Takes the first open choice, and returns the result of choosing each of its alternatives. REQUIRES:
-  /// flat.has_choice().
+  /// Takes the first choice that is still open, and returns one FlatSchemas for each of its alternatives.
+  /// REQUIRES: flat.has_choice().
   Alternatives choose(const FlatSchemas& flat);
 
  private:

@@ -93,8 +93,8 @@ Expr SchemaTranslator::listed_value(const Keywords& keywords) {
                                   : all;
 }
 
-/// Translates a listed value. An object or array is translated like a schema that allows only this value, so
-/// that the other keywords apply to its members.
+/// Translates a value from an enum or const. An object or array is translated like a schema that allows only
+/// this value, so that the schema's other keywords are applied to the value's members, too.
 Expr SchemaTranslator::constant(const Keywords& keywords, const SchemaNode& value) {
   if ((keywords.types & type_of(value)) == 0) return grammar_.nothing();
   if (!value.is(Kind::kObject) && !value.is(Kind::kArray))
@@ -128,7 +128,8 @@ Expr translated(const Grammar& grammar, SchemaTranslator& translator, const Sche
                                                  (why ? why->first : "What it demands excludes everything."));
 }
 
-/// Sets the location of errors that have none, such as "too large", to the schema as a whole.
+/// Runs `work`. If it throws an error without a location (such as "too large"), sets the location to "#", the
+/// whole schema.
 template <typename Work>
 auto placed(const Work& work) {
   try {

@@ -1,4 +1,4 @@
-// Translates JSON schemas (2020-12, and its common parts with drafts 4 to 7) to grammars of JSON texts.
+// Translates JSON schemas to grammars of JSON texts. Supports draft 2020-12 and some forms of drafts 4 to 7.
 // docs/structured.md lists the keywords.
 //
 // Every text of the grammar is valid under the schema. A keyword that cannot be enforced is never ignored: it
@@ -34,7 +34,8 @@ class JsonProperties {
   explicit JsonProperties(std::string_view schema_json);
   ~JsonProperties();
 
-  // REQUIRES: "properties" is an object with a member of that name; all calls pass the same grammar.
+  // REQUIRES: the schema's "properties" is an object with a member named `name`; all calls pass the same
+  // grammar.
   Grammar::Expr value(Grammar& grammar, std::string_view name);
   /// For a property of type string: returns its values without quotes and escapes. The expression contains no
   /// calls.

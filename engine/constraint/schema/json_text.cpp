@@ -58,7 +58,8 @@ void append_json(std::string& out, char32_t c) {
   }
 }
 
-/// Adds the escape sequences of the characters in `set`, all of which must be escaped.
+/// Adds the escape sequences of the characters in `set` to `options`. REQUIRES: `set` is a subset of
+/// escaped().
 void add_escapes(Grammar& grammar, std::span<const CharRange> set, std::vector<Expr>& options) {
   ByteSet letters;
   ByteSet low_digits[2];  // last hex digits of \u000X and \u001X, in lower case

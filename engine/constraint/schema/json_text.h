@@ -37,8 +37,8 @@ class JsonText {
   Grammar::Expr array();
   Grammar::Expr gap();  // white space inside brackets
 
-  // The functions of this group return expressions without calls, so that these can be used in
-  // Grammar::both() and except().
+  // The functions of this group return expressions without calls. Grammar::both() and except() accept only
+  // such expressions.
   Grammar::Expr character();  // any character of a string
   Grammar::Expr characters(std::span<const CharRange> set);
   Grammar::Expr string();  // any string; each string can be written in one way only

@@ -192,7 +192,8 @@ class Gatherer {
     all_.values.push_back(value.children);
   }
 
-  /// Only two forms of `not` are supported: types alone, and a schema that allows everything or nothing.
+  /// Supports only two forms of `not`: a schema whose only keyword is "type", and a schema that allows every
+  /// value or no value.
   void negation(const SchemaNode& value) {
     must_be_schema(value);
     const bool is_all = value.is(Kind::kBoolean) ? value.truth : value.children.empty();
@@ -212,7 +213,7 @@ class Gatherer {
   void maximum(const SchemaNode& value) { most(value, true); }
   void exclusive_minimum(const SchemaNode& value) { least(exclusive(value), false); }
   void exclusive_maximum(const SchemaNode& value) { most(exclusive(value), false); }
-  /// Refuses the boolean that draft 4 uses for this keyword.
+  /// Requires a number. Refuses the booleans that draft 4 uses for exclusiveMinimum and exclusiveMaximum.
   static const SchemaNode& exclusive(const SchemaNode& value) {
     return must_be(value, Kind::kNumber, "a number: the bound itself, which stays out");
   }

@@ -29,8 +29,8 @@ constexpr unsigned kNumber = kInteger | kFraction, kAll = 127;
 /// The type of a value.
 unsigned type_of(const SchemaNode& value);
 
-/// Minimum and maximum of a count. A maximum above the supported one is lowered to it, which only excludes
-/// some values.
+/// Minimum and maximum of a count. A maximum above the constants below is lowered to the constant. Then some
+/// valid values cannot be generated.
 struct CountLimits {
   static constexpr int kMaxMembers = 10'000;   // for members of objects
   static constexpr int kMaxCount = 1'000'000;  // for characters and items

@@ -131,8 +131,8 @@ std::optional<Expr> SchemaTranslator::extra_members(const Keywords& keywords, co
 }
 
 /// Returns the undeclared names that match every pattern in `matched` (a set of bits) and no other pattern.
-/// If there are patterns, only ASCII names are written, because for these all regex dialects agree on which
-/// names do not match.
+/// If there are patterns, only ASCII names are written, because regex dialects disagree on whether some other
+/// names match.
 Expr SchemaTranslator::extra_name(const Keywords& keywords, const DeclaredNames& declared,
                                   const std::vector<const SchemaNode*>& patterns, unsigned matched) {
   if (patterns.empty() && declared.order.empty() && keywords.names.empty()) return text_.free_string();

@@ -1,6 +1,7 @@
 // Formats of strings in JSON schemas, as regular expressions. Each expression matches only texts that have
-// the format by every interpretation of its standard: years from 1000 on, no leap seconds, no IPv4 parts in
-// IPv6 addresses, host names only of letters, digits and single hyphens.
+// the format by every interpretation of the format's standard. Years therefore start at 1000, leap seconds
+// and IPv4 parts in IPv6 addresses do not occur, and the labels of host names consist only of letters, digits
+// and single hyphens.
 #pragma once
 
 #include <optional>

@@ -88,7 +88,7 @@ Expr SchemaTranslator::name_expression(const FlatSchemas& flat) {
   return grammar_.choice(options);
 }
 
-/// Returns the names that propertyNames allows; nullopt if it does not list them.
+/// Returns the names that propertyNames allows; nullopt if propertyNames does not list names.
 std::optional<std::vector<std::string>> SchemaTranslator::listed_names(const Schemas& names) {
   const FlatSchemas flat = flattener_.flatten(names);
   if (flat.impossible) return std::vector<std::string>{};

@@ -1,9 +1,10 @@
 // Translates schemas to expressions. This is the implementation of json_schema.h, which defines the result.
 // One thread, one document.
 //
-// The unit of translation is a conjunction: a list of schemas that all hold for one value. Each member of the
-// value gets its own conjunction: for example, all schemas that apply to one property. The translation of
-// each conjunction is stored, so that a recursive schema becomes rules that call each other.
+// The unit of translation is a conjunction: a list of schemas that all hold for one value. Each member of
+// this value has a separate conjunction. The conjunction of a property, for example, consists of all schemas
+// that apply to the property. The translation of each conjunction is stored, so that a recursive schema
+// becomes rules that call each other.
 #pragma once
 
 #include <map>
