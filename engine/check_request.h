@@ -22,8 +22,8 @@ StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options
 int step_tokens(const StepLimits& limits, const EngineOptions& options);
 
 /// Throws std::invalid_argument for the first value outside the ranges of request.h. The API layer has
-/// already checked client input, so this check finds Hearth's own bugs. It reports them on the submitting
-/// thread, before they can end the engine thread.
+/// already checked client input, so an invalid value here is a bug in Hearth. The submitting thread makes
+/// this check, because an invalid value could end the engine thread.
 void check_request(const GenerationRequest& request, const StepLimits& limits);
 
 /// Creates one Sequence per SequenceRequest. Sets accepted_at to the current time, and gives sequences with

@@ -144,8 +144,7 @@ void Engine::serve(const std::stop_token& stop) {
     finisher_.finish_unwanted();
     admit();
     if (scheduler_.n_running() == 0) {
-      // admit() always admits a waiting sequence if none runs. No sequence runs here, so none waits, and
-      // there is no work.
+      // No sequence waits here, because admit() always admits a waiting sequence if no other sequence runs.
       assert(scheduler_.idle());
       if (do_idle_work(stop)) continue;
       publish_figures();
@@ -258,8 +257,9 @@ StepOutput Engine::run_model() {
   return output;
 }
 
-// Publishes the results of a piece and removes the piece's rows from `rest`. If the sequence has ended, frees
-// its slot. Returns how many of the piece's draft tokens were accepted.
+// Publishes the results of `piece`, which is one sequence's part of the step, and removes the piece's rows
+// from `rest`. If the sequence has ended, frees its slot. Returns how many of the piece's draft tokens were
+// accepted.
 int Engine::finish_piece(const StepPiece& piece, StepOutput& rest) {
   Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
   const bool embeds = sequence.request.embedding.has_value();
@@ -290,8 +290,8 @@ void Engine::count_tokens(const StepPiece& piece, const ChosenTokens& chosen) {
   n_accepted_tokens_.fetch_add(static_cast<uint64_t>(chosen.n_accepted), std::memory_order_relaxed);
 }
 
-// Adds to n_prompt_tokens_ the prompt tokens whose keys and values entered the cache since the last call. A
-// token that is computed again is not counted again.
+// Increases n_prompt_tokens_ by the number of the sequence's prompt tokens whose keys and values entered the
+// cache since the last call. A token that is computed again is not counted again.
 void Engine::count_prompt(Sequence& sequence) {
   const int n_there = std::min(sequence.n_computed, sequence.n_prompt);
   if (n_there <= sequence.n_counted) return;

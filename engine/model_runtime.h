@@ -50,8 +50,8 @@ struct PlacedModel {
   size_t neuron_bytes;             // FFN weights copied to bundles in host memory
   /// Hash of the neuron order. Orders that round sums differently have different hashes. 0 if the neurons are
   /// in the file's order. Also 0 if a device is used, because its integer sums do not depend on the order.
-  /// If a library multiplies prompts, order_hash is instead the hash of the list of the device's layers,
-  /// because the library computes only their products.
+  /// Exception: if a library multiplies prompts, this is the hash of the list of the device's layers, because
+  /// the library is used only in these layers.
   uint64_t order_hash;
   /// Sentences for the log, for example about memory that was not granted and what follows from that.
   const std::vector<std::string>& notes;

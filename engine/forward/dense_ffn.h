@@ -18,8 +18,8 @@ inline void compute_values(const LayerCall& call) { compute_values(call, call.ne
 /// set values to zero.
 void compute_observed_values(const LayerCall& call, FfnObservers& observers);
 
-/// Adds the FFN's result to call.out. Computes it with three matrix products, the last with the down
-/// projection as stored in the file. REQUIRES: call.neurons.dense_down.weight is not null.
+/// Computes the FFN with products of whole matrices, and adds the result to call.out. The down projection is
+/// used as stored in the file. REQUIRES: call.neurons.dense_down.weight is not null.
 void run_dense_ffn(const LayerCall& call, FfnObservers& observers);
 
 }  // namespace hearth

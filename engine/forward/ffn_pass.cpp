@@ -54,7 +54,8 @@ void FfnPass::take_cpu_work() {
   on_cpu_.make_sets(devices_.cpu());
 }
 
-/// Allocates the buffers for computing whole matrices of shared layers.
+/// Allocates the buffers for SplitProduct, which multiplies by whole matrices of layers that the CPU and the
+/// device share.
 void FfnPass::take_split_work() {
   take_cpu_work();
   if (devices_.device() != nullptr) split_.reserve(max_tokens_);
@@ -167,9 +168,9 @@ void FfnPass::run_all_neurons(const LayerCall& call) {
                             call.out, counts_.neurons);
 }
 
-/// Adds to `out` the result of the FFN with only the neurons in work.wanted, computed by the layer's backend
-/// or by CPU and GPU together. gates: the gate values of all neurons, or null. least_contribution: see
-/// HybridCall; for shared layers only.
+/// Adds to `out` the result of the FFN with only the neurons in work.wanted. The layer's backend computes it,
+/// or the CPU and the GPU together if they share the layer. gates: the gate values of all neurons, or null.
+/// least_contribution: see HybridCall; used only if the layer is shared.
 void FfnPass::add_wanted(const LayerCall& call, const float* gates, std::optional<float> least_contribution) {
   const NeuronLayer& neurons = call.neurons;
   if (neurons.hybrid == nullptr) {

@@ -81,8 +81,8 @@ class FfnPass {
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
   /// Predicted mode: sets whether neurons are also proposed for a later layer, so that they can be
-  /// prefetched. The input of each hybrid layer is then also passed to the predictor of the second hybrid
-  /// layer after it.
+  /// prefetched. If so, the input of each hybrid layer (NeuronLayer::hybrid) is passed to two predictors: the
+  /// layer's own, and that of the second hybrid layer after it.
   void look_ahead(bool on) { looks_ahead_ = on; }
   /// Calibrated mode: replaces the thresholds [n_layers]. They may be infinite.
   void set_thresholds(std::span<const float> thresholds);
@@ -123,8 +123,8 @@ class FfnPass {
   bool looks_ahead_ = false;
 
   const int max_tokens_;
-  // The device's buffers are empty if there is no device. The CPU's buffers are empty if it computes no
-  // layers and nobody requests the values of shared layers.
+  // on_device_ is empty if there is no device. on_cpu_ is empty if the CPU computes no layers and nothing
+  // requests the values of layers that the CPU and the device share.
   FfnWorkspace on_cpu_, on_device_;
   MixturePass mixture_;
   NeuronPredictor predictor_;

@@ -20,8 +20,8 @@ StepShape shape_of(const Batch& batch) {
   StepShape shape{.n_tokens = batch.n_tokens(), .n_logit_rows = static_cast<int>(batch.logit_rows.size())};
   shape.n_tables = n_tables(batch);
   for (const int32_t position : batch.positions) shape.longest = std::max(shape.longest, position + 1);
-  // A step of only prompt tokens may have the shape of a decode step. The device then records it like a
-  // decode step, which is wasted work, but harmless.
+  // A step of only prompt tokens may have the shape of a decode step. The device then records the step's
+  // operations for replay, as it does for decode steps. The recording is wasted work, but harmless.
   shape.decoding = shape.n_logit_rows == shape.n_tokens && batch.hidden_rows.empty();
   return shape;
 }
@@ -122,8 +122,8 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
-  // A model with a latent also needs memory for the rows of all heads that multiply_heads() reads: as floats,
-  // and quantized.
+  // For latent attention, multiply_heads() also needs two copies of the rows of all heads that it reads: one
+  // as floats and one quantized.
   const double of_heads = 2.0 * spec.n_heads * std::max(spec.latent.d_nope, spec.latent.kv_rank);
   const double of_latent =
       spec.latent ? spec.latent.q_rank + 1.0 * spec.projected_q_dim() + spec.attended_dim() + of_heads : 0.0;
@@ -170,7 +170,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
   if (devices_.device() != nullptr) {
     StepShape shape = shape_of(batch);
     shape.notes = ffn_.observers().counts_step() || ffn_.observers().wants_choices();
-    // A step in which a matrix library multiplies is not recorded.
+    // The device must not record a step for replay if a library multiplies prompt tokens in it.
     if (has_library_ && !batch.prompt_rows.empty()) shape.decoding = false;
     devices_.device()->begin_step(shape);
     devices_.device()->set_prompt_rows(batch.prompt_rows);
@@ -260,7 +260,9 @@ void ForwardPass::add_rows(const Side& side, const Matrix& table, std::span<cons
   side.backend->add(added, static_cast<int64_t>(rows.size()) * spec_.d_model, side.work->residual.floats());
 }
 
-/// Computes KvPlaces::n_seen. A token that looks ahead sees its whole sequence; all of it is in the step.
+/// Computes KvPlaces::n_seen, how many positions each token sees, for models whose tokens look ahead. Such a
+/// token sees its whole sequence, and the step contains the whole sequence. Returns null for all other
+/// models.
 const int32_t* ForwardPass::seen_ahead(const Batch& batch) {
   if (!spec_.arch.looks_ahead) return nullptr;
   n_seen_.resize(batch.tokens.size());
@@ -304,7 +306,8 @@ std::span<const float> ForwardPass::logits(const Side& side, const Batch& batch)
 }
 
 /// The attention part of a layer: projections, optional q/k norms, RoPE, KV cache, softmax, output
-/// projection. Adds the result to `out`, which is the residual stream or the branch.
+/// projection. If `out` is the residual stream, adds the result to it. If `out` is work.branch, overwrites it
+/// with the result.
 void ForwardPass::attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places,
                                   float* out) {
   Backend& backend = *side.backend;

@@ -32,9 +32,10 @@ struct KvBlockCounts {
 
 /// Returns the numbers of KV blocks for n_contexts sequences of context_tokens each, computed in steps of
 /// prefill_chunk. Also used in plans for models that are not loaded. Layers with a window get separate KV
-/// blocks if that takes less memory. For each context, their number is the sum of two parts: the KV blocks
-/// that a sequence holds at once, and the KV blocks that one window takes. With the second part, the prefix
-/// cache can keep the window before the position where an earlier sequence ended.
+/// blocks if that takes less memory. For each context, the number of separate KV blocks is the sum of two
+/// parts: those that a sequence holds at once, and those that one window takes. With the second part, the
+/// prefix cache can keep the last window of an earlier sequence, so that a later prompt can continue that
+/// sequence.
 KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk,
                               KvType type = KvType::kF16);
 

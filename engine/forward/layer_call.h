@@ -32,7 +32,7 @@ struct FfnWorkspace {
 };
 
 /// One layer's FFN in a step; a view, valid while the layer is computed. normed, x and out are in the
-/// backend's memory. They are null in the call that FfnPass::before_attention() makes.
+/// backend's memory. They are null if FfnPass::before_attention() creates the LayerCall.
 struct LayerCall {
   Backend& backend;
   const FfnWorkspace& work;  // in the backend's memory

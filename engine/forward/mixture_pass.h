@@ -23,8 +23,7 @@ struct MixtureWorkspace {
   MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens, bool on_device = false);
 
   Buffer router;  // [max_tokens, n_experts], the router's logits
-  // On a device, the next two are for a shared expert whose output is weighted by a gate. Otherwise they are
-  // empty.
+  // Used on a device, for a shared expert whose output is weighted by a gate. Otherwise empty.
   Buffer shared_logits;  // [max_tokens], its gate
   Buffer shared_rows;    // [max_tokens, d_model], its output
 };
@@ -42,10 +41,10 @@ class MixturePass {
   /// it is null or empty, computes all neurons of an expert.
   void use(const ExpertLayout* experts);
 
-  /// Gives a device its share of the experts from now on. experts: [n_layers], with slots only in layers of
-  /// the device; or empty if the device holds no experts. They must outlive the pass. host_pinned: see
-  /// HybridExpertLayer. A device never holds experts in which use() skips zeros: the CPU adds the neurons of
-  /// such experts one by one, which rounds differently from a device's matrix products.
+  /// Sets which experts a device holds from now on. experts: [n_layers], with slots only in layers of the
+  /// device; or empty if the device holds no experts. They must outlive the pass. host_pinned: see
+  /// HybridExpertLayer. The device holds none of the experts whose zeros are skipped (use()): the CPU adds
+  /// the neurons of such experts one by one, which rounds differently from a device's matrix products.
   void share(std::span<const DeviceExperts> experts, bool host_pinned) {
     on_device_experts_ = experts;
     host_pinned_ = host_pinned;

@@ -5,7 +5,8 @@
 
 namespace hearth {
 
-/// Puts into `set` the neurons of `layer` whose predictor logit, fc2 relu(fc1 input), reaches the threshold.
+/// Puts the neurons of `layer` whose logit reaches the threshold into `set`. The logits are predictor_out
+/// relu(predictor_in input).
 void NeuronPredictor::predict(const LayerCall& call, int layer, const float* input, NeuronSetId set) const {
   const Matrix &in = weights_.layers[static_cast<size_t>(layer)].predictor_in,
                &out = layout_->layer(layer).predictor_out;

@@ -22,7 +22,7 @@ void SplitProduct::run(const LayerCall& call, const Matrix FfnNeurons::*weight,
   const float* input = call.backend.to_host(call.normed, n_input);
   input_.assign(input, input + n_input);
   if (n_on_device > 0) {
-    // These neurons are hot, and hot neurons have device rows in neuron order.
+    // Neurons 0 to n_on_device - 1 are hot, and their device rows have the same numbers.
     Matrix rows = layer.device.*weight;
     rows.n_rows = n_on_device;
     float* products = call.work.gate.floats();

@@ -1,6 +1,6 @@
 // Page-locks the host memory from which a device copies in long steps: the layers that the device does not
-// hold, and missing experts. Page-locked memory is copied at the full speed of the bus. Called once, while a
-// model is loaded.
+// hold, and in the device's layers the experts that it does not hold. Page-locked memory is copied at the
+// full speed of the bus. Called once, while a model is loaded.
 #pragma once
 
 #include <span>

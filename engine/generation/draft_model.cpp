@@ -52,8 +52,8 @@ DraftModel::DraftModel(ForwardModel& model, int n_slots, int n_vocab, int contex
   for (std::vector<int32_t>& text : texts_) text.reserve(static_cast<size_t>(context_tokens));
 }
 
-/// Returns how many of the sequence's first tokens are in the slot's cache; 0 if the text cannot continue
-/// after these tokens.
+/// Returns how many of the sequence's first tokens are in the slot's cache. Returns 0 if the slot's text
+/// cannot be truncated to these tokens and continued (FixedBlocks::can_go_on()).
 int DraftModel::n_shared(const Sequence& sequence, int slot) const {
   const std::vector<int32_t>& text = texts_[static_cast<size_t>(slot)];
   const auto n = static_cast<int>(std::ranges::mismatch(text, sequence.tokens).in1 - text.begin());

@@ -60,8 +60,8 @@ PieceResult PieceResults::generate(Sequence& sequence, const StepPiece& piece,
   return result;
 }
 
-// Publishes the log-probabilities of a scored prompt's tokens. Row r predicts the token after the piece's
-// token r. Returns false if a row is not a distribution.
+// Publishes the log-probabilities of a scored prompt's tokens. Row r of `logits` predicts the token after the
+// piece's token first_row + r. Returns false if a row is not a distribution.
 bool PieceResults::score_prompt(Sequence& sequence, const StepPiece& piece, std::span<const float> logits) {
   const size_t first = static_cast<size_t>(piece.begin + piece.first_row) + 1;
   // The token that the prompt's last row predicts is not known yet.

@@ -11,13 +11,13 @@
 namespace hearth {
 namespace {
 
-// The acceptance that is assumed for each kind of draft until some drafts of that kind were observed; longer
-// matches are more likely to continue correctly. For the first kind, the value is so low that drafts are not
-// computed at first, but their acceptance is still learned.
+// The acceptance that is assumed for each kind of draft until some drafts of that kind were observed. Longer
+// matches are more likely to continue correctly. The value of kind 0 is so low that its drafts are not
+// computed until their acceptance has been observed to be higher.
 constexpr std::array<double, Draft::kKinds> kPrior = {0.2, 0.5, 0.7, 0.8, 0.9, 0.7};
-// Number of tokens that the acceptance estimates remember, over all sequences (kMemory) and for one sequence
-// (kSequenceMemory). The estimate for one sequence includes the overall estimate as if this had been observed
-// on kPriorWeight tokens.
+// Number of recent tokens that determine the acceptance estimates: over all sequences (kMemory) and for one
+// sequence (kSequenceMemory). In the estimate for one sequence, the overall estimate counts as much as
+// kPriorWeight observed tokens.
 constexpr double kMemory = 256, kSequenceMemory = 32;
 constexpr double kPriorWeight = 4;
 // After this many steps with drafts, one step runs without drafts, so that the cost of plain steps stays
@@ -29,14 +29,14 @@ constexpr double kInterrupted = 2;
 // The text of a sequence may become easier to guess. So the draft model is tried again after this many
 // generated tokens, then each time the answer has doubled in length.
 constexpr int kFirstTrial = 16;
-// Limits of the ledgers, in steps (see DraftLedger). The limits of the draft model's ledger are higher
-// because the draft model must first read the prompt: in the time of 256 steps it reads about ten thousand
-// tokens.
+// Limits of the two DraftLedgers, in units of one step's time: for drafts from the sequences' own texts, and
+// for drafts from the draft model. The draft model's limits are higher because it must first read the prompt.
+// In the time of 256 steps, it reads about ten thousand tokens.
 constexpr double kTextsFirst = 8, kTextsMost = 32;
 constexpr double kModelFirst = 32, kModelMost = 256;
 // The first read is limited to this many tokens, to learn how long reading takes.
 constexpr int kFirstRead = 16;
-// Weight of the newest measurement in the mean time per token read.
+// Weight of the newest measurement in the mean time that the draft model takes to read one token.
 constexpr double kNewestRead = 1.0 / 8;
 
 // Returns the kind of a draft with this many matching tokens: 2 to 3 are kind 0, 4 to 7 are kind 1, and so

@@ -46,8 +46,8 @@ ChosenTokens TokenChooser::choose(Sequence& sequence, int n_drafted, std::span<c
         extend(sequence, logits.subspan(static_cast<size_t>(chosen.n_accepted) * n_vocab_, n_vocab_));
     if (chosen.end) break;
     chosen.n_accepted = n_confirmed(sequence, n_known, n_drafted);
-    // The next row is right only if the step computed every token of the sequence so far, so stop at the
-    // first token that was not drafted.
+    // The next row is valid only if the step has computed every token that the sequence has now. So stop once
+    // a token was appended that was not drafted.
     const bool all_computed = sequence.tokens.size() == n_known + static_cast<size_t>(chosen.n_accepted);
     if (!all_computed || sequence.stream->cancelled(sequence.index)) break;
   }

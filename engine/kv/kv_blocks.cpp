@@ -37,7 +37,8 @@ std::optional<int> KvBlocks::reserve(int slot, std::span<const int32_t> prompt, 
   // Before anything changes, check that the blocks after the reused prefix fit too.
   int32_t* const row = table(slot);
   const int n_found = reuse ? find_prefix(prompt, row) : 0;
-  // Reused blocks that no slot used until now can no longer be evicted.
+  // Reused blocks that no slot uses yet become used. They can then no longer be evicted, so they do not count
+  // as available.
   const auto n_woken =
       static_cast<int>(std::count_if(row, row + n_found, [&](int32_t id) { return block(id).refs == 0; }));
   const int n_new = n_needed - n_found;
@@ -141,7 +142,8 @@ void KvBlocks::commit(int slot, std::span<const int32_t> tokens) {
       if (parent != kNone && block(parent).n_children > 0) mark_end(slot, i);  // texts diverge here
       register_block(row[i], parent, hash, own);
     } else {
-      // Keeping both equal blocks would leave this slot outside the tree (invariant 1) and waste a block.
+      // Use the equal block that is registered. If the slot kept its own block, a block would be wasted, and
+      // the slot's later blocks could not be registered (invariant 1).
       block(row[i]).refs = 0;
       free_.push_back(row[i]);
       use(twin);
@@ -183,8 +185,8 @@ void KvBlocks::move_on(int slot, int n_computed) {
   if (!has_window()) return;
   Slot& s = slots_[static_cast<size_t>(slot)];
   int32_t* const row = window_table(slot);
-  // A later prompt may continue where a full block ends. So the window blocks that it needs there are held
-  // until the next block is full.
+  // A later prompt may continue after the last full block, and then needs the window blocks before this
+  // point. So the slot holds them until the next block is full.
   for (const int first = n_computed / block_tokens_ - n_before_; s.n_given_up < first; ++s.n_given_up) {
     window_.give_up(std::exchange(row[s.n_given_up], kNone));
   }

@@ -19,8 +19,8 @@
 //
 // Invariants:
 // 1. A slot that uses a registered block uses all its ancestors. So the parent of a used block is used.
-// 2. Registered blocks that no slot uses are in the LRU list, where children are older than their parents. So
-//    the oldest block is a leaf of the tree, and evicting it cuts no path.
+// 2. Registered blocks that no slot uses are in the LRU list. In this list, every block comes closer to the
+//    oldest end than its parent. So the oldest block is a leaf of the tree, and evicting it cuts no path.
 // 3. n_free() + n_unused_cached() >= n_promised(). So a promised block can always be allocated.
 // 4. Only full blocks are registered or shared, and nothing writes to a full block.
 // 5. All slots together are promised at most as many window blocks as exist, and no slot holds more than it

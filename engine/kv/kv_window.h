@@ -1,9 +1,9 @@
 // Sizes of an attention window, counted in KV blocks. Layers with a window keep only the keys and values that
 // a later token can see, so they need fewer KV blocks than layers that see everything.
 //
-// Sizes are in whole KV blocks, aligned to block boundaries: a sequence with n full KV blocks can continue
-// after them if the last blocks_before() of these KV blocks are kept. Used at load, where KV blocks are
-// reserved, and by KvBlocks and FixedBlocks, which assign them.
+// Sizes are in whole KV blocks, aligned to block boundaries: a sequence can continue after its last full KV
+// block if the last blocks_before() full KV blocks are kept. Used at load, where KV blocks are reserved, and
+// by KvBlocks and FixedBlocks, which assign KV blocks to sequences.
 #pragma once
 
 namespace hearth {
@@ -18,14 +18,15 @@ struct KvWindow {
   explicit operator bool() const { return n_positions > 0; }
 };
 
-/// The maximum number of KV blocks before a block boundary that the tokens after the boundary may see.
+/// The maximum number of KV blocks that end at or before a block boundary and that a token after the boundary
+/// sees.
 constexpr int blocks_before(int window, int block_tokens) {
   return (window + block_tokens - 2) / block_tokens;
 }
 
-/// The maximum number of window blocks that a sequence holds at once: the blocks before the last block
-/// boundary that later tokens may see, plus the blocks that a step of step_tokens tokens touches. The step
-/// may begin in the middle of a block.
+/// The maximum number of window blocks that a sequence holds at once. These are blocks_before() blocks that
+/// end at the last block boundary, plus the blocks that a step of step_tokens tokens touches. The step may
+/// begin in the middle of a block.
 constexpr int blocks_at_once(int window, int step_tokens, int block_tokens) {
   return blocks_before(window, block_tokens) + (step_tokens + 2 * (block_tokens - 1)) / block_tokens;
 }

@@ -1,4 +1,4 @@
-// A GGUF container of keys. See the header.
+// Reads and writes the calibration file, a GGUF container that has keys but no tensors.
 #include "engine/model/calibration.h"
 
 #include <algorithm>

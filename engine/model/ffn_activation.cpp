@@ -35,8 +35,8 @@ constexpr std::array<Named, 7> kNamed = {{{"silu", Activation::kSilu},
   file_error::fail(file_error::file_label(file.path().string()), what);
 }
 
-/// Two kinds of gelu share the name gelu. For gelu, returns the architecture's kind if it has one; returns
-/// other activations unchanged.
+/// Two kinds of gelu share the name gelu. If the activation is gelu and the architecture has the other kind
+/// (kGeluErf), returns the architecture's activation. Otherwise returns the activation unchanged.
 FfnActivation as_architecture_has_it(FfnActivation activation, const Architecture& arch) {
   const bool own_gelu = activation.kind == Activation::kGelu && arch.activation.kind == Activation::kGeluErf;
   return own_gelu ? arch.activation : activation;

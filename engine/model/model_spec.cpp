@@ -66,7 +66,7 @@ class Keys {
   std::string text_or(const std::string& key, std::string_view fallback) const {
     return std::string(file_.find_string(prefix_ + key).value_or(fallback));
   }
-  /// Refuses a file with a feature that Hearth lacks. Hearth runs other files of the architecture.
+  /// Refuses a file with a feature that Hearth lacks, although Hearth runs other files of the architecture.
   [[noreturn]] void refuse(const std::string& key, const std::string& found, const std::string& why) const {
     file_error::fail(file_label(), "key \"" + prefix_ + key + "\" is " + found +
                                        ", which does not run: " + why + "; other models of architecture " +
@@ -138,8 +138,8 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
   rope.original_context =
       keys.integer_or("rope.scaling.original_context_length", context_train, 1, kMaxContext);
   rope.attn_factor = keys.number_or("rope.scaling.attn_factor", 1.0, 1e-3, 1e3);
-  // YaRN multiplies cos and sin by a temperature. Models with this key divide by an equal temperature, so cos
-  // and sin are not scaled.
+  // YaRN multiplies cos and sin by a temperature. In models with this key, cos and sin are also divided by an
+  // equal temperature, so they are not scaled.
   rope.yarn_tempers = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 1e3) == 0.0;
   rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32.0, 1e-3, 1e6);
   rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1.0, 1e-3, 1e6);
@@ -185,8 +185,8 @@ std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, c
     const bool has_window = window > 0 && windowed[static_cast<size_t>(i)];
     if (has_window) layer.window = window;
     layer.local_rope = has_window && arch.window.unscaled;
-    // full_turns has an effect only in files with a window, because only such files define which layers have
-    // no window.
+    // If full_turns is false, layers without a window have no rotary embedding. This does not apply to files
+    // without windows (window == 0).
     const int unturned = arch.layers_per_unturned;
     layer.turns = arch.rope != RopeKind::kNone && (arch.window.full_turns || window == 0 || has_window) &&
                   (unturned == 0 || i % unturned != unturned - 1);
@@ -222,9 +222,9 @@ RouterScore read_router_score(const ModelFile& file, const Keys& keys, const Arc
   }
 }
 
-/// Returns the number of neurons per expert if the file has no key for it. Old files of qwen2moe and qwen3moe
-/// have none, and their feed_forward_length is the width of dense layers. So this returns the width of the
-/// first tensor of experts, or d_ff if there is no such tensor.
+/// Returns the number of neurons per expert for files that have no key with this number, such as old files of
+/// qwen2moe and qwen3moe. In these files, feed_forward_length is the width of dense layers. So this function
+/// returns the width of the first tensor of experts, or d_ff if there is no such tensor.
 int64_t expert_width(const ModelFile& file, int n_layers, int d_ff) {
   for (int i = 0; i < n_layers; ++i) {
     const std::string up = "blk." + std::to_string(i) + ".ffn_up";
@@ -300,8 +300,8 @@ void read_scales(const Keys& keys, ModelSpec& spec) {
   if (arch.logit_scale == LogitScale::kDivides) spec.logit_scale = 1.0f / spec.logit_scale;
 }
 
-/// Queries have one factor for each stretch of original_context positions, and loading computes all of them.
-/// Models have a few dozen stretches; this refuses files with too many.
+/// Queries have one factor for each stretch of original_context positions, and loading computes all factors.
+/// Models have a few dozen stretches. Refuses a file with so many stretches that loading would take too long.
 void check_growth(const Keys& keys, const ModelSpec& spec) {
   constexpr int kMaxStretches = 4096;
   if (spec.query_growth == 0.0f || spec.context_train / spec.rope.original_context < kMaxStretches) return;
@@ -447,10 +447,10 @@ float latent_score_scale(const Keys& keys, const LatentSpec& latent, const RopeS
   return static_cast<float>(temperature * temperature / std::sqrt(latent.d_nope + latent.d_rope));
 }
 
-/// Reads how a text's hidden states become its embedding. Some models were not trained to embed, and some
-/// files request one vector per token (0). For these, the last token is used if attention only looks back,
-/// because only that token has seen the whole text. If all tokens have seen the whole text, their mean is
-/// used.
+/// Reads how a text's hidden states become its embedding. The key may be absent, because the model was not
+/// trained to embed, or 0, which requests one vector per token. In both cases, the last token is used if
+/// attention only looks back, because only that token has seen the whole text. If all tokens have seen the
+/// whole text, their mean is used.
 Pooling read_pooling(const Keys& keys, const Architecture& arch) {
   switch (keys.integer_or("pooling_type", 0, 0, 4)) {
     case 1:

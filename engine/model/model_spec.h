@@ -117,8 +117,8 @@ struct ModelSpec {
   /// neither counted one by one nor predicted.
   bool has_zero_neurons() const { return activation.has_zeros() && !has_experts(); }
   LayerSpec layer(int i) const { return layers.empty() ? LayerSpec{} : layers[static_cast<size_t>(i)]; }
-  /// Returns the window of the layers that have one, which is equal in all of them; 0 if no layer has a
-  /// window.
+  /// Returns the window size of the layers that have a window, which all have the same size; 0 if no layer
+  /// has a window.
   int window() const;
   /// Whether the output of attention and the FFN is normed or scaled before it is added to the residual
   /// stream.

@@ -19,9 +19,9 @@ namespace hearth {
 /// "model.gguf" -> "model.gguf.predictors.gguf".
 std::filesystem::path predictor_file_path(const std::filesystem::path& model);
 
-/// Opens the file beside the model, and changes `spec` to a model with these predictors. They propose a
-/// neuron if its logit is at least 0. Returns nullopt if there is no such file. Throws ModelFileError with a
-/// one-sentence message if the file is damaged or belongs to another model.
+/// Opens the file beside the model, and changes `spec` so that the model has these predictors and each
+/// proposes a neuron if the neuron's logit is at least 0. Returns nullopt if there is no such file. Throws
+/// ModelFileError with a one-sentence message if the file is damaged or belongs to another model.
 std::optional<ModelFile> open_predictor_file(const ModelFile& model, ModelSpec& spec);
 
 /// Adds the keys that identify the model for which the predictors were trained. The caller writes the

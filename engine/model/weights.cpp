@@ -1,4 +1,4 @@
-// Binds a file's tensors to the roles of an architecture. Names are GGUF's.
+// Binds a file's tensors to the roles of an architecture. Tensors are found by the names that GGUF files use.
 #include "engine/model/weights.h"
 
 #include <algorithm>
@@ -48,7 +48,8 @@ class Binder {
     return Matrix{tensor.data, tensor.dtype, n_rows, n_cols};
   }
 
-  /// Returns the matrices [n_rows, n_cols] of n experts, stacked in one tensor. Throws if it is missing.
+  /// Returns the matrices [n_rows, n_cols] of n experts, stacked in one tensor. Throws if the tensor is
+  /// missing.
   Matrix matrices(const std::string& name, int64_t n, int64_t n_rows, int64_t n_cols) {
     const TensorInfo& tensor = require(name, {n_cols, n_rows, n, 1});
     return Matrix{tensor.data, tensor.dtype, n * n_rows, n_cols};
@@ -272,8 +273,8 @@ void bind_gate_and_up(Binder& bind, const ModelSpec& spec, const std::string& pr
   w.up = rows_of(both, d_ff, d_ff);
 }
 
-/// Returns one matrix of each expert. The matrices are stacked in one tensor. In files from before 2024-04,
-/// they are separate tensors.
+/// Returns one matrix of each expert. The experts' matrices are stacked in one tensor, or are separate
+/// tensors in files from before 2024-04.
 std::vector<Linear> bind_expert_linears(Binder& bind, const ModelSpec& spec, const std::string& stem,
                                         int64_t n_rows, int64_t n_cols) {
   const int64_t n = spec.mixture.n_experts;
@@ -318,7 +319,8 @@ void bind_experts(Binder& bind, const ModelSpec& spec, const std::string& prefix
   }
 }
 
-/// Binds the shared expert. It becomes the layer's own FFN, or an expert that is weighted by a gate.
+/// Binds the shared expert. If the architecture weights it by a gate, it becomes w.mixture.shared. Otherwise
+/// it becomes the layer's own FFN.
 void bind_shared_expert(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   if (spec.mixture.d_shared == 0) return;
   bind_gate_and_up(bind, spec, prefix, "_shexp", spec.mixture.d_shared, w);
@@ -334,8 +336,8 @@ void bind_shared_expert(Binder& bind, const ModelSpec& spec, const std::string& 
   w.gate = w.up = w.down = {};
 }
 
-/// PowerInfer's files have a transposed down projection, with one row per neuron, instead of the usual one.
-/// Binds these rows, and the layer's predictor if it has one.
+/// In PowerInfer's files, the down projection is transposed: it has one row per neuron. Binds these rows, and
+/// the layer's predictor if it has one.
 void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   w.down_rows = {bind.matrix(prefix + "ffn_down_t.weight", spec.d_ff, spec.d_model),
                  bind.optional_vector(prefix + "ffn_down_t.bias", spec.d_model)};

@@ -88,9 +88,9 @@ struct Weights {
   Matrix token_types;          // [types, d_model]; null: no token types
   NormWeights embedding_norm;  // [d_model] norms the sum of a token's embeddings; null: no norm
   std::vector<LayerWeights> layers;
-  /// [n_layers] Layers whose matrices are in host memory and whose vectors are in the device's memory. A
-  /// device can compute these layers too, in long steps (ComputeDevice::streams_layers). Empty if the device
-  /// does not do that. Entries of the device's own layers are not used.
+  /// [n_layers] Layers whose matrices are in host memory and whose vectors are in the device's memory, so
+  /// that a device can compute these layers too, in long steps. Empty if the device computes only its own
+  /// layers (ComputeDevice::streams_layers). Entries of the device's own layers are not used.
   std::vector<LayerWeights> streamed;
   // Null without Architecture::has_output.
   NormWeights output_norm;        // [d_model]

@@ -39,7 +39,8 @@ Mutex watch_mutex;
 std::array<Watched, kMostMappings> watched_files HEARTH_GUARDED_BY(watch_mutex);
 std::array<bool, kMostMappings> taken_places HEARTH_GUARDED_BY(watch_mutex){};
 
-// the action for addresses outside the mappings; written once, before the handler takes effect
+// The process's earlier action for SIGBUS, still used for addresses outside the mappings. Written once,
+// before the handler takes effect.
 struct sigaction action_before;
 
 /// Returns the index of the mapping that contains this address; -1: none.
@@ -59,9 +60,9 @@ void on_lost_page(int signal, siginfo_t* info, void* /*context*/) {
   if (place >= 0 && info->si_code > 0) {
     int none = -1;
     lost_place.compare_exchange_strong(none, place);  // before the thread can read a zero
-    // Replace the rest of the mapping at once: a truncated file has no bytes after this page, and one signal
-    // for each page of a large file would take seconds. mmap() is a plain system call here, though POSIX does
-    // not list it as async-signal-safe.
+    // Replace the whole rest of the mapping with one call. A truncated file has no bytes after this page, and
+    // one signal for each page of a large file would take seconds. mmap() is a plain system call here, though
+    // POSIX does not list it as async-signal-safe.
     const uintptr_t page = address / kPage * kPage, end = watched_ranges[static_cast<size_t>(place)].end;
     void* zeros = ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

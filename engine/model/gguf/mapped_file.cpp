@@ -20,7 +20,7 @@
 namespace hearth::gguf {
 namespace {
 
-// A file descriptor that is closed at the end of its scope; the mapping exists longer.
+// A file descriptor that is closed at the end of its scope. The file's mapping stays valid after that.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -112,8 +112,8 @@ namespace {
 // progress (60 reports per GB).
 constexpr size_t kTouchedBytes = size_t{16} << 20;
 constexpr size_t kPageBytes = 4096;
-// With the caller, four threads read, which keeps an NVMe drive busy. If the pages are in the page cache, two
-// threads already reach the speed of page faults.
+// Number of threads that help the calling thread. Four threads together keep an NVMe drive busy. If the pages
+// are in the page cache, the rate of page faults is the limit, and two threads reach it.
 constexpr unsigned kHelpers = 3;
 
 void touch(std::span<const std::byte> piece) {

@@ -46,9 +46,9 @@ NameOrder order_tensors(std::span<const TensorInfo> tensors, const std::string& 
 const TensorInfo* find_tensor(std::span<const TensorInfo> tensors, const NameOrder& order,
                               std::string_view name);
 
-/// Maximum number of tensors in a file. The largest mixture of experts has a fifth as many if each expert's
-/// matrices are separate tensors (61 layers, 256 experts, 3 matrices each). The limit keeps the tables below
-/// about 40 MB, whatever a file claims.
+/// Maximum number of tensors in a file. The largest mixture of experts has a fifth of this number if each
+/// expert's matrices are separate tensors (61 layers, 256 experts, 3 matrices each). The limit keeps the
+/// tables below about 40 MB, whatever a file claims.
 inline constexpr uint64_t kMaxTensors = uint64_t{1} << 18;
 
 struct SplitName {

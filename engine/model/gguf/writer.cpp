@@ -221,7 +221,7 @@ void Writer::commit() {
   assert(fd_ >= 0 && next_tensor_ == tensors_.size());
   flush();
   // Flush before renaming, so that after a power failure the final name does not refer to an incomplete file.
-  // Late write errors also appear here.
+  // This call also reports the errors of earlier writes that the system has delayed.
   if (::fdatasync(fd_) != 0) {
     fail("its bytes did not reach the disk (" + reason(errno) + "); check the disk");
   }
