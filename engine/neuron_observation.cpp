@@ -94,7 +94,8 @@ LiveActivity& NeuronObservation::show_live() {
   return *live_;
 }
 
-/// Returns one sentence with the reason why no activity can be shown; empty if it can.
+/// Returns one sentence with the reason why the live view can show no activity; empty if it can show
+/// activity.
 std::string NeuronObservation::why_not_shown() const {
   if (spec_.has_experts()) return {};
   if (!spec_.activation.has_zeros() && run_.mode != Sparsity::kCalibrated) {

@@ -45,17 +45,17 @@ class NeuronObservation {
   void reset_activity();
 
   /// One sentence with the reason why single neurons cannot be counted in the current placement; empty if
-  /// they can. They cannot if a dense pass reads the down projection as stored in the file, because such a
-  /// pass does not handle neurons one by one.
+  /// they can be counted. A dense pass that reads the down projection as stored in the file cannot count
+  /// them, because it does not handle neurons one by one.
   const std::string& why_not_counted() const { return run_.why_not_counted; }
-  /// Returns the maximum number of tokens that a step may have for its neurons to be counted. A GPU limits
-  /// this number, because it reports the active neurons of a step in page-locked memory of limited size.
+  /// Returns the maximum number of tokens in a step whose neurons are counted. A GPU limits this number,
+  /// because it reports the active neurons of a step in page-locked memory of limited size.
   int max_counted_tokens() const;
   /// Starts counting single neurons from zero. Call it before the engine thread runs, or on that thread.
   /// Throws std::invalid_argument (one sentence) if they cannot be counted.
   void count_activity(const CountOptions& options = {});
-  /// Stops counting and discards counts not yet taken. Call it before the engine thread runs, or on that
-  /// thread.
+  /// Stops counting, and discards the counts that take_activity() has not returned. Call it before the engine
+  /// thread runs, or on that thread.
   void end_counting();
   /// Pauses counting (true) or resumes it (false). Call it between steps. REQUIRES: count_activity() was
   /// called.
@@ -64,10 +64,11 @@ class NeuronObservation {
   /// was counted. REQUIRES: count_activity() was called. Any thread.
   ActivityCounts take_activity();
   /// Starts recording the experts that tokens choose, for up to max_tokens tokens between two calls of
-  /// take_experts(). If max_tokens is 0, stops recording and discards what was not taken. Call it before the
-  /// engine thread runs, or on that thread. REQUIRES: the model is a mixture.
+  /// take_experts(). If max_tokens is 0, stops recording and discards the choices that take_experts() has not
+  /// returned. Call it before the engine thread runs, or on that thread. REQUIRES: the model is a mixture of
+  /// experts.
   void record_experts(int max_tokens);
-  /// Adds what was recorded since the last call to `trace`; see ExpertRecorder::take(). REQUIRES: experts are
+  /// Adds to `trace` what was recorded since the last call; see ExpertRecorder::take(). REQUIRES: experts are
   /// recorded. Any thread.
   bool take_experts(ExpertTraceWriter& trace) { return recorder_->take(trace); }
   /// Returns a writer for a new, empty trace of the model. REQUIRES: the model is a mixture.
@@ -81,12 +82,13 @@ class NeuronObservation {
   /// the engine thread runs. live_activity.h states which thread may call which function.
   LiveActivity& show_live();
 
-  /// Calibrated mode only; see FfnPass. set_thresholds() replaces the thresholds [n_layers]. observe_values()
-  /// sets the function that gets the activations of neurons; empty: no observer. Engine thread only.
+  /// These two functions are for calibrated mode only (see FfnPass). set_thresholds() replaces the thresholds
+  /// [n_layers]. observe_values() sets the function that gets the activations of neurons; an empty function
+  /// removes it. Engine thread only.
   void set_thresholds(std::span<const float> thresholds);
   void observe_values(ValueObserver observer);
   /// Sets the observer, which gets the activations of all neurons in the file's order; null removes the
-  /// observer. The observer must outlive the model or be removed before it is destroyed. Engine thread only.
+  /// observer. Before the observer is destroyed, remove it or destroy the model. Engine thread only.
   /// REQUIRES: the model was loaded dense, on the CPU.
   void observe_neurons(NeuronObserver* observer);
 

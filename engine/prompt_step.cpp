@@ -52,8 +52,8 @@ int within_scratch(const PromptStepFacts& facts, int tokens) {
   return tokens;
 }
 
-/// Returns the step of a mixture of experts on a GPU. If the GPU cannot compute the experts, the CPU computes
-/// most of the step, so this returns the CPU's step.
+/// Returns the number of prompt tokens per step for a mixture of experts on a GPU. If the GPU cannot compute
+/// the experts, the CPU computes most of a step, so this returns the number for the CPU.
 PromptStep mixture_step(const PromptStepFacts& facts) {
   for (const LayerWeights& layer : facts.weights.layers) {
     if (!layer.mixture.experts.empty() && !why_not_resident(layer.mixture).empty()) return {};
@@ -70,7 +70,8 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
   if (spec.has_experts()) return mixture_step(facts);
   const auto budget = static_cast<double>(*facts.device_budget_bytes);
 
-  // 1. Add up the bytes copied in a step, and find how many tokens the GPU multiplies in that time.
+  // 1. Add up the bytes that a step copies to the GPU, and find how many tokens the GPU multiplies in the
+  //    time that copying takes.
   const int n_contexts = facts.n_kv_contexts > 0 ? facts.n_kv_contexts : facts.n_slots;
   const double weights = static_cast<double>(facts.weights.bytes_per_token(spec));
   const double kv = KvMemory::bytes_needed(

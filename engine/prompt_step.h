@@ -1,7 +1,7 @@
 // Chooses the number of prompt tokens per step for --prefill-chunk auto.
 //
-// On the CPU, steps of 128 prompt tokens are about as fast as longer ones, and running streams wait less. A
-// GPU needs more tokens, for two reasons:
+// On the CPU, steps of 128 prompt tokens take about as much time per token as longer steps, and decoding
+// sequences wait less for the end of the step. A GPU needs more tokens, for two reasons:
 //
 //   - A GPU is busy only with enough thread blocks. A product of 4,096 rows and n tokens has 32 * n / 64
 //     tiles (kernels/cuda/matmul/matmul_prompts.cu). Large GPUs need 256 tiles, so n = 512.
@@ -19,9 +19,9 @@
 // experts that the GPU does not hold. For 128 experts of 2.6 MB, that is 340 MB a layer, or 14 ms on PCIe 4.
 // So a step has 2,048 tokens, subject to the same limits of context and scratch.
 //
-// Running streams must wait for the end of a step that also has prompt tokens. Copying takes as long for few
-// tokens as for many, so the limit for such a step is the n of the formula, or 128 tokens if that n is
-// smaller. In a mixture, the limit is 128.
+// Decoding sequences must wait for the end of a step that also has prompt tokens. Copying weights takes as
+// long for few tokens as for many, so such a step has at most n tokens by the formula. If this n is below
+// 128, the limit is 128. In a mixture, the limit is always 128.
 //
 // Called while a model is loaded, and in plans for models that are not loaded. Pure; any thread.
 #pragma once
@@ -68,9 +68,9 @@ struct PromptStepFacts {
 
 PromptStep prompt_step(const PromptStepFacts& facts);
 
-/// Returns the smallest step, in tokens, for which the GPU streams FFN weights from host memory. In smaller
-/// steps, the CPU multiplies them. Results have the same bits either way. Computed by
-/// cuda::crossover_tokens().
+/// Returns the minimum number of tokens in a step for which the GPU streams FFN weights from host memory. In
+/// smaller steps, the CPU multiplies by these weights. The results have the same bits in both cases. Computed
+/// by cuda::crossover_tokens().
 int streamed_from(const Weights& weights, const PromptRates& rates);
 
 }  // namespace hearth

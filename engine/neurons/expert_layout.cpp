@@ -28,7 +28,7 @@ size_t copied_bytes_of(const MixtureWeights& mixture) {
   return bytes;
 }
 
-/// Writes the expert's down columns to the memory that its views refer to.
+/// Copies the transposed down projection of an expert to the memory that expert.down_columns refers to.
 void copy_down(const Expert& expert) {
   const DownColumns& to = expert.down_columns;
   const std::byte* codes = to.rows ? to.rows.data : to.coded.codes;

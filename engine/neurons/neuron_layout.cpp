@@ -65,8 +65,8 @@ struct BundleShape {
   size_t table_bytes = 0;  // scales and mins of a coded down projection
 };
 
-/// Bytes that one layer takes: its bundles, and the matrices and tables that are read whole, copied in the
-/// layout's neuron order.
+/// Bytes that one layer takes: its bundles, and copies of the matrices and tables that are read whole. The
+/// copies have the layout's neuron order.
 struct LayerBytes {
   size_t bundles = 0, tables = 0, gates = 0, predictor = 0, floats = 0;
   size_t total() const { return bundles + tables + gates + predictor + floats; }
@@ -173,14 +173,15 @@ class LayerBuilder {
   LayerBytes bytes_;
 };
 
-/// Packs the rows of one layer's neurons and the tables of their device rows, and copies them to the device.
-/// The copy is complete when resident() returns.
+/// Copies the rows of one layer's neurons to the device, and the tables that map neurons to device rows. The
+/// copy is complete when Memory::resident() returns.
 class HybridBuilder {
  public:
   HybridBuilder(const NeuronLayer& host, const LayerPlacement& share, Memory& memory)
       : host_(host), share_(share), memory_(memory) {}
 
-  /// Returns the layer as the device reads it. Fills `hybrid` if the device does not hold all neurons.
+  /// Returns views of the layer's weights on the device. Fills `hybrid` if the device does not hold all
+  /// neurons.
   NeuronLayer build(HybridLayer& hybrid) {
     const FfnNeurons& from = host_.ffn;
     const int64_t d_ff = from.gate.n_rows;
@@ -283,7 +284,8 @@ class HybridBuilder {
 
 std::byte* bytes_of(const Buffer& buffer) { return reinterpret_cast<std::byte*>(buffer.floats()); }
 
-/// The neuron order of a layer; empty for plain files, because their scales belong to groups of neurons.
+/// Returns the neuron order of a layer. Empty for plain GGUF files, which keep their order, because scales in
+/// them belong to groups of neurons.
 std::span<const int32_t> order_of(const NeuronLayout::Order& order, const Weights& weights, int layer) {
   if (order.empty() || !weights.layers[static_cast<size_t>(layer)].down_rows.weight) return {};
   return order[static_cast<size_t>(layer)];

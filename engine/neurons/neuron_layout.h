@@ -3,15 +3,19 @@
 // A bundle holds the rows that are read together, so that reading a neuron is one stream of bytes:
 //   predicted   [gate | up | down] of one neuron
 //   exact       [up | down]; all gate rows are read, so they are packed in a separate matrix
-//   calibrated  [down]; all gate and up rows are read. If a device shares the layer: [gate | up | down]
-// An FFN without a gate has one row fewer. If activity counts are known, the hottest neurons come first, so
-// that frequently read neurons are adjacent. A plain GGUF file has no neuron-major down projection; the
-// layout transposes the file's down projection without changing a weight (kernels/neurons.h, CodedColumns).
+//   calibrated  [down]; all gate and up rows are read, so they are packed in separate matrices
+// If the CPU and a device share the layer, bundles are [gate | up | down] in calibrated mode, and also in
+// exact mode unless the device has all gate rows. In an FFN without a gate, the up row takes the gate row's
+// place.
 //
-// A device's hot neurons need not stay in host memory. If they are the first of a layer, their bundles are
-// freed once they are copied to the device.
+// If activity counts are known, the hottest neurons come first, so that frequently read neurons are adjacent.
+// A plain GGUF file has no neuron-major down projection; the layout transposes the file's down projection
+// without changing a weight (kernels/neurons.h, CodedColumns).
 //
-// ModelRuntime builds it at load; const afterward.
+// A device's hot neurons need not stay in host memory. If the hot neurons are the first neurons of a layer,
+// their bundles are freed after the copy to the device.
+//
+// NeuronSetup builds a layout at load; const afterward.
 #pragma once
 
 #include <functional>
@@ -33,7 +37,7 @@ struct NeuronLayer {
   FfnNeurons ffn;  // in the memory of the layer's backend
   // Null if one backend has all neurons. If it is not null, `ffn` equals hybrid->device.
   const HybridLayer* hybrid = nullptr;
-  Linear dense_down;  // [d_model, d_ff], the file's down projection if the file is plain; null for bundles
+  Linear dense_down;  // [d_model, d_ff], the down projection of a plain GGUF file; null if there are bundles
   // [d_ff, rank], the predictor's output matrix. Null if the model has no predictors, or if there are
   // bundles and the mode is not predicted.
   Matrix predictor_out;
@@ -76,8 +80,8 @@ class NeuronLayout {
 
   /// Fills the bundles of a layout made by in_bundles() with the same arguments, using n_threads threads. The
   /// calling thread makes all calls of `progress` and `filled`. `progress` gets the fraction done, which
-  /// includes the calls of `filled`. `filled` (may be empty) is called for every layer in order, soon after
-  /// the layer was filled; at most n_threads layers are filled ahead of it. Exceptions of `progress` and
+  /// includes the calls of `filled`. `filled` (may be empty) is called for every layer in order. At most
+  /// n_threads layers are filled before the first of them is passed to `filled`. Exceptions of `progress` and
   /// `filled` propagate.
   void fill(const ModelSpec& spec, const Weights& weights, const BundleParts& parts, const Order& order,
             int n_threads, const std::function<void(double)>& progress,
@@ -94,7 +98,7 @@ class NeuronLayout {
   /// the device does not get all neurons, the new layer is hybrid and refers to the memory of `host`.
   void add_shared(const NeuronLayer& host, const LayerPlacement& placement, Memory& memory);
 
-  /// Frees the bundles of a layer's first n neurons. Only whole pages are freed; returns their bytes.
+  /// Frees the whole pages in the bundles of a layer's first n neurons. Returns the number of bytes freed.
   size_t give_back(int layer, int64_t n);
   /// The part of the layer's bundle memory that is not freed, for pinning; empty if the layer's neurons are
   /// read from the file.

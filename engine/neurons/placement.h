@@ -1,5 +1,6 @@
-// The share of each layer that a device gets. place_model() decides it (engine/placement/place_model.h), a
-// Plan counts its bytes (engine/residency/plan.h), and the loading code carries it out.
+// Defines the share of each layer that a device gets. place_model() decides the shares
+// (engine/placement/place_model.h), a Plan counts their bytes (engine/residency/plan.h), and loading copies
+// them to the device.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ struct LayerPlacement {
   bool all_gates = false;         // the device holds the gate rows of all neurons
   std::vector<int32_t> hot = {};  // neuron numbers in the layout's order: ascending, no duplicates
   int64_t n_cache = 0;            // device rows of the neuron cache
-  /// The neurons in the cache at first: ascending, none of them hot, at most n_cache.
+  /// The neurons that are in the cache after loading: ascending, none of them hot, at most n_cache.
   std::vector<int32_t> cached = {};
   /// The numbers of the experts that the device holds, ascending; expert slot s holds experts[s]
   /// (DeviceExperts). The CPU computes the other experts. Empty in layers without experts.

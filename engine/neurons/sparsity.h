@@ -1,7 +1,8 @@
-// Defines which neurons of the FFN are computed, and reports how many bytes that saves.
+// Defines the modes, which determine the neurons of the FFN that are computed, and reports how many bytes a
+// mode reads.
 //
-// choose_sparsity() (sparsity_choice.h) chooses the mode once at load and FfnPass carries it out; the log,
-// bench and /v1/models show it. Plain data, const after load.
+// choose_sparsity() (sparsity_choice.h) chooses the mode once at load, and FfnPass runs in this mode. The
+// log, bench and /v1/models show the mode. Plain data, const after load.
 #pragma once
 
 #include <array>
@@ -17,8 +18,8 @@ enum class Sparsity : uint8_t {
   kDense,      // every neuron
   kExact,      // gate of all neurons, up and down only of neurons with a nonzero activation; lossless
   kPredicted,  // gate, up and down only of neurons that the predictors of the model propose
-  // Gate and up of all neurons, down only of neurons that contribute at least a threshold. The threshold is
-  // calibrated on a text.
+  // Gate and up of all neurons, down only of neurons whose contribution is at least a threshold. The
+  // threshold is calibrated on a text.
   kCalibrated,
 };
 
@@ -42,7 +43,8 @@ struct NeuronActivity {
   /// Share of the neurons that the predictor proposes (predicted mode), that pass the gate (exact mode), or
   /// whose contribution reaches the threshold (calibrated mode).
   double proposed = -1;
-  // Share of the proposed neurons for which act(gate) is nonzero, so that up is read. In calibrated mode: 0.
+  // Share of the neurons that are proposed and for which act(gate) is nonzero, so that their up rows are
+  // read. 0 in calibrated mode.
   double passed = -1;
   double active = -1;  // value is nonzero, so down is read
   // Among the neurons whose down rows were read: share that the CPU computed while a GPU computed the others.

@@ -74,8 +74,8 @@ ActivityCurve curve_of(const ActivityLaw& law, int64_t n) {
 
 std::optional<ActivityLaw> known_law(const ModelSpec& spec) {
   // The densities, and the share of neurons that has 80 % of a layer's activations, are from PowerInfer
-  // (SOSP'24, arXiv 2312.12456). The paper states the concentration only for OPT-30B and ReGLU-70B. Other
-  // models are assumed to be like the more similar of these two.
+  // (SOSP'24, arXiv 2312.12456). The paper states the concentration only for OPT-30B and ReGLU-70B. For every
+  // other model, the concentration of the more similar of these two models is assumed.
   const std::string paper = " (PowerInfer's paper)";
   switch (spec.activation.kind) {
     case Activation::kRelu:

@@ -1,10 +1,9 @@
-// The distribution of a layer's activity over its neurons, the most active first. Placement needs no other
-// facts about activity.
+// The distribution of a layer's activity over its neurons, the most active neurons first.
 //
 // The curve comes from counts if the model's neurons were counted. Otherwise it comes from a formula
-// (ActivityLaw) with the published density and concentration of models of its kind. In a mixture, the curves
-// describe experts instead of neurons, and an expert is active for a token that chose it. Plain values; any
-// thread.
+// (ActivityLaw) with published figures for similar models: the share of active neurons, and how much of the
+// activity the most active neurons have. In a mixture, the curves describe experts instead of neurons, and an
+// expert is active for a token that chose it. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +37,9 @@ class ActivityCurve {
 };
 
 /// A formula for activity: a neuron is active with the probability p(x) = min(0.98, f (x + 0.1)^-e), where x
-/// is the neuron's index plus 1/2, divided by the number of neurons. The parameters f and e are chosen so
-/// that the mean of p is `active`, and so that the most active neurons, a share `top` of all neurons, have a
-/// share `of_activations` of all activations.
+/// is the neuron's index plus 1/2, divided by the number of neurons. The parameters f and e are chosen to
+/// meet two conditions. The mean of p is `active`. The most active neurons, whose share of all neurons is
+/// `top`, have the share `of_activations` of all activations.
 struct ActivityLaw {
   double active = 0;
   double top = 0, of_activations = 0;
@@ -73,13 +72,13 @@ struct ModelActivity {
 
 ModelActivity law_activity(const ActivityLaw& law, const ModelSpec& spec);
 
-/// n_tokens: the number of counted tokens. If it is 0 (unknown), counts are scaled so that a share `active`
-/// of all neurons is active.
+/// n_tokens: the number of counted tokens. If it is 0 (unknown), counts are scaled so that, on average, the
+/// share `active` of all neurons is active.
 ModelActivity counted_activity(const ActivityProfile& profile, double n_tokens, double active,
                                const std::string& source);
 
-/// The activity that follows from counts of the model's neurons or experts, if every counted token counts
-/// equally. REQUIRES: counts.n_tokens > 0.
+/// Converts counts of the model's neurons or experts to activity. All counted tokens have the same weight.
+/// REQUIRES: counts.n_tokens > 0.
 ModelActivity counted_activity(const ActivityCounts& counts, const std::string& source);
 
 /// Returns the activity of a dense model, in which every neuron is always active.
@@ -89,8 +88,8 @@ ModelActivity dense_activity(const ModelSpec& spec);
 /// often.
 ModelActivity even_expert_activity(const ModelSpec& spec);
 
-/// Returns how many experts of a layer n_tokens unrelated tokens read together, averaged over the layers with
-/// experts.
+/// Returns how many different experts of a layer n_tokens unrelated tokens choose in total. This expected
+/// number is averaged over the layers with experts.
 double experts_read_by(const ModelActivity& activity, int n_tokens);
 
 /// Whether the activity has as many layers, and as many neurons or experts, as the model.

@@ -35,8 +35,8 @@ struct ChoiceItem {
   }
 };
 
-/// A layer's options by side, without those that another option of the side equals or beats in seconds and
-/// bytes.
+/// A layer's options, separately for each side. An option is left out if another option on its side is at
+/// least as good in seconds and bytes.
 using ChoiceSides = std::array<std::vector<ChoiceItem>, 2>;
 
 struct ChoicePath {
@@ -116,8 +116,8 @@ void keep_best(std::vector<ChoiceItem>& items, bool ram_counts) {
     if (a.seconds != b.seconds) return a.seconds < b.seconds;
     return a.ram != b.ram ? a.ram < b.ram : a.index < b.index;
   });
-  // Maps RAM to the least seconds among the items seen so far that need at most this much RAM. These items
-  // need no more VRAM than the current one. Seconds fall as RAM rises.
+  // Maps an amount of RAM to the fewest seconds of any item seen so far that needs at most this much RAM. The
+  // items seen so far need no more VRAM than `item`. Seconds fall as RAM rises.
   std::map<int64_t, double> stairs;
   std::vector<ChoiceItem> kept;
   for (const ChoiceItem& item : items) {
@@ -204,7 +204,8 @@ void ChoicePaths::set_prices(const Prices& prices) {
   }
 }
 
-/// Returns the number of layers on the device with which the cheapest path has the least cost.
+/// For each number of layers on the device, there is a cheapest path. Returns the number whose cheapest path
+/// costs least.
 size_t ChoicePaths::cheapest_number() const {
   const std::vector<double>& costs = behind_n_.front()[chain_.begins_on_device];
   return static_cast<size_t>(std::ranges::min_element(costs) - costs.begin());
@@ -248,10 +249,10 @@ double ChoicePaths::value(const ChoicePath& path, const Prices& prices) const {
          prices.ram * static_cast<double>(path.ram - chain_.ram);
 }
 
-/// The largest bound over all prices of VRAM, at this price of RAM. As a function of the price, the cost of
-/// each path is a line. The bound is largest at the point where the line of a path over the budget meets the
-/// line of a path within the budget, and no path's line is below this point. Infinite if no path keeps the
-/// budget.
+/// The largest bound over all prices of VRAM, at the given price of RAM. As a function of the price of VRAM,
+/// the cost of each path is a line. The bound is largest at the price at which the line of a path over the
+/// VRAM budget meets the line of a path within this budget, and no path's line is below this point. Infinite
+/// if no path keeps the VRAM budget.
 ChoicePaths::Dual ChoicePaths::best_vram_price(double ram_price, int number) {
   Prices prices{0, ram_price};
   const auto over_ram = [&](const ChoicePath& path) { return static_cast<double>(path.ram - chain_.ram); };
@@ -367,9 +368,10 @@ class Solver {
   double crossing(bool from, bool to) const { return paths_.crossing(from, to); }
   size_t n_layers() const { return paths_.n_layers(); }
 
-  /// Computes bound and solution for each number of layers on the device. A layer's move to the device, with
-  /// its attention, is the largest step that an option can make. The relaxation mixes different numbers of
-  /// layers, so its bound may be far below every solution. For a fixed number the bound is close.
+  /// Computes bound and solution for each number of layers on the device. Moving a layer with its attention
+  /// to the device changes bytes and seconds more than any other exchange of options. The relaxation mixes
+  /// paths with different numbers of layers on the device, so its bound may be far below every solution. For
+  /// a fixed number, the bound is close.
   void tell_numbers_apart() {
     std::vector<std::pair<double, int>> numbers;
     for (int number = 0; number <= static_cast<int>(n_layers()); ++number) {
@@ -462,8 +464,8 @@ class Solver {
     bool side = false;
   };
 
-  /// Extends labels layer by layer. Returns true if it has considered every solution that might be better
-  /// than the best one.
+  /// Extends labels layer by layer. Returns true if it kept every label that could lead to a better solution
+  /// than best_.
   bool label() {
     std::vector<std::vector<Label>> of_layer(n_layers() + 1);
     Label root{.side = chain_.begins_on_device};

@@ -59,8 +59,8 @@ struct ChainLimits {
   size_t max_labels = 20000;  // kept for each layer
 };
 
-/// Returns the best choice found. Returns nullopt if no choice keeps both budgets, or if so few choices do
-/// that none was found with max_labels.
+/// Returns the best choice found, or nullopt if no choice keeps both budgets. If only very few choices keep
+/// both budgets, the search may find none of them within max_labels and then also returns nullopt.
 std::optional<ChosenChain> choose(const ChoiceChain& chain, const ChainLimits& limits);
 
 /// The seconds of these picks, crossings included.

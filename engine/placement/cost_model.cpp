@@ -53,9 +53,10 @@ double CostModel::gpu_compute(double multiply_adds, DType type, bool library) co
 ColdRead CostModel::cold_rows_brought(double useful, double bytes, double besides) const {
   const double link_s = to_gpu_s_ / (kLinkBusy * gather_share_);
   if (!has_gpu_ || bytes <= 0 || link_s <= cpu_s_) return cold_rows();
-  // Let PCIe bring the share s of the wanted bytes. Then each side takes these seconds per wanted byte:
+  // PCIe brings the share s of the wanted bytes, and the CPU reads the rest. Seconds per wanted byte:
   //   CPU:  beside_link (1 - s)
-  //   PCIe: over_link s, which may exceed the CPU's time by besides / bytes
+  //   PCIe: over_link s. This may be longer than the CPU's time by besides / bytes, because PCIe also copies
+  //         in the part of the layer's time in which the CPU does not work.
   const double over_link = link_s / useful;
   const double beside_link = std::max(rows_s_, 1 / (1 / cpu_s_ - 1 / link_s));
   const double share = std::min((beside_link + besides / bytes) / (beside_link + over_link), 1.0);

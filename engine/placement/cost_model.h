@@ -8,10 +8,10 @@
 //   rows of cold neurons, the CPU alone       B_cold = eta B_ram
 //   with neurons brought over PCIe as well    the CPU reads 1 - s of the bytes, PCIe brings s / u of them
 //
-// s is the share of the wanted bytes that PCIe brings, and u is the share of the brought neurons that is
-// wanted. PCIe copies during the whole time of a layer, and the CPU reads during part of it; s is chosen so
-// that both finish at the same time. Both read from RAM, so the CPU gets the part of RAM's rate that PCIe
-// leaves.
+// s is the share of the wanted bytes that PCIe brings. Tokens want only the share u of the neurons that PCIe
+// brings. PCIe copies during the whole time of a layer, and the CPU reads during part of this time; s is
+// chosen so that PCIe and the CPU finish at the same time. PCIe and the CPU both read from RAM, so the CPU
+// gets the part of RAM's rate that PCIe leaves.
 //
 // A plain value; any thread.
 #pragma once
@@ -33,12 +33,12 @@ struct ColdRead {
 /// Number of kernels of each class.
 using KernelCounts = std::array<double, cuda::kKernelClasses>;
 
-/// A GPU's costs that are not among the rates in its profile.
+/// The costs of a GPU that its profile does not contain.
 struct GpuCosts {
   cuda::KernelSpeeds kernels;
   double gather_share = 1;  // share of the link's rate that copies of neurons reach
-  // The time from the end of the kernel that hands over to the start of the first kernel that the host then
-  // launches.
+  // The time from the end of the kernel that hands data to the host, to the start of the first kernel that
+  // the host launches afterward.
   double hand_over_s = 0;
   double step_s = 0;  // time of a decode step outside the layers
 };
@@ -61,10 +61,10 @@ class CostModel {
   double cpu_read(double bytes) const { return bytes * cpu_s_; }
   double cpu_rows(double bytes) const { return bytes * rows_s_; }
   ColdRead cold_rows() const { return {rows_s_, 0}; }
-  /// Cost of reading cold rows if PCIe may bring neurons. useful: the share u explained at the top
-  /// of this file, in (0, 1]. bytes: how much the CPU would read in the layer for a token if PCIe brought
-  /// nothing. besides: seconds that the layer takes without the CPU's work. If bringing neurons does not
-  /// help, the result brings none.
+  /// Cost of reading cold rows if PCIe may bring some of them to the GPU. useful: the share u explained at
+  /// the top of this file, in (0, 1]. bytes: cold bytes that the CPU reads in the layer for a token if PCIe
+  /// brings none. besides: seconds that the layer takes without the CPU's work. If bringing neurons saves no
+  /// time, brought_share is 0.
   ColdRead cold_rows_brought(double useful, double bytes, double besides) const;
   /// The share of a layer's time in which PCIe copies. It is below 1 because proposals arrive some time after
   /// the layer began, each piece takes a while to start, and the last piece must not arrive too late. The
@@ -80,8 +80,8 @@ class CostModel {
   double round_trip(double bytes_out, double bytes_back) const;
 
   /// Seconds of a prompt's work: for multiply-adds, for instructions, and for bytes of weights that are
-  /// streamed to the GPU. type: the type of the weights. library: a matrix library multiplies on the tensor
-  /// cores, even if weights are floats.
+  /// streamed to the GPU. type: the type of the weights. library: whether a matrix library multiplies; it
+  /// uses the tensor cores even if weights are floats.
   double gpu_compute(double multiply_adds, DType type, bool library = false) const;
   double gpu_instructions(double n, cuda::KernelClass by) const {
     return n * gpu_instruction_s_[static_cast<size_t>(by)];
@@ -91,7 +91,7 @@ class CostModel {
 
  private:
   bool has_gpu_ = false;
-  // Seconds per byte, multiply-add, kernel or hand-over. Those of the GPU are 0 if there is no GPU.
+  // Seconds per byte, multiply-add, kernel or hand-over. The values of the GPU are 0 if there is no GPU.
   double cpu_s_, rows_s_, cpu_multiply_add_s_;
   std::array<double, cuda::kKernelClasses> gpu_s_ = {}, gpu_multiply_add_s_ = {}, gpu_instruction_s_ = {},
                                            start_s_ = {};  // by class

@@ -17,8 +17,8 @@ struct HostCosts {
   /// activations, the down projections, and the sum of a token's experts.
   int expert_forks = 4;
 
-  /// Seconds that a layer takes besides the arithmetic of its matrix products: for norms, rotations, storing
-  /// keys and values, and sums, and for the forks of its projections, attention, output and dense FFN.
+  /// Seconds of a layer's work other than the arithmetic of its matrix products: norms, rotations, storing
+  /// keys and values, sums, and the forks for projections, attention, output and dense FFN.
   double dense_layer_s() const { return 7 * small_s + 5 * fork_s; }
   double mixture_layer_s() const { return 6 * small_s + 4 * fork_s + experts_s(); }
   /// Seconds that the CPU takes before and between the matrix products of a layer of experts, if a GPU

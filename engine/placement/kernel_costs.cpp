@@ -11,7 +11,8 @@ using cuda::KernelClass;
 
 // Lanes of one multiprocessor. The number is equal for all GPUs that the kernels run on.
 constexpr double kLanes = 128;
-/// Instructions per second for profiles that state no rate. It is so high that it is no limit.
+/// Instructions per second for profiles without this rate. The number is so high that it never limits a
+/// kernel's speed.
 constexpr double kNoBound = 1e18;
 
 // "Measured" means: on an NVIDIA H200 (132 multiprocessors, 4177 GB/s; tests/data/measured/h200), in a
@@ -40,8 +41,8 @@ constexpr std::array<KernelCost, cuda::kKernelClasses> kCosts = {{
     // Down rows. Measured: 7.5 us both for 3.1 MB of Q4_0 and for 11 MB of F16, and about 21 us for 25 MB in
     // a 7B model. For prompts, the kernel reaches 24 % of the rate of instructions.
     {.start_s = 6e-6, .vram_share = 0.85, .multiprocessor_bytes = 7, .instructions_share = 0.24},
-    // List. Measured: 1.4 us to select neurons, 1.9 us to list them, 4 us to keep those that passed, and 2.2
-    // us for their activations.
+    // List. Measured: 1.4 us to select neurons, 1.9 us to list them, 4 us to keep the neurons whose gates
+    // passed, and 2.2 us for the activations.
     {.start_s = 2.1e-6, .vram_share = 1, .multiprocessor_bytes = 0},
     // Sums. Measured: 6.9 us for 4096 columns, 10.2 us for 8192 columns; the columns are loaded over PCIe.
     {.start_s = 7e-6, .vram_share = 1, .multiprocessor_bytes = 0},
@@ -92,7 +93,8 @@ double gather_share(const GpuProfile& gpu) {
 }
 
 double first_kernel_s(const GpuProfile& gpu) {
-  // A lower limit: no GPU starts a kernel sooner, even if the profile's round trip would imply it.
+  // Lower limit of the result. Every GPU needs at least this time, even if the round trip in the profile
+  // implies less.
   constexpr double kLeast = 1e-6;
   return std::max(gpu.round_trip_s - kCallCosts.graph_of_two - start_s(gpu, KernelClass::kSimple) -
                       start_s(gpu, KernelClass::kHandOver) - kCallCosts.visible,

@@ -2,14 +2,14 @@
 // plan use.
 //
 // The rates in a machine's profile were measured with copies and with long runs of one trivial kernel. A
-// model's kernels are slower: small kernels wait for chains of dependent loads, and large kernels take a
-// while until all multiprocessors read. For each class of kernels (kernels/cuda/ops/kernel_work.h), the table
-// has the time to start one kernel and the share of the profile's rates that the kernel reaches. The comment
-// of each entry lists the measurements.
+// model's kernels are slower: small kernels wait for chains of dependent loads, and in large kernels, some
+// time passes before all multiprocessors read. For each class of kernels (kernels/cuda/ops/kernel_work.h),
+// the table has the time to start one kernel and the share of the profile's rates that the kernel reaches.
+// The comment of each entry lists the measurements.
 //
-// `hearth-profiler bench --kernels --json` times each kernel, and
-// tests/profiler/simulation/measured_kernels_test.cpp compares the classes with this table for each
-// measurement in tests/data/measured.
+// `hearth-profiler bench --kernels --json` times each kernel. For each machine in tests/data/measured,
+// tests/profiler/simulation/measured_kernels_test.cpp compares these times with the times that follow from
+// this table.
 //
 // Plain values; any thread.
 #pragma once
@@ -47,8 +47,8 @@ double gather_share(const GpuProfile& gpu);
 struct CallCosts {
   // Seconds for which one core is busy. A plain launch takes two to three microseconds. A graph of two
   // kernels takes 3.5 us, and a graph of the 15 to 28 kernels between two hand-overs takes five to six.
-  // (NVIDIA, "Constant Time Launch for Straight-Line CUDA Graphs", 2024, measured 2.5 us and little more for
-  // each node; slower processors take longer.)
+  // (NVIDIA measured 2.5 us plus a little for each node: "Constant Time Launch for Straight-Line CUDA
+  // Graphs", 2024. A slower processor takes longer.)
   double launch = 2e-6, graph = 5.5e-6, graph_of_two = 3.5e-6;
   double wait = 5e-6;  // time from the end of the awaited work to the return of the waiting call
   // The latency until the host sees a word that the device stored: a system-wide fence, two atomic operations
@@ -60,13 +60,14 @@ struct CallCosts {
 };
 inline constexpr CallCosts kCallCosts;
 
-/// Seconds from the return of a call that launches into an idle stream to the beginning of the first kernel's
-/// start_s. The profile's round trip consists of this delay, a graph of two kernels, and the time until the
-/// host sees their result; the last two are subtracted.
+/// Seconds from the return of a call that launches into an idle stream until the first kernel's start_s
+/// begins. The profile's round trip contains this delay, the launch of a graph of two kernels, the start_s of
+/// these kernels, and the time until the host sees their result. All parts except for the delay are
+/// subtracted.
 double first_kernel_s(const GpuProfile& gpu);
 
-/// Seconds from the end of a kernel that hands over to the host to the beginning of the next kernel's
-/// start_s, if the host only launches that kernel. The time to copy bytes is not included.
+/// Seconds of a hand-over to the host, if the host does nothing but launch the next kernel: from the end of
+/// the kernel that hands over until the next kernel's start_s begins. The time to copy bytes is not included.
 double hand_over_s(const GpuProfile& gpu);
 
 /// Seconds of a decode step outside the layers: the wait for the logits, and kCallCosts.step. The time to

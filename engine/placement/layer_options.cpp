@@ -54,8 +54,8 @@ int64_t row_of(const Matrix& matrix) {
   return matrix ? static_cast<int64_t>(row_bytes(matrix.dtype, matrix.n_cols)) : 0;
 }
 
-/// An upper bound on the bytes that rounding up to pieces adds to a layer. The gate, up and down rows of hot
-/// neurons are rounded separately.
+/// An upper bound on the bytes that rounding up to multiples of kPieceBytes adds to a layer. The gate, up and
+/// down rows of hot neurons are rounded separately.
 constexpr int64_t kRounding = 3 * static_cast<int64_t>(kPieceBytes);
 
 class FactsMaker {
@@ -168,8 +168,9 @@ class FactsMaker {
     return facts;
   }
 
-  /// Scratch memory that a matrix library for prompts takes if no neurons are shared. It is counted for every
-  /// placement that may share neurons, because only the solver finds out whether the placement shares any.
+  /// Scratch memory that a matrix library for prompts takes in placements in which the CPU and the device
+  /// share no layer's neurons. It is counted for every placement that may share neurons, because only the
+  /// solver finds out whether the placement does.
   int64_t library_scratch() const {
     PassBounds bounds = in_.bounds;
     bounds.shares = false;
@@ -202,7 +203,7 @@ class FactsMaker {
         static_cast<int64_t>(whole.attention + whole.kv + whole.tables + whole.hot) + kRounding;
   }
 
-  /// Counts what the layer's experts take on the device, if the device may hold them.
+  /// Counts the device memory that the layer's experts take, if the device may hold experts of the layer.
   void count_experts(int index, LayerFacts& facts) const {
     const MixtureWeights& mixture = in_.weights.layers[static_cast<size_t>(index)].mixture;
     if (mixture.experts.empty() || !why_not_experts(in_, index).empty()) return;
@@ -363,8 +364,9 @@ MixtureSeconds LayerOptions::mixture_seconds(Held of_experts, double own) const 
   if (of_experts == Held::kAll) return seconds;
   seconds.begin = HostCosts().experts_s();
   seconds.host = cost_.cpu_read(layer_.experts_read - own_read);
-  // If the CPU computes all experts, it returns their sum. If the device has some experts, the device adds
-  // up, and the CPU returns one row for each missing expert.
+  // If the CPU computes all experts, the CPU adds up their outputs and returns one row. If the device has
+  // some experts, the device adds up, and the CPU returns one row for each missing expert that the token
+  // chose.
   const double rows_back = of_experts == Held::kNone ? 1 : facts_.n_used * (1 - own);
   seconds.hand_over = seconds.begin + cost_.round_trip(4.0 * (facts_.d_model + facts_.n_experts),
                                                        4.0 * rows_back * facts_.d_model);
@@ -429,8 +431,8 @@ double LayerOptions::attend() const {
                   cost_.gpu_instructions(layer_.attention_instructions, cuda::KernelClass::kAttention));
 }
 
-/// Cost of reading cold rows if n_there neurons are on the device for nearly every token, and if a cache
-/// holds some of the other neurons.
+/// Cost of reading cold rows if the device has a neuron cache. n_there: number of neurons that are on the
+/// device for nearly every token.
 ColdRead LayerOptions::brought(bool all_gates, int64_t n_there) const {
   const TokenWork work = device_work({.on_device = true, .all_gates = all_gates, .n_hot = n_there});
   return cost_.cold_rows_brought(useful_, work.bytes.cold_neurons,
@@ -442,8 +444,8 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   const double active = curve_.active(r), cold = curve_.active() - active;
   const double up_down = layer_.up + layer_.down;
   double whole = layer_.attention_read + layer_.predictor_read;
-  // Bytes that each side reads. The device reads `own` and, usually with other kernels, the down rows
-  // `own_down`. The host reads `rows` as scattered bundles and `in_order` sequentially.
+  // Bytes that the device and the host read. The device reads `own`, and also the down rows `own_down`,
+  // usually with a different kernel. The host reads `rows` as scattered bundles and `in_order` sequentially.
   double own = 0, own_down = 0, in_order = 0, rows = 0;
   switch (facts_.mode) {
     case Sparsity::kPredicted:
@@ -489,7 +491,8 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   double device_s = cost_.gpu_read(own, neurons) +
                     cost_.gpu_read(own_down, by_neurons ? cuda::KernelClass::kDownRows : neurons);
   if (option.n_cache > 0) {
-    // The predictor that looks ahead runs while the CPU computes, like the device's own neurons.
+    // While the CPU computes cold neurons, the device computes its own neurons and runs the predictor of a
+    // later layer.
     work.bytes.device_neurons += layer_.predictor_read;
     device_s += cost_.gpu_read(layer_.predictor_read, matrices) + cost_.kernels(look_ahead_kernels());
   }
@@ -564,8 +567,9 @@ void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& 
       if (!cache_) continue;
       const double share = brought(gates, n).brought_share;
       if (share <= 0) continue;
-      // A quarter of the cache holds neurons that are brought for one token. The rest of the cache holds the
-      // most active neurons after the hot ones, so it counts toward the first n neurons.
+      // A quarter of the cache holds neurons that are brought for one token. The other three quarters hold
+      // the most active neurons after the hot ones, so together with the hot neurons, they are the n most
+      // active neurons.
       const double wanted = proposed(d_ff) - proposed(n);
       const auto n_cache = static_cast<int64_t>(std::ceil(4 * wanted * share / useful_));
       const int64_t n_hot = n - n_cache * 3 / 4;

@@ -8,13 +8,13 @@
 //
 // If a layer's attention is on the device, the layer's n_hot most active neurons stay there, followed by a
 // cache with n_cache entries. Three quarters of the entries hold the neurons that are wanted most often after
-// the hot ones. One quarter holds neurons that are brought for one token and then leave (the Prefetcher
-// empties at most a quarter ahead of a step). So one number describes hot neurons and cache together: the
-// number of most active neurons that are on the device most of the time.
+// the hot ones. One quarter is for neurons that are brought for one token and evicted afterward: before a
+// step, the Prefetcher empties at most a quarter of the cache. So one number describes hot neurons and cache
+// together: the number of most active neurons that are on the device most of the time.
 //
-// A layer's time is not linear in the device's part: GPU and CPU work at the same time, and the slower one
-// counts. This maximum is computed exactly for each option, without linearization, because layers run one
-// after the other and a layer's options are listed one by one.
+// A layer's time is not linear in the device's part, because GPU and CPU work at the same time and the slower
+// of the two determines the layer's time. This maximum is computed exactly for each option, without
+// linearization, because layers run one after the other and a layer's options are listed one by one.
 //
 // In a mixture, the options of a layer differ in how many experts the device holds beside the layer's
 // attention, the most chosen experts first. If the device holds all experts, the layer needs no hand-over.
@@ -36,8 +36,8 @@
 namespace hearth {
 
 /// Whether a device gets only whole layers: with kLayers, or with kAuto in dense or calibrated mode. In these
-/// modes, the CPU reads all neurons that it holds for every token (except their down rows in calibrated
-/// mode), so sharing neurons costs more than it saves.
+/// modes, the CPU reads its neurons for every token, whether they are active or not (in calibrated mode,
+/// except for the down rows). So sharing neurons costs more than it saves.
 bool by_layers(DeviceSplit split, Sparsity mode);
 
 /// The bytes of one layer: bytes that are read for a token, and bytes that take memory.
@@ -65,7 +65,7 @@ struct LayerFacts {
   int64_t stream_least = 0;
   // Bytes of host memory:
   int64_t ram_whole = 0;  // for the layer if the CPU runs it, including its keys and values
-  // For the layer if the device has it, without its neurons; in a mixture, with all its experts.
+  // For the layer if the device runs it: the layer without its neurons; in a mixture, with all its experts.
   int64_t ram_shared = 0;
   int64_t ram_neuron = 0;   // one neuron's bundle; in a mixture, one expert
   bool gives_back = false;  // the memory of hot neurons' bundles is freed
@@ -122,9 +122,9 @@ struct TokenWork {
   double brought_bytes = 0;  // cold neurons' bytes that PCIe brings
   // Seconds. If the GPU and the CPU both compute neurons of a layer, only the time of the slower one counts.
   double device_whole = 0;  // attention, predictor, output, and the gate rows if all are read
-  // Neurons or experts that the GPU computes, in layers in which the GPU takes longer.
+  // The neurons or experts on the GPU, for the layers in which they take longer than those on the CPU.
   double device_neurons = 0;
-  // Neurons or experts that the CPU computes, in layers in which the CPU takes longer.
+  // The neurons or experts on the CPU, for the layers in which they take longer than those on the GPU.
   double cold_neurons = 0;
   double host_layers = 0;
   double kernels = 0;
@@ -157,9 +157,9 @@ constexpr KernelCounts layer_kernels(Sparsity mode, bool shared) {
     add(kSimple, 1);
     return n;
   }
-  // The kernels that find the set of neurons. In predicted mode: the predictor's two matrices, the activation
-  // and quantizing between the two, and the predicted set; then the gate products, and the neurons whose
-  // gates pass.
+  // The kernels that find the set of neurons. In predicted mode, they compute the predictor's two matrices,
+  // the activation and quantizing between these matrices, the predicted set, the gate products, and the
+  // neurons whose gates pass.
   if (mode == Sparsity::kPredicted) {
     add(kProduct, 2);
     add(kSimple, 2);
@@ -185,7 +185,7 @@ constexpr KernelCounts layer_kernels(Sparsity mode, bool shared) {
   return n;
 }
 
-/// Additional kernels for the predictor that looks ahead. Its input is already quantized.
+/// Additional kernels for a predictor that proposes neurons of a later layer. Its input is already quantized.
 constexpr KernelCounts look_ahead_kernels() {
   using enum cuda::KernelClass;
   KernelCounts n = {};
@@ -219,9 +219,9 @@ inline KernelCounts expert_kernels(DType type) {
 
 /// Numbers of the kernels that one decoded token starts in a layer of a mixture and that are not hidden by
 /// work of the CPU. A layer without experts starts the kernels of a dense layer. A layer with experts has the
-/// router's kernel instead of the FFN's kernels, one kernel that hands over, and one that adds up. If the
-/// device holds experts, one more kernel chooses among them. If the device holds all experts, nothing is
-/// handed over.
+/// router's kernel instead of the FFN's kernels, one kernel that hands over to the CPU, and one that adds up
+/// the experts' outputs. If the device holds experts, one more kernel chooses the token's experts. If the
+/// device holds all experts, there is no hand-over.
 constexpr KernelCounts mixture_kernels(const LayerFacts& layer, Held held = Held::kNone) {
   using enum cuda::KernelClass;
   KernelCounts n = layer_kernels(Sparsity::kDense, false);
@@ -263,9 +263,9 @@ class LayerOptions {
   /// The work for one prompt token. streams: there are buffers through which the device can get missing
   /// experts. REQUIRES: the model is a mixture.
   TokenWork prompt_work(const LayerOption& option, bool streams) const;
-  /// Seconds of one decoded token if the device holds as many experts as `held` states. own: the share of the
-  /// token's chosen experts that the device holds. REQUIRES: the model is a mixture, and the machine has a
-  /// GPU.
+  /// Seconds of one decoded token. held: whether the device holds none, some or all of the layer's experts;
+  /// own: the share of the token's chosen experts that the device holds. REQUIRES: the model is a mixture,
+  /// and the machine has a GPU.
   MixtureSeconds mixture_seconds(Held held, double own) const;
   int64_t vram(const LayerOption& option) const;
   int64_t ram(const LayerOption& option) const;

@@ -51,7 +51,7 @@ struct GpuProfile {
   // Seconds from the start of one small kernel to the start of the next, in a graph recorded like the
   // engine's steps.
   double launch_s = 0;
-  // Seconds of a hand-over from GPU to CPU and back, as in a layer with neurons that both compute.
+  // Seconds of a hand-over from GPU to CPU and back, as in a layer whose neurons the GPU and the CPU share.
   double round_trip_s = 0;
   /// Multiply-adds per second, counted as in HostProfile. Hearth's kernels use two-byte activations, so each
   /// multiply-add takes two int8 multiply-adds of the tensor cores.
@@ -59,8 +59,9 @@ struct GpuProfile {
   /// Instructions per second that all threads together can execute if neither memory nor tensor cores are the
   /// limit; 0 if unknown. The figure is not measured but computed: multiprocessors times lanes times clock.
   double instructions_per_s = 0;
-  /// A factor on the shortest times of kernels, calls and hand-overs (kernel_costs.h). A plan uses it to find
-  /// out how much shorter times would help. Profile files do not contain it.
+  /// A factor on the shortest times of kernels, calls and hand-overs (kernel_costs.h). A plan reduces this
+  /// factor to compute how much faster the model would be if these times were shorter. Profile files do not
+  /// contain it.
   double starts = 1;
   friend bool operator==(const GpuProfile&, const GpuProfile&) = default;
 };

@@ -74,8 +74,8 @@ class Placer {
         budgets.ram_bytes = std::numeric_limits<int64_t>::max();
         solution = solve_placement(facts, cost_, budgets);
       }
-      // If the CPU alone is faster, the model is small, and speed is not the reason for using the GPU. Then
-      // the GPU gets the parts that save the most reading.
+      // The CPU alone is faster only if the model is very small. In this case, speed is not the reason for
+      // using the GPU, so the GPU gets the parts that save the most reading.
       const bool is_timed = solution && solution->on_gpu;
       if (!is_timed) solution = solve_placement(facts, cost_of_bytes_, budgets);
       if (!solution || !solution->on_gpu) return std::nullopt;
@@ -86,8 +86,8 @@ class Placer {
         if (known_.found && is_timed && fits_ram) known_.found(*solution);
         return placement;
       }
-      // The excess comes from rounding, and the solution for a smaller budget exceeds that budget by nearly
-      // as much. So the reduction doubles with each try.
+      // The excess comes from rounding. A solution for a smaller budget exceeds the smaller budget too, by
+      // nearly as many bytes. So the reduction doubles with each try.
       budgets.vram_bytes -= static_cast<int64_t>(taken - budget_) << attempt;
     }
     return std::nullopt;

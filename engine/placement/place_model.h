@@ -23,8 +23,9 @@ namespace hearth {
 /// nullopt if the budget is below least_bytes(inputs).
 ///
 /// If by_layers() is true, the GPU gets only whole layers, provided that at least one fits. For a mixture of
-/// experts, it gets whole layers without their experts. Then it gets as many experts as fit if they save
-/// time, the most chosen first; with DeviceSplit::kLayers, either all of a layer's experts or none.
+/// experts, the GPU gets whole layers without their experts. If experts on the GPU save time, it also gets as
+/// many of them as fit, the most chosen experts first. With DeviceSplit::kLayers, the GPU gets either all of
+/// a layer's experts or none.
 std::optional<Placement> place_model(const PlacementFacts& facts, const PlanInputs& inputs,
                                      size_t budget_bytes);
 
@@ -32,8 +33,8 @@ std::optional<Placement> place_model(const PlacementFacts& facts, const PlanInpu
 /// REQUIRES: the machine has a GPU.
 CostModel bytes_only(const MachineProfile& machine);
 
-/// Converts the solution to the engine's form: the hottest neurons or experts of each layer, by number.
-/// Neurons have the numbers of the layout.
+/// Converts the solution to the engine's form, which lists the numbers of each layer's hottest neurons or
+/// experts. Neurons are numbered in the layout's order.
 std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, const PlanInputs& inputs,
                                              const ModelActivity& activity);
 

@@ -24,8 +24,8 @@ struct PlacementAssumptions {
   /// The share of prefetched neurons that is wanted. useful_predicted applies if a predictor chose the
   /// neurons; 93 to 97 % of the neurons that Deja Vu's lookahead predictors choose are right. useful_repeated
   /// applies if the neurons are those that the previous token wanted in the layer; in a ReGLU model, 25 to 30
-  /// % of the active neurons are active again for the next token (DynamicInfer), and a smaller share of the
-  /// neurons that are not hot.
+  /// % of the active neurons are active again for the next token (DynamicInfer). Among the active neurons
+  /// that are not hot, this share is smaller.
   double useful_predicted = 0.9, useful_repeated = 0.2;
   /// The share of the context that is filled while a token is decoded.
   double context_filled = 0.5;
@@ -41,8 +41,9 @@ struct PlacementAssumptions {
 struct PlacementFacts {
   /// If the profile has no GPU, the GPU of the typical machine is added.
   MachineProfile machine = typical_machine();
-  /// The activity of the model, with neurons numbered as in its file; nullopt if it was not counted. Then the
-  /// published formula for models of this kind (known_law()) is used, with neurons in the layout's order.
+  /// The activity of the model, with neurons numbered as in its file. If it is nullopt because it was not
+  /// counted, the published formula for models of this kind (known_law()) is used, with neurons in the
+  /// layout's order.
   std::optional<ModelActivity> activity = {};
   // Budget of host memory; ignored if no placement fits into it. 0: no limit.
   int64_t ram_bytes = 0;

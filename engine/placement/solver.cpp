@@ -12,9 +12,9 @@ namespace {
 /// Bytes of each stream buffer. They are large enough to copy at the link's full speed, and small compared
 /// with a GPU's memory.
 constexpr int64_t kStreamBytes = int64_t{64} << 20;
-/// Each stream buffer may take 1 / kStreamShare of the memory for neurons. This is the memory that is left
-/// after all gate rows, if these fit. If whole layers are streamed, a buffer may take 1 / kLayerStreamShare
-/// of the memory that is left for layers.
+/// Each stream buffer may take 1 / kStreamShare of the memory for neurons. If all gate rows fit on the GPU,
+/// their memory is not counted as memory for neurons. If whole layers are streamed, a buffer may take 1 /
+/// kLayerStreamShare of the memory that is left for layers.
 constexpr int64_t kStreamShare = 16, kLayerStreamShare = 32;
 
 class Problem {
@@ -70,8 +70,8 @@ class Problem {
     }
   };
 
-  /// Adds the time of prompt tokens to each choice of a mixture: the time of
-  /// PlacementAssumptions::prompt_tokens tokens for each generated token.
+  /// Adds the time of prompt tokens to the time of each choice of a mixture. For one generated token, counts
+  /// PlacementAssumptions::prompt_tokens prompt tokens.
   void add_prompts(Listed& listed, bool streams) const {
     listed.decoding_only = false;
     for (size_t i = 0; i < layers_.size(); ++i) {
@@ -260,12 +260,12 @@ class Problem {
   }
 
   /// Seconds of a step of prompt tokens in a layer that the GPU computes. If neurons may be skipped, ordinary
-  /// instructions add contributions to integer sums. The tensor cores compute all other products.
+  /// instructions compute the down projection, in integer sums. The tensor cores compute all other products.
   double gpu_prompt(size_t i) const {
     const LayerFacts& layer = facts_.layers[i];
     const double n_tokens = facts_.prefill_tokens, d_ff = facts_.d_ff;
     const double in_sums = facts_.mode == Sparsity::kDense ? 0 : d_ff * facts_.d_model;
-    // The down kernel takes kDownPassTokens tokens in a pass, which skips the neurons that none of these
+    // The down kernel takes kDownPassTokens tokens in a pass. A pass skips the neurons that none of its
     // tokens needs.
     const double idle = 1 - facts_.activity->of(static_cast<int>(i)).active() / d_ff;
     const double wanted = in_sums * (1 - std::pow(idle, cuda::kDownPassTokens));
@@ -326,9 +326,9 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
     listed.leave_out_cpu();
     offer(of.shared(budgets, limits, listed));
   };
-  // Experts may be faster on the CPU even if the GPU has room for all of them. And the best placement for
-  // decoding may be bad for prompts. So offer solutions with and without experts on the GPU, and for decoding
-  // with and without prompts.
+  // Experts may be faster on the CPU even if the GPU has room for all of them, so offer a solution without
+  // experts on the GPU. The best placement for decoding may be bad for prompts, so offer two solutions with
+  // experts on the GPU: one that counts only decoding, and one that also counts prompts.
   if (cost.has_gpu() && facts.n_experts > 0) {
     Problem::Listed some = problem.list(), none = some;
     none.leave_out_experts();

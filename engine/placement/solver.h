@@ -8,13 +8,13 @@
 //   - The objective is seconds, not frequencies: each option's time on this machine (layer_options.h), with
 //     the GPU and the CPU working at the same time, and with the hand-overs. So synchronization is charged
 //     where it happens, which replaces the constraint "none or enough".
-//   - Prompts count too. A layer that is left to the CPU makes prompts slower, because the CPU computes them
-//     in this layer. So the chain is solved for decoding twice, with and without such layers. Hearth uses the
-//     solution with the lower time for a decoded token plus its share of a prompt
+//   - Prompts count too. If a layer is left to the CPU, the CPU also computes this layer for prompts, which
+//     makes prompts slower. So the placement for decoding is solved twice, once with and once without layers
+//     on the CPU. Hearth uses the solution with the lower time for a decoded token plus its share of a prompt
 //     (PlacementAssumptions::prompt_tokens).
 //   - Not only neurons are placed, but also attention with its keys and values, gate rows (separately from
-//     the other rows), and device rows for neurons that come and go. RAM is a budget too. The profiler's plan
-//     chooses the mode by solving for each mode.
+//     the other rows), and device rows of a neuron cache. RAM is a budget too. The profiler's plan solves the
+//     placement for each mode and then chooses a mode.
 //   - A layer's hot neurons are always its most active ones, because exchanging a neuron for a more active
 //     neuron of the layer never takes more time or bytes. So a layer has hundreds of options instead of
 //     2^d_ff, and the problem is a multiple-choice knapsack in a chain (choice_chain.h). It is solved within
@@ -73,7 +73,7 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
                                                  const PlacementBudgets& budgets,
                                                  const ChainLimits& limits = kPlacementLimits);
 
-/// Returns the solution with its seconds recomputed from these costs, and without a bound.
+/// Returns the solution with its seconds recomputed from these costs. The lower bound least_seconds is 0.
 PlacementSolution costed(const PlacementSolution& solution, const ModelFacts& facts, const CostModel& cost);
 
 /// The least RAM that the model needs with this much VRAM (0: no GPU).
