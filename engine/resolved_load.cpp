@@ -28,8 +28,8 @@ void check_option(const char* name, int value, int low) {
                               std::to_string(low) + " to " + std::to_string(kMaxOption) + ".");
 }
 
-/// Returns the context of one sequence: the requested one, or the default if none is requested. The model's
-/// training context limits both. Throws if the request exceeds it.
+/// Returns the context of one sequence: the requested context or, if none is requested, the default, limited
+/// by the model's training context. Throws if the requested context exceeds the training context.
 int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
   if (asked == 0) return std::min(spec.context_train, kDefaultContext);
   if (asked > spec.context_train) {
@@ -115,7 +115,7 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
   return r;
 }
 
-/// Returns the reason why the options or the model's file rule out the GPU; empty if nothing does.
+/// Returns the reason why the options or the model's file rule out the GPU; empty if they allow it.
 std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
   if (options.activation_bits == ActivationBits::k8) return "--activation-bits 8 runs on the CPU only";
   if (facts.spec.arch.looks_ahead) return "An encoder runs on the CPU only";

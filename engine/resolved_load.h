@@ -27,8 +27,8 @@ namespace hearth {
 // output matrix still serves many rows.
 inline constexpr int kMaxLogitRows = 64;
 
-/// Returns the bounds of a step of a model loaded with these options. The plan later sets `shares` and
-/// `stream_bytes`; resolve() sets `library` and `library_decodes` when it knows the device.
+/// Returns the bounds of a step, for a model that is loaded with these options. The plan later sets `shares`
+/// and `stream_bytes`; resolve() sets `library` and `library_decodes` when it knows the device.
 inline PassBounds load_bounds(int context_tokens, int n_slots, int prefill_chunk) {
   return {.max_tokens = prefill_chunk + n_slots,
           .max_logit_rows = std::max(kMaxLogitRows, n_slots),
@@ -82,9 +82,10 @@ constexpr int contexts_to_plan(int asked, int n_slots) {
   return asked > 0 ? std::min(asked, n_slots) : n_slots;
 }
 
-/// Returns the number of contexts in a pool that only the CPU reads, if loading decides the number. It is
-/// half of the slots, rounded up, or as many as fit into left_bytes, but at least 1. left_bytes: the memory
-/// that the file and the work space leave; kv_bytes: returns the bytes of the keys and values of n contexts.
+/// Returns the number of contexts in a pool, for loads without a GPU in which loading decides this number.
+/// Half of the slots, rounded up, get a context, or fewer if left_bytes is too small, but at least one.
+/// left_bytes: the memory that is left after the file and the work space; kv_bytes: returns the bytes of the
+/// keys and values of n contexts.
 int contexts_beside(double left_bytes, int n_slots, const std::function<double(int n)>& kv_bytes);
 
 /// Sets the number of contexts in the pool, and the bytes of their keys and values.
@@ -106,14 +107,14 @@ struct LoadFacts {
 /// Throws std::invalid_argument (one sentence) for options that are invalid for every model.
 void check_options(const LoadOptions& options);
 
-/// Measures the bytes that each candidate mode reads (ReadBytes). memory: the memory that is reserved for the
-/// runs of the modes; predictor_threshold: the threshold of predicted mode.
+/// Measures the bytes that each candidate mode reads (ReadBytes). memory: the memory reserved for the model,
+/// with the context and the step size to measure with; predictor_threshold: the threshold of predicted mode.
 using AutoMeasure = std::function<ReadBytes(const Reservation& memory, float predictor_threshold)>;
 
 /// Resolves the options. For --sparsity auto, calls `measure` at most once, and only if the model has
-/// predictors or experts with zeros; `measure` runs on the CPU. Throws ModelFileError or
-/// std::invalid_argument (one sentence) if the model or the machine cannot do what the options request. Also
-/// passes on any exception that `measure` throws.
+/// predictors, or has experts whose activation gives zeros; `measure` runs on the CPU. Throws ModelFileError
+/// or std::invalid_argument (one sentence) if the model or the machine cannot do what the options request.
+/// Also passes on any exception that `measure` throws.
 ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure);
 
 }  // namespace hearth

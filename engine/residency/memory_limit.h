@@ -21,8 +21,9 @@ uint64_t memory_limit_bytes(const std::filesystem::path& proc = "/proc",
 /// report it.
 uint64_t anonymous_bytes(const std::filesystem::path& proc = "/proc");
 
-/// Bytes that this process could still allocate without swapping: the system's available memory, or fewer if
-/// memory_limit_bytes() leaves fewer. Cached file pages count as available, because the system can drop them.
+/// Bytes that this process could still allocate without swapping: the smaller of the system's available
+/// memory and the unused part of memory_limit_bytes(). Cached file pages count as available, because the
+/// system can drop them.
 uint64_t available_bytes(const std::filesystem::path& proc = "/proc",
                          const std::filesystem::path& sys = "/sys");
 

@@ -7,10 +7,11 @@
 // by bring(), arrived(), let_go() and freed(). In the state emptied, the row's neuron has left or is about to
 // leave, but the device may still be reading the row.
 //
-// A neuron's demand is a sum over the layer's visits, in which older visits count less: each half as much
-// after kHalfLife further visits. Instead of shrinking all sums at each visit, the weight of each new visit
-// grows, so a visit changes only the sums of the neurons that it wanted (as Chaff and MiniSat do for the
-// activity of variables).
+// A visit is one step of the layer, recorded by visit(). A neuron's demand is the sum of the weights of the
+// visits that wanted the neuron. Relative to the newest visit, a visit's weight halves with every kHalfLife
+// further visits. This is done by giving each new visit a larger weight than the previous one, not by
+// shrinking all sums. So a visit changes only the sums of the neurons that it wanted (as Chaff and MiniSat do
+// for the activity of variables).
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,9 @@ namespace hearth {
 
 class NeuronCache {
  public:
-  /// A visit (a token of a decoding sequence) counts half after this many further visits. The number is a
-  /// guess: long enough to keep the neurons of a sentence, short enough to bring the neurons of a new topic.
+  /// Number of further visits after which a visit counts half. If one sequence decodes, each token is a
+  /// visit. The number is a guess: long enough to keep the neurons of a sentence, short enough to bring the
+  /// neurons of a new topic.
   static constexpr double kHalfLife = 64;
 
   /// For a layer of n_neurons neurons. The device permanently holds the neurons in `hot`. The cache owns the
@@ -43,17 +45,17 @@ class NeuronCache {
   int64_t missing(std::span<const uint64_t> predicted) const;
 
   /// Picks neurons of `predicted` that have no device row, to be copied to free device rows. Picks at most n,
-  /// and at most as many as rows are free: the most wanted first, ties to the lower number. Sets `out` to the
-  /// neurons and their device rows, both ascending, so that neighbors are copied together. The state of the
-  /// rows becomes arriving.
+  /// and at most as many as rows are free. Neurons with the highest demand are picked first; ties go to the
+  /// lower number. Sets `out` to the neurons and their device rows, both ascending, so that neighbors are
+  /// copied together. The state of the rows becomes arriving.
   void bring(std::span<const uint64_t> predicted, int64_t n, std::vector<RowChange>& out);
 
   /// Reports that the neuron of this device row has been copied. REQUIRES: the row was arriving.
   void arrived(int32_t device_row);
 
-  /// Empties device rows until n rows are free or emptied. Takes resident neurons that are not in
-  /// `predicted`: the least wanted first, ties to the lower number. Sets `out` to these neurons and their
-  /// device rows. Empties fewer rows if no other neuron may leave.
+  /// Empties device rows until n rows are free or emptied. Evicts resident neurons that are not in
+  /// `predicted`, beginning with the lowest demand; ties go to the lower number. Sets `out` to these neurons
+  /// and their device rows. Empties fewer rows if there are too few such neurons.
   void let_go(std::span<const uint64_t> predicted, int64_t n, std::vector<RowChange>& out);
 
   /// Reports that nothing reads the device row anymore. REQUIRES: the row was emptied.

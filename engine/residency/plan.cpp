@@ -110,8 +110,8 @@ std::string why_not_experts(const PlanInputs& in, int layer) {
   const MixtureWeights& mixture = in.weights.layers[static_cast<size_t>(layer)].mixture;
   if (mixture.experts.empty()) return {};
   if (!in.experts) return "the CPU computes the experts";
-  // On the CPU, exact mode adds the neurons of an expert one by one and skips zeros (ExpertLayout). Devices
-  // can only compute whole matrix products, which round differently.
+  // In exact mode, the CPU adds the neurons of an expert one by one and skips neurons with value zero
+  // (ExpertLayout). Devices can only compute whole matrix products, whose sums are rounded differently.
   if (in.mode == Sparsity::kExact) return "the CPU skips zeros in them (--sparsity exact; dense does not)";
   const MixtureSpec& of_all = in.spec.mixture;
   if (of_all.n_experts > cuda::kMostExperts || of_all.n_used > cuda::kMostExpertsUsed)

@@ -84,7 +84,7 @@ struct Plan {
   PassBounds bounds(PassBounds steps) const;
   /// For the log: "GPU 5.8 of 6.0 GB: ..." and the bytes of each part, as one sentence per line.
   std::vector<std::string> lines(const ModelSpec& spec) const;
-  /// The contents of lines() as one JSON object, plus the numbers of every layer. For files.
+  /// The contents of lines() and the numbers of every layer, as one JSON object for files.
   std::string json(const ModelSpec& spec) const;
 
  private:
@@ -93,7 +93,7 @@ struct Plan {
   std::string held_text(const ModelSpec& spec) const;
 };
 
-/// Returns the plan of a placement. It may exceed the budget.
+/// Returns the plan of a placement. The plan may exceed the budget.
 Plan placed_plan(const PlanInputs& inputs, Placement placement, size_t budget);
 
 /// If the plan is complete (Plan::is_complete), adds KV blocks for as many further contexts as fit in its
@@ -103,8 +103,8 @@ Plan placed_plan(const PlanInputs& inputs, Placement placement, size_t budget);
 int add_contexts(Plan& plan, const PlanInputs& inputs, int n_contexts, int most,
                  const std::function<KvBlockCounts(int n)>& counts_of);
 
-/// Returns the reason why a device may hold no experts of this layer, as a phrase; empty if it may, or if the
-/// layer has no experts.
+/// Returns the reason, as a phrase, why the experts of this layer must stay in host memory. Empty if a device
+/// may hold experts of the layer, or if the layer has none.
 std::string why_not_experts(const PlanInputs& inputs, int layer);
 
 /// A placement that gives a whole layer to the device: attention, and all neurons except a mixture's experts.

@@ -11,12 +11,13 @@
 namespace hearth {
 namespace {
 
-// Maximum number of arrivals, and of departures, that a layer reports in one step. Their sum is the number of
-// changes that the backend accepts at once.
+// Maximum number of neurons that are copied for one step of a layer. It is half of the changes that the
+// backend accepts in a step, so that as many neurons can be evicted.
 constexpr int64_t kMostMoves = RowPrefetcher::kMaxChanges / 2;
 
-// A layer's neurons are copied in at most kPieces pieces, so that some arrive in time even if not all do. A
-// piece has at least kLeastPiece neurons, because starting a copy takes microseconds.
+// A layer's neurons are copied in at most kPieces pieces, so that the first pieces may arrive in time even if
+// the last piece does not. A piece has at least kLeastPiece neurons, because starting a copy takes
+// microseconds.
 constexpr int64_t kPieces = 4, kLeastPiece = 64;
 
 // After a copy that came too late, fewer neurons are copied; then the number slowly rises again.
@@ -26,10 +27,11 @@ constexpr double kFewer = 0.95, kMore = 1.005, kFewest = 0.2;
 // slow, so fewer and fewer neurons would be copied, down to none.
 constexpr double kStartSeconds = 8e-6;
 
-// Assumed bundles per second of the CPU until they are measured. Only the ratio to the link's rate matters.
+// Bundles that the CPU computes per second, until this rate has been measured. Only its ratio to the link's
+// rate matters.
 constexpr double kCpuAtFirst = 1e6;
-// Layers per second, not counting the time of the CPU's share. This value is used until the rate has been
-// measured. It is large, so that the time in which the CPU is idle counts little at first.
+// Layers per second, if only the time counts in which the CPU computes no neurons. This value is used until
+// the rate has been measured. The value is large, so that few copies are planned for that time at first.
 constexpr double kLayersAtFirst = 1e5;
 
 uint64_t bit(int32_t neuron) { return uint64_t{1} << (neuron % 64); }
@@ -381,8 +383,8 @@ bool Prefetcher::move(size_t index) {
   return exchange.n_begun == states_[index].step;
 }
 
-/// Returns how long the copy [end - seconds, end] overlapped steps that had not yet reached this layer.
-/// Hidden time does not delay a step.
+/// Returns how many of the copy's `seconds`, which ended at `end`, were hidden. Copy time is hidden if a step
+/// runs that has not yet reached this layer, because then the copy does not delay the step.
 double Prefetcher::hidden_seconds(const Exchange& exchange, double seconds, Clock::time_point end) const {
   const Clock::time_point begin =
       end - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

@@ -1,11 +1,11 @@
 // Copies cold neurons to the device's neuron cache before the next layers need them, while other layers
 // compute.
 //
-// Two threads use it. The engine thread reports the neurons that each layer wanted, and takes the neurons
-// that have arrived (RowPrefetcher). It waits only for short critical sections and allocates nothing. The
-// Prefetcher's own thread sleeps until there is a report. Then, for each of the next layers, it picks neurons
-// (NeuronCache), copies them (RowCopier) and lists them for the engine thread, which takes them in the
-// layer's next step.
+// Two threads use a Prefetcher. The engine thread reports the neurons that each layer wanted, and takes the
+// neurons that have arrived (RowPrefetcher). It waits only for short critical sections and allocates nothing.
+// The Prefetcher's own thread sleeps until there is a report. Then, for each of the next layers, it picks
+// neurons (NeuronCache), copies them (RowCopier) and lists them for the engine thread, which takes them in
+// the layer's next step.
 //
 // If a predictor proposes neurons of a layer, the proposed neurons are copied. Otherwise the copied neurons
 // are those that each of the next layers wanted in its previous step. The layer after the last one is the
@@ -15,8 +15,8 @@
 // together. The link copies throughout a layer, but the CPU computes during only part of the layer. If the
 // device lacks n neurons, the number of copies is (n r + a) / (1 + r). Here r is the number of bundles that
 // the link copies while the CPU computes one, and `a` is the number that the link copies while the CPU is
-// idle. Both are measured while the engine runs, and fewer neurons are copied if copies still come too late.
-// Neurons that arrive late or are not wanted cost time but never change a result.
+// idle. These two numbers are measured while the engine runs, and fewer neurons are copied if copies still
+// come too late. Neurons that arrive late or are not wanted cost time but never change a result.
 #pragma once
 
 #include <array>
@@ -75,16 +75,17 @@ class Prefetcher final : public RowPrefetcher {
   void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold) override;
   void proposed(int layer, std::span<const uint64_t> any) override;
   void computed(int layer, double seconds) override;
-  /// Call these at the start and the end of every step of the model. Copy time between them may count as
-  /// hidden.
+  /// Call these at the start and the end of every step of the model. Only copy time within a step can count
+  /// as hidden (PrefetchCounters::hidden_seconds).
   void begin_step();
   void end_step();
 
   // Any thread.
   PrefetchCounters counters() const;
   std::string why_stopped() const;  // empty while it runs
-  /// Sets `bits` [words] to those neurons of the layer for which the device has been told that they are in
-  /// its cache. If the Prefetcher does not serve this layer, returns false and leaves `bits` unchanged.
+  /// Sets `bits` [words] to the neurons of the layer that are in the device's cache according to the changes
+  /// reported to the device so far. If the Prefetcher does not serve this layer, returns false and leaves
+  /// `bits` unchanged.
   bool cached(int layer, std::span<uint64_t> bits) const;
   /// Waits until the neurons of all reports have been copied, as far as there were free device rows for them,
   /// or until prefetch stops. REQUIRES: the engine runs no step.
@@ -114,7 +115,7 @@ class Prefetcher final : public RowPrefetcher {
     std::vector<uint64_t> hot;     // [words] neurons that the device holds permanently
     std::vector<uint64_t> coming;  // [words] neurons that are being copied and are not late so far
     std::vector<uint64_t> unused;  // [words] copied neurons that no step has wanted since they arrived
-    // [words] Neurons for which the device has been told that they are in its cache.
+    // [words] Neurons in the device's cache, according to the changes reported to the device so far.
     std::vector<uint64_t> cached;
     Clock::time_point reached;  // start of the layer's last step
   };
@@ -165,7 +166,8 @@ class Prefetcher final : public RowPrefetcher {
   // Only the Prefetcher's thread.
   std::vector<LayerState> states_;
   std::vector<RowChange> moves_, leaving_;
-  // The share of the copies computed in number_to_bring() that can arrive in time; adapted after each layer.
+  // number_to_bring() multiplies the number of copies by this share. The share falls after a copy that came
+  // too late, and rises otherwise.
   double part_ = 1;
 
   // Only the engine thread.
@@ -182,8 +184,8 @@ class Prefetcher final : public RowPrefetcher {
   bool idle_ HEARTH_GUARDED_BY(mutex_) = false;
   bool stopping_ HEARTH_GUARDED_BY(mutex_) = false;
   size_t latest_ HEARTH_GUARDED_BY(mutex_) = 0;  // index of the layer whose wanted neurons were reported last
-  /// Whether a predictor has proposed neurons so far. If it has, neurons that earlier steps wanted are copied
-  /// only for the next layer.
+  /// Whether a predictor has proposed neurons so far. If true, the neurons of a layer's previous step are
+  /// copied only for the next layer, not for layers_ahead layers.
   bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;
   /// Index of the layer of the newest proposal; nullopt once the Prefetcher has served that layer.
   std::optional<size_t> newest_proposal_ HEARTH_GUARDED_BY(mutex_);

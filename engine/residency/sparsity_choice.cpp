@@ -96,8 +96,9 @@ float threshold_of(const SparsityRequest& request, const ModelSpec& spec) {
 }
 
 /// Chooses between exact and dense by the available memory. Skipping neurons of a plain GGUF file needs
-/// bundles; skipping neurons of experts needs copied down projections. Throws ModelFileError if the mode
-/// could be replaced only by a mode that gives other answers.
+/// bundles; skipping neurons of experts needs copied down projections. Throws ModelFileError if memory is too
+/// small for predicted or calibrated mode: dense mode cannot replace these modes, because it gives other
+/// answers.
 void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
   if (choice.mode == Sparsity::kDense) return;
   const bool experts = facts.spec.has_experts();

@@ -45,19 +45,21 @@ struct SparsityFacts {
 /// predicted, or for a mixture of experts exact and dense.
 struct ReadBytes {
   double exact = 0, predicted = 0, dense = 0;
-  // Mixtures: share of nonzero values among the neurons of the experts that tokens chose.
+  // Mixtures: share of neurons with a nonzero value, among the neurons of the experts that tokens chose.
   double experts_active = 0;
 };
 
-/// Chooses the mode. Calls `measure` only if the request is "auto" and the model has predictors or experts
-/// with zeros. Throws ModelFileError (one sentence) if the model or the machine's memory cannot meet the
-/// request, std::invalid_argument if the request is invalid, and whatever `measure` throws.
+/// Chooses the mode. Calls `measure` only if the request is "auto" and the model has predictors, or has
+/// experts whose activation gives zeros. Throws ModelFileError (one sentence) if the model or the machine's
+/// memory cannot meet the request, std::invalid_argument if the request is invalid, and whatever `measure`
+/// throws.
 SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFacts& facts,
                                const std::function<ReadBytes(float predictor_threshold)>& measure);
 
-/// Runs a short text through a separate pass, which reads the neurons from the file. The pass computes every
-/// gate along with the predictor, or all neurons of the chosen experts in a mixture. `context_tokens`: the
-/// maximum number of positions of a sequence. `max_tokens`: the maximum number of tokens of a step.
+/// Runs a short text through a separate pass, which reads the neurons from the file. The pass runs the
+/// predictor and also computes every gate; in a mixture, it computes all neurons of the chosen experts.
+/// `context_tokens`: the maximum number of positions of a sequence. `max_tokens`: the maximum number of
+/// tokens of a step.
 ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, const Tokenizer& tokenizer,
                              Backend& cpu, int context_tokens, int max_tokens, float predictor_threshold);
 
@@ -68,13 +70,13 @@ double bytes_per_token(const ModelSpec& spec, const Weights& weights, Sparsity m
 /// Converts sums over layers and tokens to shares of all neurons.
 NeuronActivity activity_of(const FfnCounts& counts, const ModelSpec& spec);
 
-/// The tokens for probes: a few sentences of different kinds, cut to 8 to 64 tokens. Larger models get fewer
-/// tokens, so that a probe takes about equally long for every model size. There are at most context_tokens
-/// tokens, but at least one.
+/// The tokens for probes: the beginning of a text with sentences of different kinds. The limit is 64 tokens,
+/// and as few as 8 for large models, so that a probe takes about equally long for every model size. Returns
+/// at most context_tokens tokens, but at least one.
 std::vector<int32_t> probe_tokens(const Tokenizer& tokenizer, const ModelSpec& spec, int context_tokens);
 
 /// Runs `tokens` as the start of a sequence in the pass's current mode, and returns the share of active
-/// neurons. Leaves their keys and values in the first KV blocks.
+/// neurons. Leaves the keys and values of `tokens` in the first KV blocks.
 NeuronActivity probe_activity(ForwardPass& pass, const ModelSpec& spec, std::span<const int32_t> tokens,
                               int max_tokens);
 

@@ -1,5 +1,5 @@
-// Computes how many bytes of weights one decoded token reads, split by the processor that reads them. Used
-// for the byte bound, the speed that memory bandwidth allows.
+// Computes how many bytes of weights one decoded token reads, split by the processor that reads them. Used to
+// compute the byte bound, which is the speed that memory bandwidth allows.
 //
 // Computed from sizes, shares and a plan's placements, without bandwidths.
 #pragma once
@@ -26,8 +26,8 @@ struct TokenBytes {
 
 /// The bytes for the given activity of neurons. placements: [n_layers] from a plan, or empty if the CPU has
 /// the whole model. In a device's layers, the device computes 1 - activity.cold of the active neurons, or the
-/// share of hot neurons if activity.cold is unknown. It computes the chosen experts in proportion to the
-/// experts that it holds.
+/// share of hot neurons if activity.cold is unknown. If the device holds some share of a layer's experts, it
+/// computes this share of the chosen experts.
 TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity mode,
                        const NeuronActivity& activity, std::span<const LayerPlacement> placements);
 
