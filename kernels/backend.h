@@ -176,9 +176,9 @@ struct StepBounds {
   bool shares_gates = true;
   size_t stream_bytes = 0;  // bytes of each of two buffers through which a device streams cold neurons, or
                             // 0. A layer is not streamed if 64 of its neurons do not fit
-  /// The size in bytes of the keys that a device copies to compute a layer of host memory in a long step
-  /// (ComputeDevice::streams_layers). The values take as many bytes again. 0: the device computes no such
-  /// layers.
+  /// In a long step, a device may compute layers that are stored in host memory
+  /// (ComputeDevice::streams_layers). This is the number of bytes of such a layer's keys, which the device
+  /// copies. The values take equally many bytes. 0: the device computes no such layers.
   size_t stream_kv_bytes = 0;
   // The following fields are for a device that uses a library to multiply prompt tokens
   // (ComputeDevice::set_prompt_rows).
@@ -192,12 +192,13 @@ class Backend : public Memory {
   /// The name of the computing device for the log, for example "CPU avx512-vnni, 2 threads".
   virtual std::string description() const = 0;
 
-  /// Called once, before all other calls and by the thread that makes them. The backend may pin this thread
-  /// and its own threads to processors. Threads that the caller starts afterward share its processor.
+  /// Called once, before all other calls, by the thread that will make them. The backend may pin this thread
+  /// and its own threads to processors. Threads that the pinned thread starts afterward inherit its
+  /// processor.
   virtual void bind_thread() {}
 
   /// Allocates scratch for steps within these bounds. Called only at load, before any arithmetic. A second
-  /// call prepares for another forward pass, and invalidates the sets made after the first call.
+  /// call prepares for another forward pass, and invalidates the sets that make_set() has made.
   virtual void reserve(const StepBounds& bounds) = 0;
 
   /// Announces that calls will follow as soon as a device has computed their inputs. Until then the backend's
@@ -231,7 +232,7 @@ class Backend : public Memory {
   virtual void wait_for_hand_over() {}
 
   /// out [n] += n floats of host memory, which the caller may reuse when the call returns.
-  /// REQUIRES: wait_for_hand_over() was called after the last add_from_host().
+  /// REQUIRES: wait_for_hand_over() was called since the previous call of add_from_host().
   virtual void add_from_host(const float* x, int64_t n, float* out) { add(x, n, out); }
 
   /// Makes a set of at most StepBounds::max_tokens tokens and max_cols neurons, which select_neurons() can
@@ -279,8 +280,8 @@ class Backend : public Memory {
   /// n_cols columns.
   virtual void matmul(const float* x, int n_tokens, std::span<const Product> products) = 0;
 
-  /// Computes the products of all heads for n_tokens tokens. Gives the bits that matmul() gives for
-  /// contiguous rows.
+  /// Computes the products of all heads for n_tokens tokens. The results have the bits that matmul() would
+  /// give for each head, if the rows of x for the head were contiguous.
   virtual void multiply_heads(const HeadProducts& products, int n_tokens) = 0;
 
   /// Rotates x [n_tokens, n_heads, head_dim] in place; row t is x + t * stride.
@@ -324,11 +325,11 @@ class Backend : public Memory {
   virtual void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                               float at_least, NeuronSetId set) = 0;
 
-  /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model]. Computes only the neurons that each token
-  /// wants in `set`. gates [n_tokens, d_ff] has the products with the gate rows, including the bias. If gates
-  /// is null, this call computes the gates of the set's neurons first. An up row is read only if act(gate) !=
-  /// 0, and a down row only if the neuron's value is not zero. The order of sums over neurons depends only on
-  /// the neurons' numbers.
+  /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model]. For each token, computes only the neurons
+  /// that `set` contains for the token. gates [n_tokens, d_ff] has the products with the gate rows, including
+  /// the bias. If gates is null, this call computes the gates of the set's neurons first. An up row is read
+  /// only if act(gate) != 0, and a down row only if the neuron's value is not zero. The order of sums over
+  /// neurons depends only on the neurons' numbers.
   virtual void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, NeuronSetId set,
                            const float* gates, float* out, NeuronCounts& counts) = 0;
 

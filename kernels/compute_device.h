@@ -29,7 +29,8 @@ struct StepShape {
   int n_logit_rows = 0;
   int n_tables = 0;  // KvPlaces::n_tables
   int longest = 0;   // the largest number of keys that a token sees
-  // Whether every token continues its own sequence, so that more steps of this kind will follow.
+  // Whether the step yields logits for every token, and no library multiplies prompt tokens. This is true for
+  // steps that only decode. Such steps repeat, so the device records them.
   bool decoding = false;
   // Whether the step reports single neurons (NeuronCounts::found is set) or choices of experts.
   bool notes = false;
@@ -95,9 +96,10 @@ class ComputeDevice {
   virtual void forget_recorded() = 0;
 
   /// Allocates host memory for the active neurons that one step reports. Calls of ffn_neurons(),
-  /// down_neurons() and HybridFfn::run() report them if NeuronCounts::found is set: at most n_calls such
-  /// calls, for at most max_tokens tokens each. Must be called between steps, before the first such call. If
-  /// it throws std::bad_alloc, no such calls may be made.
+  /// down_neurons() and HybridFfn::run() report active neurons if NeuronCounts::found is set. n_calls:
+  /// maximum number of reporting calls in a step; max_tokens: maximum number of tokens of each. Must be
+  /// called between steps, before the first reporting call. If it throws std::bad_alloc, no call may report
+  /// neurons.
   virtual void reserve_found(int n_calls, int max_tokens, int64_t n_neurons) = 0;
   /// Writes to `to` the neurons that were active in call number `call` of the step. Only calls in which
   /// NeuronCounts::found is set are numbered. REQUIRES: finish() has returned.

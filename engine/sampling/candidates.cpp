@@ -31,7 +31,8 @@ std::vector<size_t> indices_of(const Candidates& candidates) {
   return order;
 }
 
-/// Returns how many of the first candidates together hold the share p of the mass; at least 1.
+/// Returns how many candidates, from the first on, are needed to hold the share p of the sum of all weights;
+/// at least 1.
 size_t count_mass(std::span<const float> weights, double p) {
   const double wanted = p * sum_of(weights);
   double mass = 0;

@@ -21,12 +21,12 @@ struct Candidates {
 /// Sorts by descending weight; ties go to the lowest id.
 void sort_candidates(Candidates& candidates);
 
-/// Locally typical sampling (Meister et al. 2022): keeps as many candidates as are needed for mass p,
-/// starting with those whose surprise -log p is nearest to the distribution's entropy. Ties go to the more
-/// likely candidate. Leaves the candidates sorted by that distance.
+/// Locally typical sampling (Meister et al. 2022): keeps as many candidates as are needed for the probability
+/// mass p, starting with those whose surprise -log p is nearest to the distribution's entropy. Ties go to the
+/// more likely candidate. Leaves the candidates sorted by that distance.
 void keep_typical(Candidates& candidates, double p);
 
-/// Keeps as many of the most likely candidates as are needed for mass p. REQUIRES: sorted by
+/// Keeps as many of the most likely candidates as are needed for the probability mass p. REQUIRES: sorted by
 /// sort_candidates().
 void keep_top_mass(Candidates& candidates, double p);
 

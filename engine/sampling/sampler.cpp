@@ -195,9 +195,9 @@ void Sampler::select_mass(const Scores& scores, float share) {
   weights_.resize(logits.size());
   const double total = softmax_weights(logits, scores.max, scores.temperature, weights_);
   const double wanted = static_cast<double>(share) * total;
-  // The tokens that are not needed may hold the mass total - wanted. Tokens lighter than this mass divided by
-  // the vocabulary size cannot together reach this mass, so none of them is needed. The heavier tokens go
-  // into a heap and are popped in order until they hold the mass `wanted`, so the vocabulary is never sorted.
+  // Tokens with weights below (total - wanted) / vocabulary size together hold less than total - wanted. The
+  // other tokens hold at least `wanted`, so no lighter token is needed. The other tokens go into a heap and
+  // are popped in order until they hold `wanted`, so the vocabulary is never sorted.
   const double cutoff = (total - wanted) / static_cast<double>(logits.size());
   ids.clear();
   for (size_t i = 0; i < logits.size(); ++i) {

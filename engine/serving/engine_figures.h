@@ -24,7 +24,6 @@ struct EngineFigures {
                                                        0.15,  0.2,    0.3,   0.4,  0.5,   1,    2.5};
   static constexpr std::array<double, 12> kStepTokens = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048};
 
-  // Durations of steps without and with prompt tokens.
   Histogram decode_step_seconds{kStepSeconds};  // steps without prompt tokens
   Histogram prompt_step_seconds{kStepSeconds};  // steps with prompt tokens
   Histogram step_sequences{kStepTokens};

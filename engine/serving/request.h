@@ -28,8 +28,8 @@ class Constraint;
 struct SequenceRequest {
   std::vector<int32_t> prompt;  // at least one token, every id inside the vocabulary
   int max_tokens = 16;          // >= 0; 0 only scores the prompt
-  // End tokens are forbidden before this many generated tokens. A text that completes the constraint ends the
-  // sequence nevertheless.
+  // End tokens are forbidden until the sequence has this many generated tokens. But if the text completes the
+  // constraint earlier, the sequence ends.
   int min_tokens = 0;
   SamplingParams sampling;
   // If one of these tokens is sampled, the sequence finishes with kStop, and the token is not emitted.

@@ -44,7 +44,8 @@ std::optional<Refusal> RequestQueue::push(std::vector<std::unique_ptr<Sequence>>
   return std::nullopt;
 }
 
-// Whether a request that is not covered may wait (see the header).
+// Whether a request may be accepted although the free slots do not suffice for it and for the entries before
+// it (see the header).
 bool RequestQueue::has_room(uint64_t client, size_t bytes) const {
   int n_promised = 0, n_waiting = 0, n_own = 0;
   std::unordered_set<uint64_t> clients{client};

@@ -4,18 +4,17 @@
 // One mutex guards the number of free slots and a list of entries. An entry is an accepted request with at
 // least one sequence that has no slot yet. Entries are in order of arrival.
 //
-// Each entry needs slots for its sequences without a slot, but counts at most n_slots of them. A request is
-// covered if the free slots suffice for its own entry and for all entries before it. The engine thread admits
-// a covered request soon, unless the KV blocks that the request needs are in use. This queue does not track
-// KV blocks; if they are in use, the slots stay free until other sequences end. All other requests wait for
-// slots.
+// An entry needs one slot for each of its sequences that has none, but at most n_slots. A request is covered
+// if the free slots suffice for its own entry and for all entries before it. The engine thread admits a
+// covered request soon, unless the KV blocks that the request needs are in use. This queue does not track KV
+// blocks; while the needed KV blocks are in use, the slots stay free. All other requests wait for slots.
 //
 // A covered request is always accepted. Any other request is accepted if fewer than `capacity` uncovered
-// requests wait, and if the prompts and lists of all entries and of the new request take at most `most_bytes`
-// bytes. One client cannot keep others out: if the queue is full, a client with fewer than capacity /
-// n_clients waiting requests is still accepted, up to 125 % of capacity. A sequence that is set back gives up
-// its slot and waits again. So if the pool has KV blocks for fewer contexts than there are slots, the number
-// of waiting requests can exceed `capacity` by up to n_slots.
+// requests wait, and if the prompts and logit_bias lists of all entries and of the new request take at most
+// `most_bytes` bytes. One client cannot keep others out: if the queue is full, a client with fewer than
+// capacity / n_clients waiting requests is still accepted, up to 125 % of capacity. If the pool has KV blocks
+// for fewer contexts than there are slots, sequences may be set back: they give up their slots and wait
+// again. Then the number of waiting requests can exceed `capacity` by up to n_slots.
 //
 // A slot is counted as free before anyone can read the FinishedEvent of its sequence. So when a client has
 // its answer, the slot that its sequence used is already free.
@@ -37,7 +36,7 @@ namespace hearth {
 
 class RequestQueue {
  public:
-  /// Limit in bytes for the data of waiting requests that clients can make large: prompts and lists.
+  /// Limit in bytes for the prompts and logit_bias lists of waiting requests, which clients can make large.
   static constexpr size_t kMostBytes = size_t{256} << 20;
 
   /// n_slots > 0; capacity >= 0: the number of requests that may wait for slots.

@@ -90,8 +90,9 @@ void Scheduler::extend_promises(const std::function<void(Sequence&)>& on_set_bac
   }
 }
 
-// Promises KV blocks to the sequence in this slot for all its known tokens, and limits its draft to the rest
-// of the promise. Returns false if not enough KV blocks can be promised now.
+// Promises KV blocks to the sequence in this slot for all its known tokens, and for its draft tokens as far
+// as KV blocks are left. Shortens the draft if they do not suffice. Returns false if not enough KV blocks can
+// be promised now for the known tokens.
 bool Scheduler::promise(int slot) {
   Sequence& sequence = *slots_[static_cast<size_t>(slot)];
   const int n_known = static_cast<int>(sequence.tokens.size());
@@ -195,8 +196,8 @@ void Scheduler::take_decode(Budget& step) {
     grow(piece, one);
     pieces_.push_back(piece);
     --step.tokens;
-    // Reserve a row even if the piece ends before the sequence's last token: take_forced() may extend the
-    // piece to that token, which needs a row.
+    // Reserve a logit row even if the piece ends before the sequence's last token: take_forced() may extend
+    // the piece to that token, which needs a logit row.
     --step.rows;
   }
 }
@@ -212,7 +213,7 @@ void Scheduler::take_forced(Budget& step) {
   step.tokens -= given - forced.tokens;
 }
 
-// Appends the wanted draft tokens to the pieces that contain all known tokens of their sequence.
+// Appends the wanted draft tokens to each piece that ends with the last known token of its sequence.
 void Scheduler::take_drafts(Budget& step) {
   for (StepPiece& piece : pieces_) {
     const Sequence& sequence = *slots_[static_cast<size_t>(piece.slot)];

@@ -9,13 +9,14 @@
 //     sequences could starve a large one.
 //
 // Promises. At admission, a sequence is promised KV blocks for its prompt and for the next promise_tokens
-// generated tokens (or max_tokens if that is less). When the promise is used up, the sequence gets another
-// one. If a chat request has no length limit, its max_tokens is the rest of the context. Few answers are that
-// long, so the pool of KV blocks may be smaller than the contexts of all slots together. If no more KV blocks
-// can be promised, the most recently admitted sequence without a full promise is set back: it loses its slot
-// and waits ahead of all others. On readmission it is promised all KV blocks that it can need, recomputes the
-// positions that the prefix cache has lost, and continues with the same tokens. So a sequence is set back at
-// most once, an older sequence is never set back for a newer one, and all sequences end.
+// generated tokens (or max_tokens if that is less). When these are used up, the sequence is promised KV
+// blocks for more tokens. If a chat request has no length limit, its max_tokens is as large as the context
+// allows. Few answers are that long, so the pool of KV blocks may be smaller than the contexts of all slots
+// together. If no more KV blocks can be promised, a sequence is set back: it loses its slot and waits ahead
+// of all others. This is the most recently admitted sequence that is not promised all KV blocks that it can
+// need. On readmission it is promised all KV blocks that it can need, recomputes the positions that the
+// prefix cache has lost, and continues with the same tokens. So a sequence is set back at most once, an older
+// sequence is never set back for a newer one, and all sequences end.
 //
 // Steps. A step has one token of every decoding sequence and at most one chunk of prompt tokens, so a long
 // prompt slows decoding but never stops it. On machines where a full chunk takes much longer than a short
@@ -46,11 +47,11 @@
 namespace hearth {
 
 /// The tokens [begin, begin + n_tokens) of one sequence in a step. The step outputs rows for the tokens
-/// [first_row, first_row + n_rows) of the piece. For a sequence that generates, these are logits of the last
-/// token if the next token is sampled from it, and none in the middle of a prompt. If the prompt is scored,
-/// they are logits of every token that a prompt token follows. If the sequence is embedded, they are hidden
-/// states of the pooled tokens. The last n_drafted tokens of the piece are drafts that the sequence does not
-/// have yet; all of them need logits.
+/// [first_row, first_row + n_rows) of the piece. If the sequence generates, the piece has one row of logits
+/// if it ends with the last known token, from which the next token is sampled, and otherwise no rows. If the
+/// prompt is scored, there are also logits for every prompt token except the last. If the sequence is
+/// embedded, the rows are hidden states of the pooled tokens. The last n_drafted tokens of the piece are
+/// drafts that the sequence does not have yet; all of them need logits.
 struct StepPiece {
   int slot = 0;
   int begin = 0;
@@ -95,8 +96,8 @@ class Scheduler {
   void extend_promises(const std::function<void(Sequence&)>& on_set_back);
 
   /// Returns the pieces of the next step: decoding sequences in slot order, then prompts; each slot at most
-  /// once. The block tables cover their positions. Empty if and only if no sequence runs. Valid until the
-  /// next call.
+  /// once. The block tables cover the positions of the pieces. Empty if and only if no sequence runs. Valid
+  /// until the next call.
   std::span<const StepPiece> next_step();
 
   /// Reports that the next n_tokens tokens of a slot's sequence were computed: advances the sequence and

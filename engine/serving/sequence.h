@@ -47,7 +47,8 @@ struct Sequence {
   int n_cached = 0;        // prompt tokens found in the prefix cache at the sequence's first admission
   int n_counted = 0;       // prompt tokens, cached or computed, that the engine's totals already include
   uint64_t admission = 0;  // number of its admission, ascending
-  // The sequence has lost its slot; on readmission it is promised all KV blocks that it can need.
+  // The sequence lost its slot once (Scheduler); on readmission it is promised all KV blocks that it can
+  // need.
   bool was_set_back = false;
 
   std::chrono::steady_clock::time_point accepted_at, admitted_at, prefilled_at;

@@ -22,8 +22,8 @@ class SequenceFinisher {
   /// Ends the sequence in this slot. If it ends with kFailed, the prefix cache keeps none of its KV blocks,
   /// because their contents may be wrong.
   void finish_slot(int slot, const SequenceEnd& end);
-  /// Ends the sequences with results that are no longer needed: with kCancelled if they were cancelled, with
-  /// kTimedOut if their deadline has passed.
+  /// Ends the sequences whose results are no longer needed. The reason is kCancelled for cancelled sequences,
+  /// and kTimedOut for others whose deadline has passed.
   void finish_unwanted();
   /// Ends all running sequences and all waiting ones.
   void finish_all(const SequenceEnd& end);

@@ -82,7 +82,8 @@ std::unique_ptr<Sequence> WaitingList::take(const Sequence& sequence) {
   for (auto request = requests_.begin(); request != requests_.end(); ++request) {
     if (request->id != sequence.request_id) continue;
     const auto at = std::ranges::find(request->sequences, &sequence, &std::unique_ptr<Sequence>::get);
-    // If a sequence of the request was set back, the request may have a second entry.
+    // Each sequence that was set back has a separate entry in requests_, so a request may have several
+    // entries.
     if (at == request->sequences.end()) continue;
     std::unique_ptr<Sequence> taken = std::move(*at);
     request->sequences.erase(at);
@@ -112,7 +113,8 @@ std::vector<std::unique_ptr<Sequence>> WaitingList::remove(
   return removed;
 }
 
-// A client without a waiting sequence counts as new: when it returns, it gets the first turn.
+// Forgets the turns of clients without a waiting sequence. If such a client returns, it counts as new and
+// gets the first turn.
 void WaitingList::forget_turns() {
   std::erase_if(turns_, [&](const auto& turn) {
     return std::ranges::find(requests_, turn.first, &Request::client) == requests_.end();

@@ -7,8 +7,8 @@
 // 2. Among the requests of that client, choose those with the lowest `priority` value. A priority does not
 //    affect other clients.
 // 3. Among those, choose the request with the fewest sequences in slots; ties go to the oldest request. So if
-//    another request has a thousand texts, a later request waits for only one of them to finish, and the long
-//    request always keeps a text in a slot. The sequences of a request are admitted in order.
+//    one request has a thousand texts, a later request waits only until one of these texts is finished, and
+//    the long request always keeps a text in a slot. The sequences of a request are admitted in order.
 // A sequence that was set back (scheduler.h) comes before all others.
 #pragma once
 

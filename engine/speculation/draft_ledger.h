@@ -12,13 +12,13 @@ namespace hearth {
 
 class DraftLedger {
  public:
-  /// Both limits are times, in steps. first: how much time drafts may lose before they have saved any time.
-  /// most: upper limit of the balance, so that savings from copied text cannot pay for minutes of losses on
-  /// other text.
+  /// Both parameters are times, in steps. first: the initial balance, which is the time that drafts may lose
+  /// before they have saved any. most: upper limit of the balance, so that savings from copied text cannot
+  /// pay for minutes of losses on other text.
   DraftLedger(double first, double most) : most_(most), balance_(first) {}
 
-  /// Whether drafts may spend the time of this many steps now. Once drafts have lost all the time that they
-  /// were given, returns false even for 0.
+  /// Whether drafts may spend the time of this many steps now. If the balance is not positive, returns false
+  /// even for 0.
   bool allows(double n_steps) const { return balance_ > 0 && balance_ >= n_steps; }
   /// Records that time has passed, with or without drafts.
   void passed(double n_steps) { add(kShare * n_steps); }

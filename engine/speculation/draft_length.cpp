@@ -86,7 +86,8 @@ double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::s
     expected += gain(*next);
     ++next->n_computed;
     if (next->modeled) n_modeled = std::max(n_modeled, next->n_computed);
-    // Use only a few step sizes: each is then measured often, and a GPU has to record one step for each size.
+    // Use only a few step sizes. Then each size is measured often, and a GPU records few steps, because it
+    // records one for each size.
     if (!std::has_single_bit(static_cast<unsigned>(n_tokens - n_decoding + 1))) continue;
     const double drafting = n_modeled > 0 ? model.first + (n_modeled - 1) * model.each : 0.0;
     const double speed = expected / (costs.seconds(n_tokens) + drafting);

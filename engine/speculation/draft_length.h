@@ -19,7 +19,8 @@ class StepCosts {
 
   void add(int n_tokens, double seconds);
   /// Estimates the duration of a step, by linear interpolation between measured sizes. Beyond the largest
-  /// measured size, returns the duration of that size, because a guess that is too low costs only one step.
+  /// measured size, returns the duration of that size. This may be too low, but after one step of the larger
+  /// size, a measurement replaces it.
   /// REQUIRES: n_tokens >= 1; something was measured.
   double seconds(int n_tokens) const;
   /// The maximum number of tokens that a step may have now: twice the largest measured size, so that the
@@ -43,7 +44,7 @@ class StepCosts {
 class Acceptance {
  public:
   /// Adds an observation: n_right tokens were right, and the next one was wrong if `wrong` is true. memory:
-  /// the number of tokens to remember.
+  /// the number of further tokens after which this observation counts only 1/e.
   void add(int n_right, bool wrong, double memory);
   /// Returns the share of draft tokens that were right. `prior` counts like a share observed on `weight`
   /// tokens.

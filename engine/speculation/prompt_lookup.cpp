@@ -26,8 +26,8 @@ PromptLookup::PromptLookup(std::span<const int32_t> prediction, size_t n_tokens)
 int PromptLookup::find(std::span<const int32_t> tokens, size_t n_draft, std::vector<int32_t>& draft) {
   assert(n_prediction_ + tokens.size() >= text_.size());
   const size_t n_new = n_prediction_ + tokens.size() - text_.size();
-  // The position of the last match's end, advanced by the number of tokens that were appended since; 0 if
-  // there was no match.
+  // The position at which the match of the last call ends now, if the new tokens continue that match; 0 if
+  // that call found no match.
   const size_t follow = next_ == 0 ? 0 : next_ + n_new - 1;
   append(tokens.last(n_new));
   next_ = 0;

@@ -24,8 +24,8 @@ class PromptLookup {
   PromptLookup(std::span<const int32_t> prediction, size_t n_tokens);
 
   /// Sets `draft` to at most n_draft tokens that may follow `tokens`. The draft is empty if the last two of
-  /// `tokens` have not occurred before. If the text ends in a repetition, the draft continues it as often as
-  /// needed. Returns the length of the match: 2 to kLongestMatch tokens, or 0 if there is none.
+  /// `tokens` do not also occur earlier in the text. If the text ends in a repetition, the draft continues it
+  /// as often as needed. Returns the length of the match: 2 to kLongestMatch tokens, or 0 if there is none.
   /// REQUIRES: `tokens` begins with the `tokens` of the last call and has at most as many tokens as the
   /// constructor's n_tokens.
   int find(std::span<const int32_t> tokens, size_t n_draft, std::vector<int32_t>& draft);

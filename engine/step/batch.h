@@ -19,9 +19,9 @@ struct Batch {
   std::vector<int32_t> slots;        // [n_tokens], slot of the token's sequence: its row in block_tables
   std::vector<int32_t> logit_rows;   // indices into tokens whose logits are needed, ascending
   std::vector<int32_t> hidden_rows;  // indices into tokens whose hidden states are needed, ascending
-  // A matrix library may multiply prompt tokens, although its results differ slightly from the results of
-  // Hearth's kernels (LoadOptions::fast_prompts). Whether a token is listed here depends only on its position
-  // in the request, never on the step.
+  // A matrix library may multiply the tokens in prompt_rows, although its results differ slightly from the
+  // results of Hearth's kernels (LoadOptions::fast_prompts). Whether a token is in prompt_rows depends only
+  // on its position in the request, never on the step.
   std::vector<int32_t> prompt_rows;  // indices into tokens that belong to a prompt, ascending
   /// Indices into logit_rows, ascending: rows that only score a prompt. The row of the prompt's last token is
   /// not listed.
@@ -55,8 +55,8 @@ struct StepLimits {
   /// The model is an encoder: each token sees its whole sequence, so a step must contain the whole sequence.
   /// There are no logits.
   bool encodes = false;
-  /// With a GPU, all steps with at least this many prompt tokens use the same kernels, buffers and copies.
-  /// Without a GPU, 0, because all steps are alike.
+  /// With a GPU: all steps with at least this many prompt tokens use the same kernels, buffers and copies.
+  /// Without a GPU: 0.
   int long_step = 0;
   /// A matrix library computes the products of the tokens in Batch::prompt_rows. A token's keys and values
   /// then depend on whether the token was generated or is part of a prompt. This field may change when the

@@ -2,7 +2,8 @@
 // blocks, and its sequence begins at position 0. No prefix cache.
 //
 // A slot's window blocks form a ring: the oldest block, which has left the window, is overwritten next. So a
-// sequence can be truncated only to a length whose window is still in the ring.
+// sequence can be truncated to a length only if the positions in the window before the new end are still in
+// the ring.
 //
 // Used by the draft model, by measurements and by tests. This class does bookkeeping only; any thread may use
 // it.
@@ -28,8 +29,8 @@ class FixedBlocks {
   int max_positions() const { return max_blocks_ * block_tokens_; }
   /// Maximum number of tokens of one slot in a step.
   int max_step() const { return max_step_; }
-  /// Whether the sequence of a slot can be truncated to n positions and continue, if at most n_reached
-  /// positions were ever written.
+  /// Whether the sequence of a slot can be truncated to n positions and continue. n_reached: the largest
+  /// number of positions that the sequence has had.
   bool can_go_on(int n_reached, int n) const;
 
  private:

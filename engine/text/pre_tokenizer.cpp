@@ -75,9 +75,9 @@ constexpr std::string_view kYoutuStages[] = {
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
-// Tiny Aya cuts numbers into groups of three digits, from the right. The first two expressions replace
-// \d{1,3}(?=(?:\d{3})*\b) in tokenizer.json. That expression would scan the rest of a number again for each
-// group. The last expression handles digits directly before a letter.
+// Tiny Aya cuts numbers into groups of three digits, from the right. Instead of the first two expressions,
+// tokenizer.json has \d{1,3}(?=(?:\d{3})*\b), which would read the rest of a number again for each group. The
+// last of the three expressions cuts numbers that directly precede a letter.
 constexpr std::string_view kTinyAyaStages[] = {R"((?<!\p{Nd})\p{Nd}++(?![\p{L}\p{M}\p{N}\p{Pc}]))",
                                                R"(\A\p{Nd}{1,2}(?=(?:\p{Nd}{3})++\z))", kGpt4oStages[0]};
 
@@ -95,7 +95,7 @@ constexpr std::string_view kKimiStages[] = {
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 
 // The next two expressions are DeepSeek's lists of the letters of cased scripts and of ideographs, in the
-// Unicode version that it uses.
+// Unicode version that DeepSeek uses.
 constexpr std::string_view kCasedLetters =
     R"(\s?[)"
     R"(A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293})"
@@ -157,7 +157,8 @@ constexpr std::string_view kChameleonStages[] = {"<sentinel:[0-9]+>",       "IMG
                                                  R"([\t\n]|    |  )",       R"(\p{N})",
                                                  R"([\p{P}!-/:-@\[-`{-~])", kGpt2};
 
-// BLOOM's words contain neither white space nor the punctuation of some scripts, which is cut off.
+// BLOOM's words end before white space and before the punctuation marks listed here. The text between two
+// words becomes a separate piece.
 constexpr std::string_view kBloom = R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";
 constexpr std::string_view kBloomStages[] = {kBloom};
 constexpr std::string_view kVikingStages[] = {kBloom, R"(\p{N})"};

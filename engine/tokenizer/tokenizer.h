@@ -23,10 +23,10 @@ class Tokenizer {
   static std::unique_ptr<const Tokenizer> from_model(const ModelFile& file);
 
   /// text: any bytes. Bytes that are not UTF-8 are never an error; they are encoded one by one if the
-  /// vocabulary has tokens for bytes. add_special: whether to add the begin (and end) token if the model
-  /// requires it, even if text already contains one. parse_special: whether the text of a control token
-  /// ("<|im_start|>") becomes that token; if false, it is plain text and never yields a control token.
-  /// User-defined tokens are always recognized.
+  /// vocabulary has tokens for bytes. add_special: whether to add the begin and end tokens that the model
+  /// requires, even if text already contains them. parse_special: whether the text of a control token
+  /// ("<|im_start|>") is converted to that token. If false, this text is encoded as plain text, without
+  /// control tokens. User-defined tokens are always recognized.
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const = 0;
 
   /// Appends the bytes of a token. Control tokens (begin, end, <|im_start|>...) append their text only if
@@ -52,9 +52,9 @@ class Tokenizer {
   std::string decode(const std::vector<int32_t>& tokens, bool with_special) const;
 };
 
-/// Incremental decoding of one sequence. Emits only whole UTF-8 characters. Replaces bytes that can never
-/// become a character by U+FFFD, one for each maximal subpart in Unicode's sense. One thread. The tokenizer
-/// must outlive it.
+/// Decodes one sequence token by token. Emits only whole UTF-8 characters. Replaces bytes that can never
+/// become a character by U+FFFD, one for each maximal subpart in Unicode's sense. For one thread at a time.
+/// The tokenizer must outlive this object.
 class Detokenizer {
  public:
   /// at_start: whether the first token begins the text. If so, and if strips_leading_space(), a leading space

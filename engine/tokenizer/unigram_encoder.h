@@ -31,8 +31,8 @@ class UnigramEncoder final : public TextEncoder {
     std::string_view text;
     int32_t token;
   };
-  /// The best way to cut the text before some position. Scores are added in double precision, as in Hugging
-  /// Face's tokenizers. The sentencepiece library adds floats, so that rounding decides between equally
+  /// The best cut of the text up to a position. Scores are added in double precision, as in Hugging Face's
+  /// tokenizers. The sentencepiece library adds floats, so its rounding errors may decide between equally
   /// good cuts.
   struct Best {
     double score = 0;

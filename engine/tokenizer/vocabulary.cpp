@@ -45,7 +45,8 @@ constexpr std::array kKindNames = {
     KindName{"gemma4", TokenizerKind::kCharacterBpe}, KindName{"bert", TokenizerKind::kWordPiece},
     KindName{"t5", TokenizerKind::kUnigram},
 };
-/// Pre-tokenizers that mean BPE over characters, although their files name the tokenizer model "gpt2".
+/// Files with these pre-tokenizer names use BPE over characters, although they name the tokenizer model
+/// "gpt2".
 constexpr std::array<std::string_view, 3> kCharacterBpeNames = {"gemma4", "granite-embed-multi-311m",
                                                                 "sarvam-moe"};
 
@@ -247,8 +248,8 @@ void read_roles(const ModelFile& file, Vocabulary& vocabulary) {
   }
   vocabulary.add_bos = add_bos.value_or(defaults.add_bos && vocabulary.bos >= 0);
   vocabulary.add_eos = add_eos.value_or(defaults.add_eos && vocabulary.eos >= 0);
-  // Without its begin token, Gemma 4 answers nonsense. Its first files set the flag to false, so the flag is
-  // ignored.
+  // Without its begin token, Gemma 4 answers nonsense. The first files of Gemma 4 set add_bos_token to false,
+  // so this key is ignored.
   if (file.get_string("tokenizer.ggml.model") == "gemma4") vocabulary.add_bos = vocabulary.bos >= 0;
   const bool may_prefix =
       vocabulary.kind == TokenizerKind::kSentencePiece || vocabulary.kind == TokenizerKind::kUnigram;

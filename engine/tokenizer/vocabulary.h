@@ -60,7 +60,7 @@ struct Vocabulary {
   int size() const { return static_cast<int>(texts.size()); }
   /// Whether the tokens' texts use U+2581 for a space and "<0x0A>" for a byte.
   bool spells_spaces() const { return kind != TokenizerKind::kByteLevelBpe; }
-  /// Whether ordinary text may produce the token. It never produces control and unknown tokens.
+  /// Whether the token is ordinary text: not a control, user-defined, unknown or byte token.
   bool is_plain(int32_t token) const;
   /// Returns the bytes that each token stands for in text, [n_vocab]. They may be only part of a character.
   std::vector<std::string> decoded_bytes() const;

@@ -44,8 +44,7 @@ VirtualTime::Thread& VirtualTime::self(std::unique_lock<std::mutex>& lock) {
   return me;
 }
 
-/// Lets the thread with the smallest time run, and returns when it is the turn of the calling thread, `me`,
-/// again.
+/// Lets the thread with the smallest time run. Returns when the calling thread, `me`, gets its next turn.
 void VirtualTime::pass_on(std::unique_lock<std::mutex>& lock, Thread& me) {
   if (ended_) return;
   Thread* next = nullptr;

@@ -1,11 +1,12 @@
-// Multiplies quantized weights by the activations of many tokens in tiles. The functions of AVX-512's table
-// do all other work.
+// Multiplies quantized weights by the activations of many tokens in tiles. The functions in the AVX-512
+// tables (avx512_kernels()) do all other work.
 //
 // Each vector of a panel (simd/matmul_panel.h) holds four columns of 16 rows, which is the layout that a tile
-// needs for the second factor. The first factor is the quants of 16 tokens, read in place. The product has a
-// vector for each token: the integer sums of 16 rows. AVX-512 code then turns the sums into results, with the
-// float arithmetic of matmul_kernels.h. Since each weight group has its own scales, a product covers one
-// group. A group of 32 columns fills half of what TDPBSSD can multiply, and a group of 16 fills a quarter.
+// needs for the second factor. The first factor is the quants of 16 tokens, read in place. Their product is
+// another tile, which has a vector for each token: the integer sums of 16 rows. AVX-512 code then turns the
+// sums into results, with the float arithmetic of matmul_kernels.h. Since each weight group has its own
+// scales, a product covers one group. A group of 32 columns fills half of what TDPBSSD can multiply, and a
+// group of 16 fills a quarter.
 //
 // Tiles is the class of tile operations: AmxTiles (tiles_amx.h), or an emulation in tests. Source files that
 // include this header are compiled for AVX-512. Their Tiles class is in an anonymous namespace, so all
@@ -21,7 +22,8 @@
 namespace hearth {
 namespace {
 
-/// The Simd class of multiply_many(). planes: bytes per quant.
+/// The class of vector operations that multiply_many() takes as a template argument. planes: bytes of a
+/// quantized activation, 1 or 2.
 template <class Tiles, int planes>
 struct TileSimd : BytePlanes<Avx512Vectors, planes> {
   using Base = BytePlanes<Avx512Vectors, planes>;
@@ -54,7 +56,8 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
   }
 
  private:
-  /// The properties of G that add_sums() needs, with kOffset = 0.
+  /// Describes a block of type G to add_sums(), but with offset 0, because arrange() has subtracted the
+  /// offset.
   template <class G>
   struct SignedBlock {
     static constexpr int kGroup = G::kGroup;
@@ -70,8 +73,9 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
     Int of[kParts<G>][planes][2][kTileTokens];  // [weight group][plane][panel][token], lane = row
   };
 
-  /// Multiplies by kTileTokens tokens, and adds to the totals of the tokens from `done` on. The next span is
-  /// multiplied before the sums of this span are read, so that vector code need not wait for the tiles.
+  /// Multiplies by kTileTokens tokens, and adds the sums of all tokens except for the first `done` to their
+  /// totals. The next span is multiplied before the sums of this span are read, so that vector code need not
+  /// wait for the tiles.
   template <class G>
   static void multiply_tokens(const PanelPair<TileSimd>& pair, int n_spans, const ActivationPlanes& x,
                               int done, Float* totals) {
