@@ -24,11 +24,13 @@ namespace {
 /// The number of tokens in a product of tiles: one per row of a tile.
 inline constexpr int kTileTokens = 16;
 
-/// Bytes of a row of a full tile: 16 integers, one for each weight row of a panel.
+/// The bytes of one row of a weight tile or of a tile of sums: 4 bytes for each of the 16 weight rows of a
+/// panel (matmul_panel.h).
 inline constexpr int kTileRowBytes = 64;
 
-/// The tile registers. An activation tile has one row per token. A weight tile has one row per four columns,
-/// as in a panel. A tile of sums (32-bit integers) has one row per token and one column per weight row.
+/// The tile registers. An activation tile has one row per token. A weight tile has one row for each four
+/// columns of the weights, like Panel::quants (matmul_panel.h). A tile of sums (32-bit integers) has one row
+/// per token and one column per weight row.
 enum Tile : int {
   kActivationsTile = 0,  // the first plane (high bytes); the next tile has the second plane (low bytes)
   kWeightsTile = 2,      // the pair's first panel; the next tile has the second panel
@@ -36,7 +38,7 @@ enum Tile : int {
 };
 inline constexpr int kTiles = 8;
 
-/// The shapes for weight groups of `group` columns.
+/// The shapes of the tile registers for weight groups of `group` columns.
 template <int group>
 inline constexpr TileConfig kTileConfig = [] {
   TileConfig config;

@@ -21,8 +21,8 @@ struct Avx2Sums : Avx2Down {
       return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v[i]), _mm256_castps_si256(b.v[i])));
     });
   }
-  /// Returns differing | (a ^ b), with the bits of all registers combined in the first one. The other
-  /// registers are not used.
+  /// Returns a strip whose first register is differing.v[0], combined (by OR) with all registers of a ^ b.
+  /// The other registers of the result are not used.
   static Strip or_differing(Strip differing, Strip a, Strip b) {
     for (int i = 0; i < 4; ++i) {
       differing.v[0] = _mm256_or_ps(differing.v[0], _mm256_xor_ps(a.v[i], b.v[i]));
@@ -35,9 +35,9 @@ struct Avx2Sums : Avx2Down {
   }
 };
 
-/// See down_terms.h. Each of the four registers of sums has eight columns of a strip: 0..3 and 8..11, 4..7
-/// and 12..15, 16..19 and 24..27, or 20..23 and 28..31. This order results from widening and pairing bytes
-/// within halves of registers.
+/// See down_terms.h. Each of the four registers of sums has eight columns of a strip. Register 0 has columns
+/// 0..3 and 8..11, register 1 has 4..7 and 12..15, register 2 has 16..19 and 24..27, and register 3 has
+/// 20..23 and 28..31. This order results from widening and pairing bytes within halves of registers.
 struct Avx2Terms : TermsX86<Avx2Sums> {
   struct Sums {
     __m256i high[4], low[4];
@@ -75,7 +75,8 @@ struct Avx2Terms : TermsX86<Avx2Sums> {
     add_products(sums, 2, _mm256_unpacklo_epi16(a1, b1), high[kUnits - 1], low[kUnits - 1]);
     add_products(sums, 3, _mm256_unpackhi_epi16(a1, b1), high[kUnits - 1], low[kUnits - 1]);
   }
-  /// Adds products to sums that are in column order.
+  /// Adds the products of pairs of codes and terms to `sums`. Here the columns of `sums` are in ascending
+  /// order, not in the order of column().
   static void add_pairs(Sums& sums, const int16_t* codes, TermPair high, TermPair low) {
     for (int i = 0; i < 4; ++i) {
       const __m256i eight = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + 16 * i));

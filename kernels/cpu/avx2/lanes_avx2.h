@@ -9,9 +9,9 @@ namespace hearth {
 namespace {
 
 struct Lanes {
-  // AVX2 has 16 registers, and a Lanes takes two. A tile of six rows and one column takes 15: 12 for sums,
-  // two for a value and one for a broadcast factor. Three rows and two columns would take 17, so
-  // kAccumulators is less than 6.
+  // AVX2 has 16 registers, and a Lanes takes two. A tile of six rows and one column needs 15 registers: 12
+  // for sums, two for a value and one for a broadcast factor. Three rows and two columns would need 17
+  // registers: 12 for sums, four for values and one for a factor. So kAccumulators is less than 6.
   static constexpr int kAccumulators = 5;
   static constexpr int kMaxRows = 6;
 
@@ -20,7 +20,8 @@ struct Lanes {
   static Lanes all(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
   static Lanes load(const float* x) { return {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
   static Lanes load_n(const float* x, int n) {
-    // Masked lanes are not read, but even a pointer past the end would be undefined behavior.
+    // maskload does not read masked lanes. But the address x + 8 is computed only if n > 8, because computing
+    // an address past the end of the array is undefined behavior.
     if (n <= 8) return {_mm256_maskload_ps(x, first(n)), _mm256_setzero_ps()};
     return {_mm256_loadu_ps(x), _mm256_maskload_ps(x + 8, first(n - 8))};
   }

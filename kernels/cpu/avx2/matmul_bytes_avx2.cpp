@@ -17,13 +17,14 @@ struct Avx2Bytes : Avx2 {
   static constexpr bool kSubtractsOffset = false;
   template <int largest>
   static constexpr int kVectorsPerFour = largest == 255 ? 2 : 1;
-  // Sums of pairs take 8 to 10 of the 16 registers. Types whose sums of pairs must be widened after few
-  // additions need 6 more registers, for sums of dwords.
+  // A tile has 8 or 10 of the 16 registers for 16-bit sums of pairs. Weights of 6 bits allow only two
+  // additions before these sums must be widened. So their tile has 6 registers for 16-bit sums, and 6 more
+  // for 32-bit sums.
   template <int largest, int group>
   static constexpr int kTokenTile = largest == 15   ? 5
                                     : largest == 63 ? 3
                                                     : 4;
-  // Types of up to 4 bits share their code.
+  // Types of up to 4 bits share their machine code.
   static constexpr int class_of(int largest) { return largest <= 15 ? 15 : largest; }
 
   template <int largest>
@@ -122,10 +123,11 @@ struct Avx2Bytes : Avx2 {
   }
 };
 
-/// For one token and blocks whose weights are signed bytes. vpmaddubsw multiplies the absolute weights by the
-/// quants with the weights' signs. The sum of two such products, at most 2 * 128 * 127, fits 16 bits. So the
-/// offset of 128 is not needed: the functions that would add it to weights (bit_xor() with 0x80) and subtract
-/// it from sums (a shift by 7) do nothing here.
+/// The class for one token and for blocks whose weights are signed bytes. vpmaddubsw multiplies the absolute
+/// values of the weights by the quants, whose signs are flipped where the weight is negative. The sum of two
+/// such products, at most 2 * 128 * 127, fits 16 bits. So weights need no offset of 128. The functions with
+/// which the common loops add this offset to weights (bit_xor() with 0x80) and subtract it from sums (a shift
+/// by 7) therefore do nothing here.
 struct Avx2SignedBytes : Avx2Bytes {
   static Int bit_xor(Int weights, Int) { return weights; }
   template <int n>

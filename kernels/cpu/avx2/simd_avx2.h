@@ -100,7 +100,8 @@ struct Avx2 {
   // Copies 16 bytes to both halves of a vector, so that every row reads them.
   static Int same_16(const std::byte* p) { return _mm256_broadcastsi128_si256(load16(p)); }
 
-  // Loads 16 bytes of rows i and 4+i side by side, then transposes 4x4 dwords within each of them.
+  // Loads 16 bytes of every row. out[j] gets dword j of all rows: each half of a vector is a transposition of
+  // 4x4 dwords.
   [[gnu::always_inline]] static void load_rows(const RowBlocks& rows, int offset, Int* out) {
     Int four[4];
     for (int i = 0; i < 4; ++i) four[i] = load_16(rows, i, static_cast<size_t>(offset));
@@ -124,7 +125,8 @@ struct Avx2 {
   }
   static Int look_up(Int table, Int index) { return _mm256_shuffle_epi8(table, index); }
 
-  // Spreads bits 4i..4i+3 of every dword to its four bytes: `value` where the bit is set, else 0.
+  // Spreads bits 4i..4i+3 of every dword to the four bytes of the same dword. A byte becomes `value` if its
+  // bit is set, else 0.
   static Int spread_bits(Int bits, int i, int value) {
     const Int places =
         _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404, 0x08080808, 0x0c0c0c0c);
@@ -133,8 +135,8 @@ struct Avx2 {
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(byte, mask), mask), bytes(value));
   }
 
-  // Multiplies n vectors, with 16 columns per row in memory order, by a token's quants from column `column`
-  // of a span on. Returns four partial sums per row.
+  // Multiplies n vectors by the 16 * n quants of a token that begin at column `column` of a span. Each vector
+  // has 16 columns of each of its rows, in memory order. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -153,11 +155,11 @@ struct Avx2 {
   // 4k + 1 and 4k + 3 are 16 bytes later.
   static const std::byte* pairs_at(const std::byte* x, int k) { return x + k / 4 * 32 + k % 4 * 4; }
 
-  // Returns the sums of the products of kColumns weights with a token's quants, from column `column` of a
-  // span on. Weight bytes become words by masking (even columns) or shifting (odd columns). vpmaddwd adds
-  // pairs of products in 32 bits, where nothing saturates (bounds: activation_row.h). This costs less than
-  // multiplying high and low bytes separately with vpmaddubsw, whose 16-bit sums would have to be widened
-  // often.
+  // Returns the sums of the products of kColumns weights with the quants of a token that begin at column
+  // `column` of a span. Weight bytes become words by masking (even columns) or shifting (odd columns).
+  // vpmaddwd adds pairs of products in 32 bits, where nothing saturates (bounds: activation_row.h). This
+  // costs less than multiplying high and low bytes separately with vpmaddubsw, whose 16-bit sums would have
+  // to be widened often.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     const std::byte* x = span + 2 * column;
@@ -172,8 +174,8 @@ struct Avx2 {
     return _mm256_add_epi32(sum[0], sum[1]);
   }
 
-  // Multiplies the low nibbles of n vectors (four columns each) by a token's quants from column `column` of a
-  // span on.
+  // Multiplies the low nibbles of n vectors (four columns each) by the 4 * n quants of a token that begin at
+  // column `column` of a span.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, _mm256_set1_epi16(0x0f), span, column);

@@ -17,8 +17,8 @@ struct Avx2Down {
   struct Strip {
     __m256 v[4];
   };
-  /// The values of the 16 codes of 4 bits as bfloat16s, which represent them exactly. Low and high bytes are
-  /// in separate registers.
+  /// The values of the 16 possible 4-bit codes, as bfloat16s. They are exact. Low and high bytes are in
+  /// separate registers.
   struct Values {
     __m256i low, high;
   };

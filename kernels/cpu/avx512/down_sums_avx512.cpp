@@ -61,7 +61,8 @@ struct Avx512Terms : TermsX86<Avx512Sums> {
     add_products(sums, 0, _mm512_unpacklo_epi16(wide_a, wide_b), highs, lows);
     add_products(sums, 1, _mm512_unpackhi_epi16(wide_a, wide_b), highs, lows);
   }
-  /// Adds products to sums that are in column order.
+  /// Adds the products of pairs of codes and terms to `sums`. Here the columns of `sums` are in ascending
+  /// order, not in the order of column().
   static void add_pairs(Sums& sums, const int16_t* codes, TermPair high, TermPair low) {
     add_products(sums, 0, _mm512_loadu_si512(codes), _mm512_set1_epi32(high.first),
                  _mm512_set1_epi32(low.first));

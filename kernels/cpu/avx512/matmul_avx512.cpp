@@ -19,11 +19,12 @@ struct HalfVectors : Avx2 {
   static Int dot_bytes(Int sum, Int weights, Int quants) { return _mm256_dpbusd_epi32(sum, weights, quants); }
 };
 
-/// For one token, types with long strips use half vectors, because 16 rows of Q8_0, prefetched as far ahead
-/// as needed, do not fit an L1 cache of 32 KB. Speeds at which one thread of Zen 4 reads from memory with 16
-/// rows and with 8 rows: Q8_0 15.0 and 23.3 GB/s, Q6_K 15.2 and 18.5, Q5_K 16.4 and 17.2, Q4_K 19.9 and 18.7.
-/// An L1 cache of 48 KB holds 16 rows of Q6_K (on Zen 5, 28.3 GB/s with 16 rows and 22.3 with 8), but not of
-/// Q8_0 (30 and 34).
+/// For one token, types with long strips (kStripIsLong) use half vectors, so they read 8 rows at a time
+/// instead of 16. With the necessary prefetch, the strips of 16 rows of Q8_0 do not fit an L1 cache of 32 KB.
+/// Speeds at which one thread of Zen 4 reads from memory with 16 rows and with 8 rows: Q8_0 15.0 and 23.3
+/// GB/s, Q6_K 15.2 and 18.5, Q5_K 16.4 and 17.2, Q4_K 19.9 and 18.7. An L1 cache of 48 KB is large enough for
+/// 16 rows of Q6_K (on Zen 5, 28.3 GB/s with 16 rows and 22.3 with 8). It is too small for 16 rows of Q8_0
+/// (30 GB/s with 16 rows and 34 with 8).
 template <int planes>
 struct Avx512 {
   template <class Block>

@@ -17,9 +17,10 @@ struct Avx512Vectors {
   using Int = __m512i;
   using Float = __m512;
   static constexpr int kLanes = 16;
-  // With two planes, integer sums take 16 of the 32 registers and float sums take 8. With one plane, both
-  // take 12. The other registers hold weights and activations. Groups of 16 need twice as many float sums,
-  // because the first half of a span has its own.
+  // With two planes, integer sums take 16 of the 32 registers, and float sums take 8. With one plane, integer
+  // sums take 12, and float sums take 12. The other registers hold weights and activations. Weight groups of
+  // 16 columns need twice as many float sums, because the results of a span's first group are kept until the
+  // second group is added.
   static constexpr int token_tile(int planes, int group) {
     if (planes == 1) return group == kActivationSpan ? 6 : 4;
     return group == kActivationSpan ? 4 : 3;
@@ -100,7 +101,8 @@ struct Avx512Vectors {
   // Copies 16 bytes to all quarters of a vector, so that every row reads them.
   static Int same_16(const std::byte* p) { return _mm512_broadcast_i32x4(load16(p)); }
 
-  // Loads 16 bytes of rows i, 4+i, 8+i and 12+i side by side, then transposes 4x4 dwords within each of them.
+  // Loads 16 bytes of every row. out[j] gets dword j of all rows: each quarter of a vector is a transposition
+  // of 4x4 dwords.
   [[gnu::always_inline]] static void load_rows(const RowBlocks& rows, int offset, Int* out) {
     Int four[4];
     for (int i = 0; i < 4; ++i) four[i] = load_16(rows, i, static_cast<size_t>(offset));
@@ -125,7 +127,8 @@ struct Avx512Vectors {
   }
   static Int look_up(Int table, Int index) { return _mm512_shuffle_epi8(table, index); }
 
-  // Spreads bits 4i..4i+3 of every dword to its four bytes: `value` where the bit is set, else 0.
+  // Spreads bits 4i..4i+3 of every dword to the four bytes of the same dword. A byte becomes `value` if its
+  // bit is set, else 0.
   static Int spread_bits(Int bits, int i, int value) {
     const Int byte =
         _mm512_shuffle_epi8(bits, _mm512_add_epi8(_mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0),

@@ -17,7 +17,7 @@ struct Avx512Down {
   struct Strip {
     __m512 low, high;  // columns 0..15 and 16..31
   };
-  /// The float values of the 16 codes of 4 bits, in one register.
+  /// The values of the 16 possible 4-bit codes as floats, in one register.
   using Values = __m512;
   static constexpr int kSumStrips = 4;  // 8 sums, enough to hide the latency of multiply-adds
 

@@ -16,8 +16,8 @@ namespace {
 
 struct AvxVnniVectors : Avx2 {
   // Ten of the 16 registers are integer sums, because the processor starts two products per cycle, and a sum
-  // can take its next product only 4 or 5 cycles later. Groups of 16 also need registers for the first half
-  // of a span.
+  // can take its next product only 4 or 5 cycles later. Weight groups of 16 columns also need registers for
+  // the results of a span's first group.
   static constexpr int token_tile(int, int group) { return group == kActivationSpan ? 5 : 4; }
   static constexpr bool kHoldsBothPlanes = false;
 

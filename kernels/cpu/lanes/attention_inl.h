@@ -64,8 +64,9 @@ constexpr float kMinusInfinity = -__builtin_inff();
 inline int smaller(int a, int b) { return a < b ? a : b; }
 inline int larger(int a, int b) { return a > b ? a : b; }
 
-/// Divides the keys [begin, end) among `parts`, by KV block and into runs of 16. Keys in [end, stop) that are
-/// in the KV block of the last key may be included. REQUIRES: begin < end <= stop.
+/// Divides the keys [begin, end) by KV block, and the keys of each KV block into runs of 16 and a shorter
+/// run. Stores the runs in `parts`. The runs of keys (but not of values) may also include keys in [end, stop)
+/// that are in the KV block of the last key. REQUIRES: begin < end <= stop.
 template <class Tile>
 inline void take_apart(const Tile& tile, int begin, int end, int stop, PartsOf<Tile>& parts) {
   using Number = typename Tile::Number;
@@ -157,8 +158,8 @@ inline void score_part(const Tile& tile, int row, const KeyColumns<typename Tile
   Lanes::store_n(sum, tile.scores + row * kKeyTile + columns.at, columns.count);
 }
 
-/// Adds p v to weighted for R rows, C * 16 dimensions from `dim` on, and the first `n_keys` keys. REQUIRES:
-/// dim is a multiple of 16 C.
+/// For R rows, adds p v of the first `n_keys` keys to `weighted`, in the 16 * C dimensions that begin at
+/// `dim`. REQUIRES: dim is a multiple of 16 * C.
 template <int R, int C, class Tile>
 inline void add_values(const Tile& tile, int row, int dim, const PartsOf<Tile>& parts, int n_keys) {
   static_assert(C == 1 || C == 2 || C == 4, "dimensions of half a group, one, or two");
@@ -209,7 +210,8 @@ inline void add_values_part(const Tile& tile, int row, int dim, int count, const
   Lanes::store_n(sum, weighted, count);
 }
 
-/// The number of columns in an inner tile of R rows: four, two or one, depending on the number of registers.
+/// The number of vectors of 16 keys (or of 16 dimensions) in an inner tile of R rows: four, two or one,
+/// depending on the number of registers.
 template <int R>
 constexpr int columns_for() {
   constexpr int kFit = Lanes::kAccumulators / R;
@@ -253,8 +255,8 @@ inline void for_each_rows(int begin, int end, Body&& body) {
   }
 }
 
-/// Rescales the earlier sums of one row to the new largest score, and turns the row's scores of n_keys keys
-/// into exp(score - largest).
+/// Rescales one row's sums over all earlier keys to the new largest score, and turns the row's scores of
+/// n_keys keys into exp(score - largest).
 template <class Tile>
 inline void soften(const Tile& tile, int row, int n_keys) {
   float* scores = tile.scores + row * kKeyTile;
@@ -324,7 +326,8 @@ void attend(const AttentionTile& plain) {
   }
 }
 
-/// Caps one row's scores of the keys [from, to) of a tile, and of other keys in the same vectors.
+/// Caps one row's scores of the keys [from, to) of a tile. Also changes the other scores in the same vectors
+/// of 16, which are not used.
 inline void cap_scores(const PartlySeenTile& tile, int row, int from, int to) {
   float* scores = tile.scores + row * kKeyTile;
   for (int i = from / 16 * 16; i < to; i += 16) {

@@ -185,8 +185,9 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
   }
 }
 
-/// tanh(x) = 1 - 2 / (1 + e^2x); where that loses digits, the polynomial of Cephes' tanhf (Moshier 1989). The
-/// result is within 4 units in the last place. A NaN stays a NaN.
+/// tanh(x) = 1 - 2 / (1 + e^2x). This formula loses digits for |x| < 0.625; there the function uses the
+/// polynomial of Cephes' tanhf (Moshier 1989). The result is within 4 units in the last place. A NaN stays a
+/// NaN.
 inline Lanes hyperbolic_tangent(Lanes x) {
   const Lanes zero = Lanes::all(0.0f), one = Lanes::all(1.0f);
   const Lanes power = exponential(Lanes::add(x, x));

@@ -29,11 +29,11 @@ struct NeonDot : Neon {
             vdotq_laneq_s32(sum.high, vreinterpretq_s8_s32(weights.high), x, lane)};
   }
 
-  /// Returns 256 times the sum of the high bytes plus the sum of the low bytes.
+  /// Returns 256 * highs + lows, where the arguments are the sums over the high bytes and over the low bytes.
   static Int of_planes(Int highs, Int lows) { return add_int(shift_left<8>(highs), lows); }
 
-  // Returns the sums of the products of kColumns weights with a token's quants, from column `column` of a
-  // span on. The sums are exact (bounds: activation_row.h), so any order gives the same result.
+  // Returns the sums of the products of kColumns weights with the quants of a token that begin at column
+  // `column` of a span. The sums are exact (bounds: activation_row.h), so any order gives the same result.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int highs = zero(), lows = zero();
@@ -51,8 +51,8 @@ struct NeonDot : Neon {
     return of_planes(highs, lows);
   }
 
-  // Multiplies n vectors, with 16 columns per row in memory order, by a token's quants from column `column`
-  // of a span on. Returns four partial sums per row.
+  // Multiplies n vectors by the 16 * n quants of a token that begin at column `column` of a span. Each vector
+  // has 16 columns of each of its rows, in memory order. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -67,8 +67,8 @@ struct NeonDot : Neon {
     return sum;
   }
 
-  // Multiplies the low nibbles of n vectors (four columns each) by a token's quants from column `column` of a
-  // span on.
+  // Multiplies the low nibbles of n vectors (four columns each) by the 4 * n quants of a token that begin at
+  // column `column` of a span.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     Int weights[n];

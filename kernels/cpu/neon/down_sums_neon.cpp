@@ -19,8 +19,8 @@ struct NeonSums : NeonDown {
       return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(a.v[i]), vreinterpretq_u32_f32(b.v[i])));
     });
   }
-  /// Returns differing | (a ^ b), with the bits of all registers combined in the first one. The other
-  /// registers are not used.
+  /// Returns a strip whose first register is differing.v[0], combined (by OR) with all registers of a ^ b.
+  /// The other registers of the result are not used.
   static Strip or_differing(Strip differing, const Strip& a, const Strip& b) {
     uint32x4_t any = vreinterpretq_u32_f32(differing.v[0]);
     for (int i = 0; i < 8; ++i) {

@@ -9,9 +9,9 @@ namespace hearth {
 namespace {
 
 struct Lanes {
-  // NEON has 32 registers, and a Lanes takes four. A tile of six rows and one column takes 29: 24 for sums,
-  // four for a value and one for the factors. Three rows and two columns would take 33, so kAccumulators is
-  // less than 6.
+  // NEON has 32 registers, and a Lanes takes four. A tile of six rows and one column needs 29 registers: 24
+  // for sums, four for a value and one for the factors. Three rows and two columns would need 33 registers:
+  // 24 for sums, eight for values and one for the factors. So kAccumulators is less than 6.
   static constexpr int kAccumulators = 5;
   static constexpr int kMaxRows = 6;
 

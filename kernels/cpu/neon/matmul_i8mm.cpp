@@ -15,15 +15,15 @@ struct NeonMatrix : NeonDot<planes> {
   using Int = Neon::Int;
   static constexpr bool kSubtractsOffset = true;  // arrange() subtracts it
 
-  /// The products of eight rows with two tokens. Register i holds row 2i with the first and the second token,
-  /// then row 2i + 1 with both.
+  /// The products of eight rows with two tokens. Register i holds four products: row 2i with the first token,
+  /// row 2i with the second token, row 2i + 1 with the first token, and row 2i + 1 with the second token.
   struct Products {
     int32x4_t rows[4];
   };
 
-  /// Makes a panel's weights signed, and makes eight columns of a row contiguous. Before, each of two vectors
-  /// has four columns of all rows; afterward, the first has eight columns of rows 0 to 3, and the second of
-  /// rows 4 to 7.
+  /// Makes a panel's weights signed, and makes eight columns of a row contiguous. On entry, each vector has
+  /// four columns of all eight rows. On return, the first vector of each pair has eight columns of rows 0 to
+  /// 3, and the second vector has eight columns of rows 4 to 7.
   template <int offset>
   static void arrange(Int* quants, int n) {
     for (int i = 0; i < n; i += 2) {

@@ -16,7 +16,7 @@ struct NeonWords : Neon {
   static constexpr int kVectorsPerFour = 2;  // panels of bytes are widened to words
   static constexpr bool kSubtractsOffset = true;
 
-  // Returns eight quants from column `column` of a span on.
+  // Returns the eight quants that begin at column `column` of a span.
   [[gnu::always_inline]] static int16x8_t eight_quants(const std::byte* span, int column) {
     if constexpr (quant_bytes == 1) return vmovl_s8(vld1_s8(reinterpret_cast<const int8_t*>(span + column)));
     return vreinterpretq_s16_u8(load16(span + 2 * column));
@@ -49,8 +49,9 @@ struct NeonWords : Neon {
     return sum;
   }
 
-  // Returns the sums of the products of kColumns weights with a token's quants, from column `column` of a
-  // span on. Uses two independent sums, because with a single token no other products can hide the latency.
+  // Returns the sums of the products of kColumns weights with the quants of a token that begin at column
+  // `column` of a span. Uses two independent sums, because with a single token no other products can hide the
+  // latency.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int sum[2] = {zero(), zero()};
@@ -67,8 +68,8 @@ struct NeonWords : Neon {
     return add_int(sum[0], sum[1]);
   }
 
-  // Multiplies n vectors, with 16 columns per row in memory order, by a token's quants from column `column`
-  // of a span on. Returns four partial sums per row.
+  // Multiplies n vectors by the 16 * n quants of a token that begin at column `column` of a span. Each vector
+  // has 16 columns of each of its rows, in memory order. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -88,8 +89,8 @@ struct NeonWords : Neon {
     return vmlal_high_s16(vmlal_s16(sum, vget_low_s16(a), vget_low_s16(b)), a, b);
   }
 
-  // Multiplies the low nibbles of n vectors (four columns each) by a token's quants from column `column` of a
-  // span on.
+  // Multiplies the low nibbles of n vectors (four columns each) by the 4 * n quants of a token that begin at
+  // column `column` of a span.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, bytes(0x0f), span, column);

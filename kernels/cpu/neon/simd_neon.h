@@ -14,7 +14,7 @@
 namespace hearth {
 namespace {
 
-/// Lane r of `low` is row r, lane r of `high` row 4 + r.
+/// Lane r of `low` belongs to row r, and lane r of `high` belongs to row 4 + r.
 struct NeonInt {
   int32x4_t low, high;
 };
@@ -136,7 +136,8 @@ struct Neon {
     return vreinterpretq_s32_u8(vqtbl1q_u8(vreinterpretq_u8_s32(table), vreinterpretq_u8_s32(index)));
   }
 
-  // Spreads bits 4i..4i+3 of every dword to its four bytes: `value` where the bit is set, else 0.
+  // Spreads bits 4i..4i+3 of every dword to the four bytes of the same dword. A byte becomes `value` if its
+  // bit is set, else 0.
   static Int spread_bits(Int bits, int i, int value) {
     static constexpr uint8_t kPlaces[16] = {0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12};
     const uint8x16_t places = vaddq_u8(vld1q_u8(kPlaces), vdupq_n_u8(static_cast<uint8_t>(i / 2)));

@@ -16,8 +16,8 @@ struct NeonDown {
   struct Strip {
     float32x4_t v[8];
   };
-  /// The values of the 16 codes of 4 bits as bfloat16s, which represent them exactly. Low and high bytes are
-  /// in separate registers.
+  /// The values of the 16 possible 4-bit codes, as bfloat16s. They are exact. Low and high bytes are in
+  /// separate registers.
   struct Values {
     uint8x16_t low, high;
   };

@@ -11,7 +11,9 @@ struct ScalarSums : ScalarDown {
     return each([&](int) { return value; });
   }
   static Strip all_bits(uint32_t bits) { return all(__builtin_bit_cast(float, bits)); }
-  /// Unused: this file does not sum in parts, because a fused multiply-add would be a function call.
+  /// exponents() returns true, so sum_strip() in down_sums.h adds each contribution exactly, and does not use
+  /// the results of fma(), sub() and or_differing(). Sums in parts would need fused multiply-adds, which
+  /// would be function calls.
   static Strip fma(float, const Strip&, const Strip&) { return zero(); }
   static Strip sub(const Strip&, const Strip&) { return zero(); }
   static Strip or_differing(const Strip& differing, const Strip&, const Strip&) { return differing; }

@@ -130,7 +130,8 @@ struct Load16 {
   }
 };
 
-// Multiplies float weights: eight partial sums, by column modulo 8, are added in a fixed order.
+// Multiplies float weights. Column c is added to partial sum c % 8. The eight partial sums are added in a
+// fixed order.
 template <class Load>
 void multiply_float(const MatmulArgs& args) {
   constexpr int kLanes = 8;

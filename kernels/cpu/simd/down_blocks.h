@@ -166,8 +166,8 @@ template <class S>
 struct UnpackBlock<S, BlockMXFP4> {
   static void run(const BlockMXFP4& block, BlockQuants<BlockMXFP4>& out) {
     S::look_up(block.qs, kFloat4Values, out.q);
-    // The product of two normal numbers, because the scale may be subnormal: see power_of_two() in
-    // matmul_unpack.h.
+    // The scale may be subnormal, so it is computed as the product of two normal numbers; see power_of_two()
+    // in matmul_unpack.h.
     const unsigned first = block.e / 2u, second = block.e - first;
     out.scale[0] =
         __builtin_bit_cast(float, (first + 63) << 23) * __builtin_bit_cast(float, (second + 63) << 23);

@@ -110,8 +110,8 @@ void add_coded_group(const DownArgs& args, int first, int n, int n_next, bool fr
       strip += kStrips;
       continue;
     }
-    // The last columns are less than a strip. Codes and factors are padded to a whole strip, but sums are
-    // not.
+    // Add the remaining strips one by one. The last one may have fewer columns: codes and factors are padded
+    // to a whole strip, but sums are not.
     const size_t bytes =
         static_cast<size_t>(columns_left < kStripColumns ? columns_left : kStripColumns) * sizeof(float);
     float last[kStripColumns] = {};

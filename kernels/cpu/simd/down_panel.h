@@ -1,7 +1,8 @@
 // Multiplies a panel of dequantized weights by the values of many tokens, for any vector ISA.
 //
-// While a token's neurons are added, its sums of some columns stay in registers. So each vector of weights
-// takes one load and one multiply-add. Neurons that the token does not want cost nothing.
+// While the neurons of a token are added, the token's sums of some columns stay in registers. So each vector
+// of weights takes one load and one multiply-add. Neurons whose bit in DownPanelArgs::wanted is not set are
+// skipped.
 #pragma once
 
 #include "kernels/cpu/isa/down_kernels.h"
@@ -9,8 +10,8 @@
 
 namespace hearth {
 
-/// Adds the wanted neurons to n_strips strips of one token. weights: rows of kPanelWidth floats, from the
-/// first of these strips on. values: one for each set bit of `wanted`.
+/// Adds the neurons whose bit in `wanted` is set to n_strips strips of one token. weights: rows that are
+/// kPanelWidth floats apart and begin at the first of these strips. values: one for each set bit of `wanted`.
 template <class S, int n_strips>
 [[gnu::always_inline]] inline void sum_wanted(uint64_t wanted, const float* weights, const float* values,
                                               typename S::Strip* sum) {

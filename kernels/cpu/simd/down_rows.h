@@ -41,8 +41,9 @@ template <class Args, class Add>
   }
 }
 
-/// Factors of the strips in kDownChunk columns, [row][strip][half]. The halves are copied kDownChunk columns
-/// before they are converted, because a wide load stalls if narrow stores have just written its bytes.
+/// Factors of the strips in kDownChunk columns, [row][strip][half]. The halves of a chunk are copied before
+/// the previous chunk is processed, and are converted after that, because a wide load stalls if narrow stores
+/// have just written its bytes.
 template <class Format, int n_rows>
 struct ChunkFactors {
   static constexpr int kStrips = static_cast<int>(kDownChunk / kStripColumns);

@@ -1,9 +1,9 @@
 // Decodes 32 weights of the down projection at a time, for every tensor type that has its own vector loops.
 //
 // A Strip is 32 floats in registers; the class S of each ISA defines how many registers there are and how
-// bytes become floats. Columns are in order, except in strips made of nibbles, whose order suits the ISA;
-// S::load_nibbled and S::store_nibbled convert it. Everything here is a template over S, for the reason given
-// in matmul_panel.h.
+// bytes become floats. The columns of a strip are in ascending order, except in strips made of nibbles. Each
+// ISA has its own column order for them; S::load_nibbled and S::store_nibbled convert between this order and
+// ascending order. Everything here is a template over S, for the reason given in matmul_panel.h.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +32,10 @@ template <class S, bool nibbles>
   S::store(strip, p);
 }
 
-/// A Format converts the kBytes bytes of 32 columns to floats, and rounds each operation as dequantize_row
-/// does. Products of a half and an 8-bit quant are exact. The bytes of a strip begin with its kHalves
-/// factors, which are halves. Many factors are converted at a time, and weights() gets them as floats.
+/// A Format converts 32 columns (kBytes bytes) to floats. It rounds each operation in the same way as
+/// dequantize_row. Products of a half and an 8-bit quant are exact. The bytes of a strip begin with its
+/// kHalves factors, which are halves. The callers of weights() convert many factors at a time and pass them
+/// as floats.
 struct StripQ4_0 {
   static constexpr size_t kBytes = sizeof(BlockQ4_0);
   static constexpr bool kNibbles = true;

@@ -1,8 +1,9 @@
 // Adds neurons' contributions to integer sums, for any vector ISA. See kernels/cpu/isa/down_kernels.h.
 //
-// The two parts of contributions (SumParts) are added up in scratch memory, in whole strips. The scratch is
-// added to the sums before a part could overflow. S is a class of strips (down_strips.h) with more operations
-// on bits. The parts in a strip are bit patterns, not floats.
+// Each contribution is divided into two parts (SumParts). The parts are added up in scratch memory, in whole
+// strips. The scratch is added to the sums before a part could overflow. S is a class of strips
+// (down_strips.h) that also has operations on bit patterns, because a strip of parts holds bit patterns and
+// not floats.
 #pragma once
 
 #include "kernels/cpu/isa/down_kernels.h"
@@ -62,8 +63,8 @@ template <class S, bool nibbles, class WeightsOf>
     high = S::add_bits(high, above);
   }
   if (S::exponents(differing)) [[unlikely]] {
-    // Repeat. Rows whose products are too large are now added to the exact sums, and zeros are added to the
-    // parts instead.
+    // At least one product is too large for the parts, so start again from the previous sums. Now add rows
+    // with such products to the exact sums, and add zeros to the parts for these rows.
     high = high_before;
     low = low_before;
     for (int r = 0; r < n_rows; ++r) {
@@ -233,7 +234,7 @@ void sum_coded_group(const DownSumsArgs& args, const PartSums& parts, int first,
     sum_strip<S, bits == 4>(parts, c, args.values + first, n,
                             [&](int i) { return weights_of(factors, i, column); });
   }
-  // The last columns are less than a strip. Codes and factors are padded to a whole strip, but sums are not.
+  // The last columns may not fill a strip. Codes and factors are padded to a whole strip, but sums are not.
   const int64_t column = args.column_begin + parts.n_columns, left = args.column_end - column;
   if (left == 0) return;
   const GroupFactors<S, bits> factors(coded, ids[0] / coded.group, column);

@@ -2,9 +2,10 @@
 // kernels/cpu/isa/down_kernels.h.
 //
 // T is the ISA's class of operations. T::Codes are 32 codes as signed bytes. T::Sums are the high and low
-// parts of the sums of 32 columns, in T's own order. Two rows are added at once: one multiply-add instruction
-// multiplies pairs of their codes, as 16-bit integers, by the pair of the high (or low) parts of their terms.
-// S is the ISA's class of strips.
+// parts of the sums of 32 columns, in T's own order. Two rows are added at once. For each column, one
+// multiply-add instruction computes code * part of the first row plus code * part of the second row, where
+// the codes are 16-bit integers, and a part is the high (or low) part of the row's term. S is the ISA's class
+// of strips.
 #pragma once
 
 #include <cmath>
@@ -20,8 +21,9 @@ namespace hearth {
 /// The number of columns that share a scale in every type.
 inline constexpr int kTermColumns = 16;
 
-/// One part (high or low) of the terms of two rows, as two 16-bit integers with the first row's in the
-/// low half. `first` is for columns 0..15 of a strip, `second` for columns 16..31.
+/// One part (high or low) of the terms of two rows. Each member holds two 16-bit integers: the first row's
+/// part is in the low half, and the second row's part is in the high half. `first` is for columns 0..15 of a
+/// strip, `second` for columns 16..31.
 struct TermPair {
   int32_t first, second;
 };
@@ -229,7 +231,7 @@ void sum_term_panel(const TermPanelArgs& args) {
     alignas(64) float own[kPanelNeurons] = {}, scaled[kPanelNeurons];
     for (uint64_t left = wanted; left != 0; left &= left - 1) own[__builtin_ctzll(left)] = *values++;
     for (int i = 0; i < kPanelNeurons; ++i) scaled[i] = own[i] * TermsOf<Block>::kPower;
-    // Collect the pairs of rows in which the token wants at least one.
+    // Collect the pairs of rows in which at least one row's bit in `wanted` is set.
     int pairs[kPairs], n_pairs = 0;
     for (uint64_t left = (wanted | wanted >> 1) & 0x5555555555555555; left != 0; left &= left - 1)
       pairs[n_pairs++] = __builtin_ctzll(left) / 2;

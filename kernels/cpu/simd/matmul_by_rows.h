@@ -1,13 +1,14 @@
 // Products of one token for types with many bytes per column: rows are multiplied in their memory layout, and
 // only the sums are moved into lanes.
 //
-// Vector i holds 16 bytes of each row of one quarter of the lanes. Dot products leave four partial sums per
-// row. One small transposition per span adds them up and puts each row into its lane. This takes 9
-// instructions per span, whereas transposing the weights takes 8 for every 16 columns. Products and float
-// sums have the same order as with a panel (matmul_panel.h), so the bits are the same. One thread of Zen 4
-// reads Q8_0 from the cache at 33 GB/s with AVX-512 and at 30 GB/s with AVX2 (with a panel, 28 and 26). With
-// 8-bit activations, it reads 42 and 26 GB/s (with a panel, 32 and 24). Types of 18 to 24 bytes per 32
-// columns would become slower, because the scales of their rows would be loaded separately.
+// The rows of the lanes are divided into four quarters. Vector i holds 16 bytes of each row of quarter i. Dot
+// products leave four partial sums per row. One small transposition per span adds up the partial sums and
+// puts each row into its lane. The transposition takes 9 instructions per span, whereas transposing the
+// weights would take 8 instructions for every 16 columns. Products and float sums have the same order as with
+// a panel (matmul_panel.h), so the bits are the same. One thread of Zen 4 reads Q8_0 from the cache at 33
+// GB/s with AVX-512 and at 30 GB/s with AVX2 (with a panel, 28 and 26). With 8-bit activations, it reads 42
+// and 26 GB/s (with a panel, 32 and 24). Types of 18 to 24 bytes per 32 columns would become slower, because
+// the scales of their rows would be loaded separately.
 #pragma once
 
 #include "kernels/cpu/simd/matmul_sums.h"
@@ -17,7 +18,7 @@ namespace hearth {
 
 /// The reader of a type's spans. kSpans: the number of spans that are read at once.
 ///   bytes<S, k>(rows, i, out)  columns 0-15 and 16-31 of span k, for the rows of quarter i (S::load_16()),
-///                              plus Block::kOffset; then those of the next span if kSpans is 2
+///                              plus Block::kOffset; if kSpans is 2, then also the columns of span k + 1
 ///   Factors<S>                 scales and mins of one block if blocks are spans, else of the whole strip
 template <class Block>
 struct Spans;

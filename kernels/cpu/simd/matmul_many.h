@@ -4,8 +4,8 @@
 // share every broadcast activation. A tile of two panels and S::kTokenTile tokens keeps its sums in
 // registers. A pair of panels is unpacked into the L1 cache once for up to kPassTokens tokens. The
 // activations of these tokens for the pair's 256 columns stay in the L2 cache while all rows of a pass use
-// them. A small array holds the float sums of all tokens between pairs; storing and loading them changes no
-// bit. matmul_kernels.h gives the order of arithmetic.
+// them. From one block of 256 columns to the next, a small array holds the float sums of all tokens; storing
+// and loading these sums changes no bit. matmul_kernels.h gives the order of arithmetic.
 #pragma once
 
 #include "kernels/cpu/isa/activation_row.h"

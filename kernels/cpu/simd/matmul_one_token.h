@@ -2,8 +2,9 @@
 //
 // Decode reads every weight once. Writing its bytes to a panel and reading them back would take a fifth of
 // the instructions, and nibbles would have to be moved to their position in the panel. The products, the sums
-// and their order are the same as with a panel, and so are the bits. Q4_0 on Zen 5 reads 40 GB/s instead of
-// 26 from the cache, and 24 instead of 20 from memory. kernels/DECISIONS.md lists the speeds of other types.
+// and their order are the same as with a panel, and so are the bits. On Zen 5, Q4_0 weights are read at 40
+// GB/s from the cache and at 24 GB/s from memory; with a panel, the speeds are 26 and 20 GB/s.
+// kernels/DECISIONS.md lists the speeds of other types.
 //
 // matmul_by_rows.h multiplies types with more bytes per column.
 #pragma once
@@ -14,7 +15,7 @@
 
 namespace hearth {
 
-/// Multiplies 256 columns by one token. kFused: whether this type has such a loop.
+/// Multiplies 256 columns by one token. kFused: whether a specialization implements this for the type.
 template <class S, class Block>
 struct OneToken {
   static constexpr bool kFused = false;
@@ -139,8 +140,8 @@ struct OneToken<S, BlockQ4_1> {
   }
 };
 
-/// Two blocks of 24 bytes are 12 dwords: dword 6b holds d and m of block b, and the next dword its fifth
-/// bits.
+/// Two blocks of 24 bytes are 12 dwords. Dword 6b holds d and m of block b, and dword 6b + 1 holds the fifth
+/// bits of block b.
 template <class S>
 struct OneToken<S, BlockQ5_1> {
   static constexpr bool kFused = true;

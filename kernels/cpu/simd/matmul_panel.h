@@ -1,9 +1,9 @@
 // A panel: one weight row per lane of a vector, unpacked to bytes for 256 columns.
 //
-// With one row per lane, an integer dot product needs no horizontal sum. One multiply-add scales a group of
-// all rows at once. Each row's float sum runs over the groups in the same order for any number of tokens.
-// Only the code that fills a panel depends on the format of the weights. The loop that multiplies
-// (matmul_quantized.h) reads only bytes, scales and mins.
+// With one row per lane, an integer dot product needs no horizontal sum. One vector multiply-add scales the
+// sums of one weight group of all rows. Each row's float sum runs over the groups in the same order for any
+// number of tokens. Only the code that fills a panel depends on the format of the weights. The loop that
+// multiplies (matmul_quantized.h) reads only bytes, scales and mins.
 //
 // This and the other headers of kernels/cpu/simd are templates over a Simd class, which the source file of
 // each ISA defines in an anonymous namespace. So all their instantiations are local to that file, and the
@@ -62,8 +62,8 @@ template <class Block>
 inline constexpr bool kStripIsLong = kStripBytes<Block> >= 192;
 
 /// The distance in strips of the prefetch into the L2 cache. Hardware prefetchers do not follow so many rows,
-/// and L1 is too small to keep a core from waiting for memory. Speeds on Zen 4 with a prefetch of four strips
-/// into L1 alone, and with this prefetch in addition: 39 and 49 GB/s for all rows of Q8_0 with two threads;
+/// and L1 is too small to keep a core from waiting for memory. Speeds on Zen 4 with only a prefetch into L1,
+/// four strips ahead, and with this prefetch as well: 39 and 49 GB/s for all rows of Q8_0 with two threads;
 /// 9.4 and 14.6 GB/s for 18 % of the rows of Q4_0 (4096 columns, one thread, large pages).
 inline constexpr size_t kStripsAhead = 9;
 /// The distance in strips of the prefetch into the L1 cache, if each lane reads a run of rows. Measured with
@@ -81,7 +81,7 @@ struct Ahead {
   size_t offset;
   bool to_l2;  // otherwise to L1
 
-  /// Prefetches part i of kPanelSpans parts of the rows.
+  /// Divides the rows into kPanelSpans groups, and prefetches the strips of group i.
   [[gnu::always_inline]] void ask(int i) const { to_l2 ? ask<2>(i) : ask<3>(i); }
   template <int locality>
   [[gnu::always_inline]] void ask(int i) const {

@@ -1,9 +1,9 @@
 // Dot products for ISAs with an instruction that multiplies unsigned bytes by signed bytes and adds up four
 // products in a dword: AVX-512 VNNI and AVX-VNNI, AArch64's dot products.
 //
-// Quants of 15 bits are two planes of bytes, q = 256 * high + low, both signed, and take two such products.
-// Quants of 8 bits are one plane. The sums are exact (bounds: activation_row.h), so any order gives the same
-// result.
+// Quants of 15 bits are two planes of signed bytes, q = 256 * high + low. Each plane takes one such
+// instruction. Quants of 8 bits are one plane. The sums are exact (bounds: activation_row.h), so any order
+// gives the same result.
 //
 // V is the ISA's vector class. It has dot_bytes(sum, weights, quants), token_tile(planes, group), and
 // kHoldsBothPlanes, which is true if a tile's sums of both planes fit the registers.
@@ -29,8 +29,8 @@ struct BytePlanes : V {
     return V::add_int(V::template shift_left<8>(high), low);
   }
 
-  /// Returns the sums of the products of kColumns weights with a token's quants, from column `column` of a
-  /// span on.
+  /// Returns the sums of the products of kColumns weights with the quants of a token that begin at column
+  /// `column` of a span.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int sum[2] = {V::zero(), V::zero()};
@@ -45,8 +45,8 @@ struct BytePlanes : V {
     return of_planes(sum[0], sum[1]);
   }
 
-  /// Multiplies n vectors, with 16 columns per row in memory order, by a token's quants from column `column`
-  /// of a span on. Returns four partial sums per row.
+  /// Multiplies n vectors by the 16 * n quants of a token that begin at column `column` of a span. Each
+  /// vector has 16 columns of each of its rows, in memory order. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = V::zero();
@@ -61,8 +61,8 @@ struct BytePlanes : V {
     return sum;
   }
 
-  /// Multiplies the low nibbles of n vectors (four columns each) by a token's quants from column `column` of
-  /// a span on.
+  /// Multiplies the low nibbles of n vectors (four columns each) by the 4 * n quants of a token that begin at
+  /// column `column` of a span.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, V::bytes(0x0f), span, column);

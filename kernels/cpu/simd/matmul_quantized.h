@@ -1,10 +1,10 @@
 // Multiplies quantized weights by quantized activations, for any vector ISA. matmul_many.h handles many
 // tokens; this file handles one.
 //
-// With one token, every weight is read once, so memory limits the speed. A panel (one row per lane, 256
-// columns) is unpacked into the L1 cache and multiplied. For types for which this is faster, weights are
-// multiplied as they are read instead (matmul_one_token.h). Later strips are prefetched at the same time.
-// matmul_kernels.h gives the order of arithmetic.
+// With one token, every weight is read once, so memory limits the speed. For some types, a panel (one row per
+// lane, 256 columns) is unpacked into the L1 cache and multiplied. For types for which that is slower,
+// weights are multiplied as they are read (matmul_one_token.h). Both methods prefetch later strips at the
+// same time. matmul_kernels.h gives the order of arithmetic.
 #pragma once
 
 #include "kernels/cpu/isa/activation_row.h"
@@ -41,8 +41,8 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes) {
   const Matrix& weight = *args.weight;
   const size_t row_bytes = static_cast<size_t>(weight.n_cols / Block::kElems) * sizeof(Block);
   const size_t stride = row_stride(weight, row_bytes);
-  // The addresses of these rows, then of the next rows, which are only prefetched. Lanes without a row read
-  // the last row's bytes; their results are never stored.
+  // First the addresses of the lanes' rows, then the addresses of the rows of the next lanes, which are only
+  // prefetched. Lanes without a row read the last row's bytes; their results are never stored.
   const std::byte* at[2 * S::kLanes];
   for (int r = 0; r < S::kLanes; ++r) {
     const int64_t own = lanes.first + r * lanes.step, next = lanes.next + r * lanes.step;
@@ -107,8 +107,8 @@ void multiply_one(const MatmulArgs& args) {
   }
 }
 
-/// The Simd classes for one token and for many tokens must read the same activations. If Simds has a class
-/// OneInLargeL1, this class replaces One on processors with a large L1 cache.
+/// The Simd classes for one token and for many tokens must read the same layout of quantized activations. If
+/// Simds has a class OneInLargeL1, this class replaces One on processors with a large L1 cache.
 template <class Simds, class Block>
 void multiply_quantized(const MatmulArgs& args) {
   if (args.n_tokens == 1) {

@@ -1,4 +1,4 @@
-// Adds a span of 32 columns to the products of a group of rows, one row per lane.
+// Adds the products of a span of 32 columns to the float sums of a group of rows, one row per lane.
 #pragma once
 
 #include "kernels/cpu/simd/matmul_panel.h"

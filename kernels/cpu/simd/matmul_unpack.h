@@ -15,9 +15,10 @@ namespace hearth {
 template <class Simd, class Block>
 struct Unpack;
 
-/// Unpacks kBlocks neighboring blocks at once; kBlocks is 0 if that is not faster. Blocks of 18, 20 or 24
-/// bytes are not a multiple of 16 bytes long, but a run of blocks is. Reading the run as one array of dwords
-/// takes a third fewer loads, and loads limit the speed of unpacking.
+/// Unpacks kBlocks neighboring blocks at once. kBlocks is 0 for types for which this is not faster than
+/// unpacking blocks one by one. Blocks of 18, 20 or 24 bytes are not a multiple of 16 bytes long, but a run
+/// of blocks is. Reading the run as one array of dwords takes a third fewer loads, and loads limit the speed
+/// of unpacking.
 template <class Simd, class Block>
 struct UnpackRun {
   static constexpr int kBlocks = 0;
@@ -237,7 +238,7 @@ struct Unpack<S, Block> {
     }
     static_assert(offsetof(Decoded<Block>, q) == 0 && offsetof(Decoded<Block>, scale) == Block::kElems);
     for (int i = 0; i < Block::kElems / 4; i += 4) S::load_rows({block, 0}, 4 * i, quants + i);
-    // Add the offset, which changes only the top bit of the bits in `kept`.
+    // Add the offset to every byte. Of the bits in `kept`, this changes only the highest bit.
     const typename S::Int offset = S::bytes(Block::kOffset), kept = S::bytes(Block::kLargest);
     for (int i = 0; i < Block::kElems / 4; ++i) quants[i] = S::bit_and(S::bit_xor(quants[i], offset), kept);
     for (int g = 0; g < Decoded<Block>::kGroups; g += 4) {

@@ -158,8 +158,8 @@ template <class S, int span>
   for (int i = 0; i < 8; ++i) quants[i] = S::bit_or(quants[i], move_bits<S, span, 2>(third[i], 4));
 }
 
-/// Unpacks the 16 scales of Q3_K. A block ends with 12 bytes of scales and d, 14 bytes in all. The load of 16
-/// bytes begins two bytes earlier, so the scales are not aligned to dwords.
+/// Unpacks the 16 scales of Q3_K. A block ends with 12 bytes of scales and 2 bytes of d. The load of 16 bytes
+/// ends with the block, so it begins two bytes before the scales, and the scales are not aligned to dwords.
 template <class S>
 [[gnu::always_inline]] inline void unpack_q3_scales(const RowBlocks& rows, typename S::Float* scale) {
   using Int = typename S::Int;
