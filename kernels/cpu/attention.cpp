@@ -8,8 +8,8 @@ namespace hearth {
 namespace {
 
 // The maximum number of query rows that are computed together on a slice. K and V are converted to floats
-// once for 6 rows, and are loaded into the first-level cache once for all 48 rows. 48 rows still fit the
-// second-level cache.
+// once for each 6 rows (Lanes::kMaxRows), and are loaded into the first-level cache once for all 48 rows. The
+// 48 rows still fit the second-level cache.
 constexpr int kMaxRows = 48;
 
 // Positions per slice: 256 keys of 64 dimensions are 64 KiB. One core computes them in about 5 microseconds,
@@ -23,13 +23,13 @@ static_assert(kSliceTokens % kKeyTile == 0);
 // Steps of up to this many tokens are also divided by slices; longer steps have enough tiles for all threads.
 constexpr int kMaxSplitTokens = 8;
 
-// If there are fewer multiply-adds than this (about 2 microseconds of one core), a fork costs more than it
-// saves.
+// If there are fewer multiply-adds than this (about 2 microseconds of one core), sharing them among threads
+// costs more time than it saves.
 constexpr int64_t kForkWork = 64 * 1024;
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-/// Returns the first position that a token sees if the last one is n_keys - 1.
+/// Returns the first position that a token sees. The last position that the token sees is n_keys - 1.
 int first_key(int n_keys, int window) { return window > 0 ? std::max(0, n_keys - window) : 0; }
 
 /// The slice length for a token that sees n_keys positions. It depends only on n_keys and the window, so a
@@ -39,8 +39,8 @@ int slice_tokens_for(int n_keys, int window) {
   if (first_key(n_keys, window) == 0) {
     while (ceil_div(n_keys, tokens) > kMaxSlices) tokens *= 2;
   } else {
-    // A window overlaps up to window / tokens + 2 slices, because it may begin and end inside a slice. If a
-    // step is divided by slices, all its tokens together overlap at most one slice more.
+    // A window overlaps up to window / tokens + 2 slices, because it may begin and end inside a slice. The
+    // tokens of a step that is divided by slices overlap at most one slice more than one token does.
     static_assert(kMaxSplitTokens <= kSliceTokens);
     while (window / tokens + 3 > kMaxSlices) tokens *= 2;
   }

@@ -8,9 +8,9 @@
 // is divided among all threads by slices. A prefill is divided by tiles of queries, and the queries of a tile
 // share each read of K and V. Both ways give a token the same bits.
 //
-// Slices begin at multiples of their length. With a sliding window, the first slice of a token contains its
-// first visible key. The slice is read from the start of the tile of kKeyTile keys with this key. If the
-// window hides keys, the slice length depends on the window instead of on the context.
+// Slices begin at multiples of their length. With a sliding window, the first slice of a token is the slice
+// that contains its first visible key. Reading that slice begins at the tile (kKeyTile keys) with this key.
+// If the window hides keys, the slice length depends on the window instead of on the context.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ namespace hearth {
 namespace {
 
 // The fewest floats in a piece of an elementwise operation: one core takes 1 to 2 microseconds for these 16
-// KiB, as long as a fork takes. Smaller operations stay on the calling thread, whose cache already has their
-// operands.
+// KiB, about as long as it takes to share an operation among threads. Smaller operations stay on the calling
+// thread, whose cache already has their operands.
 constexpr int64_t kPieceFloats = 4096;
 
 Isa checked(Isa isa) {
@@ -50,8 +50,8 @@ void scatter(const Number* numbers, int64_t n, int64_t apart, Number* out) {
   for (int64_t i = 0; i < n; ++i) out[i * apart] = numbers[i];
 }
 
-/// Writes the key and value of one position, for all heads, at position `within` of a KV block. rounded:
-/// scratch for the key of all heads as halves.
+/// Writes the key and value of one position, for all heads, at position `within` of a KV block. `rounded` is
+/// scratch memory for the position's keys of all heads, as halves.
 void append_halves(const VectorKernels& kernels, const float* k, const float* v, const KvShape& shape,
                    KvLayer layer, int64_t block, int64_t within, uint16_t* rounded) {
   const int64_t width = int64_t{shape.n_kv_heads} * shape.head_dim;
@@ -66,7 +66,8 @@ void append_halves(const VectorKernels& kernels, const float* k, const float* v,
   }
 }
 
-/// Like append_halves(), for KvType::kQ8. A key's integers and scales take less room than its halves.
+/// Like append_halves(), for KvType::kQ8. `rounded` is large enough, because 8-bit integers and their scales
+/// take less memory than halves.
 void append_q8(const VectorKernels& kernels, const float* k, const float* v, const KvShape& shape,
                KvLayer layer, int64_t block, int64_t within, uint16_t* rounded) {
   const int64_t width = int64_t{shape.n_kv_heads} * shape.head_dim;

@@ -118,8 +118,8 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   void down_neuron_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                         const NeuronSums& sums, NeuronCounts& counts);
 
-  /// Selects the gate and up rows that a step of many tokens multiplies: only the rows that a token wants
-  /// (kListed), all rows (kAll), or the faster of the two by measurement (kMeasured).
+  /// Selects the gate and up rows that a step of many tokens multiplies: only the rows of neurons that at
+  /// least one token needs (kListed), all rows (kAll), or the faster of the two by measurement (kMeasured).
   enum class RowChoice : uint8_t { kMeasured, kListed, kAll };
   /// Overrides choices that otherwise depend on the number of tokens and on measured speed. No choice changes
   /// a bit of any result. Steps of up to few_tokens tokens (at most 16) use SparseFfn's path for few tokens.

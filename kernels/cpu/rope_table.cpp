@@ -25,8 +25,8 @@ void RopeTable::prepare(std::span<const int32_t> positions, const Rope& rope, Th
   row_floats_ = row_floats_of(rope);
   inv_freq_.assign(rope.inv_freq, rope.inv_freq + rope.n_rot / 2);
   positions_.assign(positions.begin(), positions.end());
-  // A position takes 1 to 2 microseconds (32 to 64 angles of 30 ns each), so pieces of 4 positions are worth
-  // a fork.
+  // A position takes 1 to 2 microseconds (32 to 64 angles of 30 ns each), so a piece of 4 positions takes
+  // long enough to give it to another thread.
   constexpr int64_t kPositionsPerPiece = 4;
   pool.for_each_piece(static_cast<int64_t>(positions_.size()), kPositionsPerPiece,
                       [&](int64_t begin, int64_t end, int) {

@@ -29,7 +29,7 @@ class RopeTable {
     return rope.kind == RopeKind::kInterleaved ? 2 * rope.n_rot : rope.n_rot;
   }
 
-  /// Whether the table was computed for rope's kind, magnitude and frequencies, for any positions.
+  /// Whether the table was computed with rope's kind, magnitude and frequencies. The positions do not matter.
   bool is_of(const Rope& rope) const;
 
   /// [2 * n_rot] for kInterleaved, [n_rot] for kHalves: see VectorKernels::rotate.

@@ -77,7 +77,7 @@ void SparseFfn::select(const float* values, const float* sizes, int n_tokens, in
   set.collect();
 }
 
-// ---- few tokens: a thread computes a range of neurons from gate to down ----------------------------------
+// ---- few tokens: a thread computes the gate, up and down rows of a range of neurons ----------------------
 
 void SparseFfn::ffn_few(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                         const NeuronSet& set, const float* gates, float* out, NeuronCounts& counts) {
@@ -220,8 +220,8 @@ void SparseFfn::multiply(const Call& call, const Matrix& weight, const float* bi
   matmul_.multiply[static_cast<size_t>(weight.dtype)](args);
 }
 
-/// Drops neurons whose act(gate), in few_ups_, is zero for every token that wants them. Closes the gaps in
-/// the gates and activations.
+/// Drops neurons whose act(gate), in few_ups_, is zero for every token that needs them. Moves the gates and
+/// activations of the remaining neurons to the front.
 SparseFfn::Places SparseFfn::keep_passed(const Call& call, Places places, RangeCounts& counts) {
   int64_t n = places.begin;
   for (int64_t i = places.begin; i < places.end; ++i) {

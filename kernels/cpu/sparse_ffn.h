@@ -13,12 +13,12 @@
 //       that passed the gate, and the down rows of active neurons, which are added to the range's own partial
 //       sums. Each row is read once. At the end, the partial sums of all ranges are added up.
 //   many tokens (prefill): matmul multiplies the gate and up rows. Then each thread takes some columns of the
-//       down projection. It dequantizes these columns of a row once, and adds them for all tokens that want
-//       the row.
+//       down projection. It dequantizes these columns of a row once, and adds them for all tokens for which
+//       the row's neuron is active.
 //
 // If another device has a share of the neurons, contributions are summed as integers instead
-// (kernels/neuron_sums.h), so their order does not matter. For few tokens, threads then take pieces of the
-// list of wanted neurons instead of ranges, because all neurons of a range could be on the other device.
+// (kernels/neuron_sums.h), so their order does not matter. For few tokens, threads then divide the list of
+// the CPU's neurons instead of taking ranges, because all neurons of a range could be on the other device.
 // Owned by CpuBackend; called by the engine thread.
 #pragma once
 
@@ -35,8 +35,8 @@
 namespace hearth {
 
 /// The number of ranges into which a layer's neurons are divided. Each range has its own partial sums, so
-/// more ranges cost memory traffic (16 ranges add 1/36 to what a layer of a 7B model reads), and fewer ranges
-/// leave threads without work. Results depend on this number.
+/// more ranges cost memory traffic, and fewer ranges leave threads without work. With 16 ranges, the partial
+/// sums add 1/36 to the bytes that a layer of a 7B model reads. Results depend on this number.
 inline constexpr int kNeuronRanges = 16;
 
 /// Returns the neurons per range, which are whole words of a NeuronSet and whole groups of CodedColumns.
@@ -45,8 +45,8 @@ inline int64_t neuron_range(int64_t n_neurons) {
 }
 
 /// Returns the number of pieces into which a list of neurons is divided if sums are integers. Two pieces per
-/// thread balance equal cores, and four balance unequal cores. A piece of very few neurons would cost more to
-/// add up than to read.
+/// thread balance equal cores, and four balance unequal cores. For a piece of very few neurons, adding up its
+/// sums would take longer than reading its weights.
 inline int64_t n_sum_pieces(int64_t n_listed, int n_threads, bool speeds_differ) {
   constexpr int64_t kLeastNeurons = 24;
   const int64_t n = n_listed / kLeastNeurons, most = (speeds_differ ? 4 : 2) * int64_t{n_threads};

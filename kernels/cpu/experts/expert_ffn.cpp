@@ -9,9 +9,11 @@
 namespace hearth {
 namespace {
 
-// The fewest floats in a piece of an operation that is not a matrix product, as in cpu_backend.cpp.
+// The fewest floats in a piece of an operation that is not a matrix product. kPieceFloats in cpu_backend.cpp
+// gives the reason for this number.
 constexpr int64_t kPieceFloats = 4096;
-// Columns of a token in a piece of the final sums, so that several threads can share one token.
+// The number of columns that add_outputs() computes as one piece. It is less than a token has, so that
+// several threads can share one token.
 constexpr int64_t kOutputCols = 512;
 
 int64_t grain(int64_t floats) { return std::max<int64_t>(1, kPieceFloats / std::max<int64_t>(1, floats)); }
@@ -145,8 +147,8 @@ int32_t ExpertFfn::first_row_of(const Call& call, int64_t token) const {
   return first == end ? -1 : *first;
 }
 
-/// Fills chosen_. If only one token chose an expert, the expert reads the token's row of x itself instead of
-/// a copy, and the quantized row that belongs to the token's first expert.
+/// Fills chosen_. An expert that only one token chose has no copy of its input. It reads the token's row of
+/// x, or, if its weights are quantized, the quantized row of the token's first expert.
 void ExpertFfn::list_chosen(const Call& call) {
   chosen_.clear();
   for (const bool few : {true, false}) {
@@ -168,7 +170,8 @@ void ExpertFfn::list_chosen(const Call& call) {
   }
 }
 
-/// Quantizes x, and copies it for experts that several tokens chose.
+/// Quantizes the rows of x if weights are quantized. For experts that several tokens chose, copies the inputs
+/// (floats or quantized rows) that the weights need.
 void ExpertFfn::fill_inputs(const Call& call) {
   bool any_quantized = false, any_floats = false;
   for (const ChosenExpert& chosen : chosen_) {
@@ -188,7 +191,7 @@ void ExpertFfn::fill_inputs(const Call& call) {
       std::byte* first = quantized_x(first_row, d_model);
       if (any_quantized) matmul_.quantize(x, d_model, first);
       for (int64_t j = 0; j < n_used; ++j) {
-        // An expert of one token needs no copy: it reads x, or the quantized row of the token's first expert.
+        // An expert that only one token chose needs no copy; see list_chosen().
         if (rows[j] < 0 || n_tokens(experts[j]) == 1) continue;
         if (any_quantized && rows[j] != first_row)
           std::memcpy(quantized_x(rows[j], d_model), first, quantized_bytes);

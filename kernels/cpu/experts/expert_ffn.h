@@ -1,7 +1,7 @@
 // Computes the experts of a layer on the CPU. Groups the tokens of a step by the experts that they chose.
 //
-// A pair is a token and one of its experts. Pairs are sorted by expert. Each pair has a row in every scratch
-// matrix, in this order. So the rows of an expert are adjacent. They are multiplied together, and the
+// A pair is a token and one of its experts. Pairs are sorted by expert, and every scratch matrix has one row
+// per pair, in this order. So the rows of an expert are adjacent. They are multiplied together, and the
 // expert's weights are read once. A call has five parallel regions, whatever the number of chosen experts:
 //   1. x is quantized, and copied to the pairs' rows;
 //   2. the gate and up products of all chosen experts are computed (kernels/cpu/matmul/matmul_jobs.h);
@@ -9,9 +9,10 @@
 //   4. the down products of all chosen experts are computed;
 //   5. each token's outputs are added up, in the order in which its experts were chosen. If a device has some
 //      of the experts, the outputs of the other experts are copied instead, and the device adds them up.
-// Experts with down columns skip zeros. For them, expert_neurons.h replaces stages 2 to 4 if few tokens chose
-// the expert, else stages 3 and 4. Weights are read in place. The order of a token's sums does not depend on
-// what else is in the step. Owned by CpuBackend; called by the engine thread.
+// Experts with down columns skip zeros. For these experts, ExpertNeurons (expert_neurons.h) computes stages 2
+// to 4 if few tokens chose the expert, and stages 3 and 4 if many did. Weights are read in place. The order
+// of a token's sums does not depend on the other tokens of the step. Owned by CpuBackend; called by the
+// engine thread.
 #pragma once
 
 #include <cstdint>

@@ -65,7 +65,7 @@ void ExpertNeurons::run(const Call& call, ExpertCounts& counts) {
   counts.down_rows += down_rows_;
 }
 
-// ---- experts of few tokens: a thread computes a run of neurons from gate to value ---------------------
+// ---- experts of few tokens: a thread computes the gate rows, up rows and values of a run of neurons ---
 
 void ExpertNeurons::find_active_of_few(const Call& call) {
   const Matrix& first = first_matrix(*call.few.front().expert);
@@ -138,8 +138,9 @@ void ExpertNeurons::multiply(const Call& call, const ChosenExpert& chosen, const
   matmul_.multiply[static_cast<size_t>(weight.dtype)](args);
 }
 
-/// Removes the neurons from `ids` [n] whose act(gate) is zero for every token. Closes the gaps in the numbers
-/// and the gates, and returns the number of remaining neurons. Overwrites the run's part of call.ups.
+/// Removes the neurons from `ids` [n] whose act(gate) is zero for every token, and their gates. Moves the
+/// remaining numbers and gates to the front, and returns the number of remaining neurons. Overwrites the
+/// run's part of call.ups.
 int64_t ExpertNeurons::keep_passed(const Call& call, const ChosenExpert& chosen, int64_t begin, int64_t n,
                                    int32_t* ids) {
   const int64_t at = chosen.first_row * call.d_expert + begin;

@@ -2,17 +2,17 @@
 // their down columns.
 //
 // ExpertFfn (expert_ffn.h) groups tokens by expert; this file computes the experts that have down columns. A
-// token's sum for one of its experts does not depend on threads, on the batch, or on which of the two ways
+// token's sum for one of its experts does not depend on threads, on the batch, or on which of the two methods
 // below computes it. For output column c, sum begins at 0, and sum = fma(value_j, w_jc, sum) for each of the
 // token's active neurons j of the expert in ascending order, where w_jc is the weight dequantized to float
-// (kernels/neurons.h defines the sum for CodedColumns). Then the expert's bias is added. Two ways give these
-// bits:
-//   an expert of few tokens (decode): threads take runs of neurons, and compute the gate rows and then the up
-//       rows of neurons that pass the gate for at least one token. Then threads take columns, and add the
-//       down rows of each token's active neurons.
-//   an expert of many tokens (prefill): all its gate and up products were computed before. Threads find the
-//       active neurons. Then each thread takes some columns, dequantizes these columns of a row once, and
-//       adds them for all tokens that want the row.
+// (kernels/neurons.h defines the sum for CodedColumns). Then the expert's bias is added. Both methods give
+// the same bits:
+//   an expert of few tokens (decode): each thread computes runs of neurons: first the gate rows, and then the
+//       up rows of neurons that pass the gate for at least one token. Then each thread computes some columns:
+//       it adds the down rows of each token's active neurons.
+//   an expert of many tokens (prefill): ExpertFfn has computed all gate and up products. Threads find the
+//       active neurons. Then each thread computes some columns: it dequantizes these columns of a down row
+//       once, and adds them for all tokens for which the row's neuron is active.
 // Each stage is one parallel region over all experts. Owned by ExpertFfn; called by the engine thread.
 #pragma once
 
@@ -51,7 +51,8 @@ class ExpertNeurons {
 
   void reserve(const StepBounds& bounds, Backend& memory);
 
-  /// A step's experts, all with down columns, and matrices with a row for each of its pairs.
+  /// A step's experts, all with down columns, and matrices with one row for each pair of a token and an
+  /// expert that it chose.
   struct Call {
     FfnActivation activation;
     int64_t d_model, d_expert;
@@ -63,8 +64,8 @@ class ExpertNeurons {
                    // Overwritten
     float* out;    // [n_pairs, d_model]
   };
-  /// Fills `out` for all experts, biases included. Adds the rows that were read and the neurons that passed
-  /// or were active to counts.
+  /// Fills `out` for all experts, biases included. Adds to `counts` the rows that were read, the neurons that
+  /// passed the gate, and the active neurons.
   void run(const Call& call, ExpertCounts& counts);
 
  private:
@@ -92,15 +93,16 @@ class ExpertNeurons {
   std::vector<float> ones_;  // [max_neurons]
   std::atomic<int64_t> passed_{0}, active_{0}, up_rows_{0}, down_rows_{0};
 
-  // For experts of few tokens. A run's active neurons are listed in ids_ from the run's first index on, and
-  // their values are in Call::gates from the same index on.
+  // For experts of few tokens. Each pair has a row in ids_ and in Call::gates. In both rows, the active
+  // neurons of a run begin at the column of the run's first neuron: ids_ has their numbers, and Call::gates
+  // their values.
   std::vector<int32_t> run_ids_;   // per thread, [max_neurons]: neurons that pass the gate for some token
   std::vector<int32_t> ids_;       // [n_pairs, d_expert]
   std::vector<int32_t> n_listed_;  // [n_pairs, words]: at a run's first word, the number of its active
                                    // neurons
 
-  // For experts of many tokens. An expert's entries begin at the entry of its first row. The entries of a
-  // word's tokens are contiguous.
+  // For experts of many tokens. An expert's part of bits_ begins at first_row * words, and its part of
+  // values_ at first_row * d_expert. Each part is ordered by word, then by token.
   std::vector<uint64_t> bits_;  // [words, n_tokens] bit i: neuron 64 * word + i is active
   Buffer values_;               // [words, 64 * n_tokens] values of only the active neurons, by token, then by
                                 // neuron

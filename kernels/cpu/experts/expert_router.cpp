@@ -10,7 +10,7 @@ namespace hearth {
 namespace {
 
 // Logits per piece. A router with 128 experts takes about a microsecond per token, so a piece takes longer
-// than its fork.
+// than it takes to hand the piece to a thread.
 constexpr int64_t kPieceLogits = 1024;
 constexpr float kWorst = -std::numeric_limits<float>::infinity();
 

@@ -8,8 +8,8 @@
 // the quants within a span of 32 columns (see its quantize_half). All other planes have the same bytes on
 // every ISA.
 //
-// If a user prefers speed (--activation-bits 8), rows have 8-bit quants instead, |q| <= 127. Each of them
-// takes one byte and half as many products. The other planes are unchanged.
+// If a user prefers speed (--activation-bits 8), rows have 8-bit quants instead, |q| <= 127. An 8-bit quant
+// takes one byte, and half as many products as a 15-bit quant. The other planes are the same as with 15 bits.
 //
 // Why 32 columns per scale: most weight types have groups of this size, and at 15 bits an outlier does not
 // noticeably hurt its group. In K-quants with groups of 16, two weight groups share one activation scale.
@@ -28,8 +28,8 @@
 namespace hearth {
 namespace {
 
-/// kActivationSpan columns share a scale. kActivationHalf is the size of the smallest weight groups; the sums
-/// of such groups of columns are stored, too.
+/// kActivationSpan columns share a scale. The smallest weight groups have kActivationHalf columns, so a row
+/// also stores the sums of its half spans.
 inline constexpr int kActivationSpan = 32;
 inline constexpr int kActivationHalf = 16;
 inline constexpr int kSpanBytes = 2 * kActivationSpan;
@@ -52,8 +52,8 @@ struct ActivationRow {
   int32_t* int_sum;       // [n_cols / 32]
 };
 
-/// Bytes of one span of 32 columns. The first constant counts the scale, and three sums as floats and as
-/// integers; the second adds 15-bit quants.
+/// Bytes of one span of 32 columns. kOtherBytesPerSpan counts the scale, and three sums (of the span and of
+/// its halves), each as a float and as an integer. kBytesPerSpan also counts quants of 15 bits.
 inline constexpr size_t kOtherBytesPerSpan = 4 + 12 + 12;
 inline constexpr size_t kBytesPerSpan = kSpanBytes + kOtherBytesPerSpan;
 
@@ -92,8 +92,9 @@ inline constexpr float kZeroSpan[kActivationSpan] = {};
 
 /// Returns the scale of the span at x. `max_bits` is the largest bit pattern of x's values without their
 /// signs; among bit patterns, NaN is above infinity, and infinity above all numbers. If the span has a NaN or
-/// an infinity, it becomes zeros with the scale NaN. So every product with it is NaN, as it would (almost
-/// always) be in floats, and no NaN is converted to an integer. `largest`: kLargestQuant or kLargestByte.
+/// an infinity, its values are replaced by zeros and its scale is NaN. So every product with the span is NaN,
+/// and no NaN is converted to an integer. Float arithmetic would almost always give NaN, too. `largest`:
+/// kLargestQuant or kLargestByte.
 [[maybe_unused]] SpanScale span_scale(const float* x, int32_t max_bits, float largest = kLargestQuant) {
   if (max_bits >= 0x7f800000) return {kZeroSpan, __builtin_nanf(""), 0.0f};
   float max;

@@ -87,8 +87,8 @@ extern const DownKernels kDownKernelsNeon;
 
 // ---- integer sums (kernels/neuron_sums.h) ----------------------------------------------------------------
 //
-// These functions serve layers whose other neurons a device sums. All ISAs give the same integers, for any
-// order of neurons and any split of columns.
+// These functions are for layers that are split between the CPU and a device: each sums its own neurons. All
+// ISAs give the same integers, for any order of neurons and any split of columns.
 
 /// The arguments of a call that adds the contributions of n neurons to sums.
 struct DownSumsArgs {

@@ -7,7 +7,7 @@
 namespace hearth {
 
 bool processor_runs(Isa isa) {
-  // Bits of asm/hwcap.h: HWCAP_ASIMDDP, and HWCAP2_I8MM of the second vector.
+  // Bits from asm/hwcap.h: HWCAP_ASIMDDP in AT_HWCAP, and HWCAP2_I8MM in AT_HWCAP2.
   constexpr unsigned long kAsimdDp = 1ul << 20, kI8mm = 1ul << 13;
   const bool dotprod = (getauxval(AT_HWCAP) & kAsimdDp) != 0;
   switch (isa) {

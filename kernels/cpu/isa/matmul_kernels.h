@@ -8,14 +8,14 @@
 // sum acc runs over the spans s in order. In each span, it runs over the span's weight groups g in order (one
 // group of 32 columns, or two of 16):
 //   term = float(sum of q_w * q_x over g) * scale_w[g]                 the integer sum is exact
-//   term = term + min_w[g] * float(sum of q_x over g)                   for types with mins; an exact sum
+//   term = term + min_w[g] * float(sum of q_x over g)                   types with mins; this sum is exact
 //   dot = term, or the first group's term + the second's
 //   acc = acc + dot * scale_x[s]
 // Each operation is rounded to float32 once. Hence a result depends only on its own row and token, never on
 // the row range, the tile shape or n_tokens, and every ISA gives the same bits. Float weights use 16 sums of
-// fused multiply-adds; column c belongs to sum c % 16, and the sums are added up in halves
-// (simd/matmul_float.h). The result is the same for any range, any n_tokens and any vector ISA. Scalar code
-// adds float products in another order. Tests check this.
+// fused multiply-adds; column c belongs to sum c % 16. At the end, sums 8 apart are added, then sums 4, 2 and
+// 1 apart (simd/matmul_float.h). The result is the same for any range, any n_tokens and any vector ISA.
+// Scalar code adds float products in another order. Tests check this.
 #pragma once
 
 #include <array>
@@ -55,8 +55,8 @@ struct MatmulArgs {
   float* out = nullptr;
   int64_t out_stride = 0;
   bool accumulate = false;  // out += instead of out =
-  /// The result of l1_is_large() (topology.h), used for one token. It affects the order in which rows are
-  /// read, but no bit of a result.
+  /// Whether the L1 caches are large (l1_is_large() in topology.h). Read only if n_tokens is 1. It affects
+  /// the order in which rows are read, but no bit of a result.
   bool large_l1 = false;
 };
 

@@ -14,8 +14,8 @@
 namespace hearth {
 
 /// A tile of queries and one slice of a sequence's keys, for one key/value head. The kernel writes the
-/// largest score of this slice to `largest`. Relative to this score, `sum` and `weighted` get the denominator
-/// and the numerator of a softmax over this slice alone. VectorKernels::merge joins slices.
+/// largest score of this slice to `largest`. It also computes a softmax over this slice alone, relative to
+/// this score: `sum` is the denominator, and `weighted` is the numerator. VectorKernels::merge joins slices.
 struct AttentionTile {
   const float* q = nullptr;         // [n_rows, head_dim], already times scale
   const int32_t* limits = nullptr;  // [n_rows] row r sees positions below limits[r]; never decreasing
@@ -23,9 +23,9 @@ struct AttentionTile {
   int head_dim = 0;
   int begin = 0;  // the slice's positions are [begin, end); begin is a multiple of kKeyTile
   int end = 0;
-  // This head's part of the KV cache, in the form of KvHead with the kernel's KvType. The keys [head_dim,
-  // block_tokens] of KV block b begin at element b * block_stride of k, and the values [block_tokens,
-  // head_dim] of this block at element b * block_stride of v.
+  // This head's part of the KV cache, laid out as in KvHead<type> for the KvType of the kernel. The keys
+  // [head_dim, block_tokens] of KV block b begin at element b * block_stride of k, and the values
+  // [block_tokens, head_dim] of this block at element b * block_stride of v.
   const void* k = nullptr;
   const void* v = nullptr;
   const uint16_t* k_scales = nullptr;
@@ -40,17 +40,17 @@ struct AttentionTile {
   float* weighted = nullptr;  // [n_rows, head_dim] out: sum of exp(score - largest) * value
 };
 
-/// A tile with windows or capped scores. This separate type has its own copies of the loops. If it shared
-/// functions with AttentionTile, the compiler would not inline them, which cost up to 4 % of decoding speed.
+/// A tile with windows or capped scores. It is a separate type with its own copies of the loops. When it
+/// shared functions with AttentionTile, the compiler did not inline them, and decoding was up to 4 % slower.
 struct PartlySeenTile : AttentionTile {
   const int32_t* firsts = nullptr;  // [n_rows] row r sees positions from firsts[r] on, ascending; null: from
                                     // 0
   float soft_cap = 0.0f;            // see AttentionScores
 };
 
-/// The number of keys that attention scores before it takes their maximum. It is large enough to make the
-/// exponentials of the online softmax cheap, and small enough that a tile's scores, K and V stay in the L1
-/// cache.
+/// The number of keys in a tile of keys. For each tile, attention computes all scores, and then their
+/// maximum. The number is large enough to make the exponentials of the online softmax cheap, and small enough
+/// that a tile's scores, K and V stay in the L1 cache.
 inline constexpr int kKeyTile = 64;
 
 /// Rows x + ids[j] * stride, each with a weight.
@@ -77,21 +77,22 @@ struct VectorKernels {
   void (*gated_activation)(FfnActivation act, const float* gate, const float* up, int64_t n, float* out);
 
   /// out = softmax(x) of n floats: e^(x - the largest of x), divided by the sum of these exponentials. out
-  /// may be x. All of out is NaN if one of x is NaN, one is infinity or all are -infinity.
+  /// may be x. All of out is NaN if any x is NaN or +infinity, or if all x are -infinity.
   void (*softmax)(const float* x, int64_t n, float* out);
 
   /// out = 1 / (1 + e^-x), for n floats. out may be x. A NaN stays a NaN.
   void (*sigmoid)(const float* x, int64_t n, float* out);
 
-  /// out += the sum over j of weights[j] * row j, for n floats of each row. The sum is a chain of fused
-  /// multiply-adds in the order of j, from 0.
+  /// out += the sum over j of weights[j] * row j, for n floats of each row. The sum starts at 0.0 and is a
+  /// chain of fused multiply-adds in the order of j.
   void (*add_weighted_rows)(const WeightedRows& rows, int64_t n, float* out);
 
   /// See Backend::soft_cap.
   void (*soft_cap)(float cap, int64_t n, float* out);
 
-  /// Rotates one head's first n_rot floats. table: for kHalves, cosines [n_rot/2], then sines [n_rot/2]. For
-  /// kInterleaved, each cosine twice [n_rot], then each sine twice [n_rot], of which the first is negated.
+  /// Rotates one head's first n_rot floats. For kHalves, `table` has n_rot / 2 cosines, then n_rot / 2 sines.
+  /// For kInterleaved, it has each cosine twice (n_rot numbers), and then each sine twice (n_rot numbers):
+  /// first negated, then as it is.
   void (*rotate)(RopeKind kind, const float* table, int n_rot, float* head);
 
   /// Converts to IEEE half floats, rounded to nearest even; values that are too large become infinite.

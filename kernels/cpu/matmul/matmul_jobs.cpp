@@ -11,9 +11,9 @@ namespace {
 // of a piece are not prefetched in time: for one token, 512 KiB were 5 % faster than 128 KiB.
 constexpr int64_t kMinPieceBytes = 16 * 1024;
 constexpr int64_t kMaxPieceBytes = 512 * 1024;
-// Units of work per thread. The last pieces are one unit each, so with 8, the other threads wait for at most
-// an eighth of a delayed thread's work. Cores of unequal speed need smaller units. In a product of 2 MiB, 16
-// units per thread take 11 % longer than 8.
+// Units of work per thread. The last pieces are one unit each. So with 8 units per thread, the other threads
+// wait for at most an eighth of a delayed thread's work. Cores of unequal speed need smaller units. In a
+// product of 2 MiB, 16 units per thread take 11 % longer than 8.
 constexpr int64_t kUnitsPerThread = 8;
 constexpr int64_t kUnitsPerUnequalThread = 32;
 // A piece's rows are a multiple of this many, because the kernels compute this many rows at once, and half as
@@ -79,8 +79,8 @@ Cut cut(std::span<MatmulJob> jobs, const ThreadPool& pool) {
     job.row_units = ceil_div(n_rows(job.product), job.rows_per_unit);
     n_row_units += job.row_units;
   }
-  // If matrices are small and there are many tokens and threads, rows give too few units, so tokens are split
-  // too.
+  // If matrices are small and there are many tokens and threads, units of rows alone are too few. Then the
+  // tokens are divided as well.
   const int64_t wanted_parts = ceil_div(n_wanted, std::max<int64_t>(1, n_row_units));
   for (MatmulJob& job : jobs) {
     const int64_t most_parts = std::max<int64_t>(1, job.n_tokens / kMinPieceTokens);

@@ -1,7 +1,7 @@
 // Measures on this machine the cost of a row in a product of listed rows, relative to a row in a product of
 // all rows.
 //
-// Why: the tokens of a prompt together want most of a layer's rows. Multiplying all rows may then cost less
+// Why: the tokens of a prompt together need most of a layer's rows. Multiplying all rows may then cost less
 // than multiplying a list of them, because listed rows are read one by one and their products are copied back
 // to their columns. The difference depends on the processor, the type and the number of tokens. The choice
 // changes no bit of a result. Owned by CpuBackend; engine thread only.
@@ -18,8 +18,9 @@ namespace hearth {
 class RowCost {
  public:
   /// The maximum numbers of rows and tokens that one measurement multiplies. A measurement takes a
-  /// millisecond or less, and is made once for each type, width and batch size. Weights are unpacked for at
-  /// most 128 tokens at a time, so larger batches cost the same per token.
+  /// millisecond or less, and is made once for each type, width and batch size. Batches of more than kTokens
+  /// tokens use the measurement for kTokens. Their cost per token is the same, because weights are unpacked
+  /// for at most 128 tokens at a time.
   static constexpr int64_t kRows = 256;
   static constexpr int kTokens = 64;
 

@@ -3,7 +3,7 @@
 // Cores may differ in speed: there are performance and efficiency cores, big and little cores, and cores that
 // another program also uses. With equal pieces, all threads would wait for the slowest core's last piece. So
 // pieces are large at first and small at the end (guided self-scheduling: Polychronopoulos, Kuck 1987). Used
-// by ThreadPool; pure.
+// by ThreadPool. The function has no state.
 #pragma once
 
 #include <algorithm>

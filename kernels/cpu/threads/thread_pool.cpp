@@ -29,14 +29,14 @@ constexpr int kPollsPerClock = 16;
 
 // The smallest part of a processor that is worth a thread.
 constexpr double kLeastShare = 0.25;
-// The time that a thread beyond the quota works between two checks of the process's usage. It is short
-// compared with the system's quota periods of 100 ms, and long compared with the (at most) 50 microseconds
-// that waking a pausing thread takes.
+// The time that a thread without a whole CPU of the quota (see Pace) works between two checks of the
+// process's usage. It is short compared with the system's quota periods of 100 ms, and long compared with the
+// (at most) 50 microseconds that waking a pausing thread takes.
 constexpr std::chrono::milliseconds kTurn{5};
 // The longest pause. It is limited because the pool's destructor waits for pausing threads.
 constexpr std::chrono::milliseconds kLongestRest{100};
-// The least share of a processor that each thread beyond the quota gets, if other threads leave part of the
-// quota unused.
+// The lower limit of Pace::share_. It lets every thread work some of the time if other threads leave part of
+// the quota unused.
 constexpr double kLeastPace = 0.05;
 
 constexpr uint32_t kOpen = uint32_t{1} << 31;
@@ -67,9 +67,9 @@ void wait_while_equal(const std::atomic<uint32_t>& value, uint32_t old, bool may
   parked.fetch_sub(1, std::memory_order_relaxed);
 }
 
-/// Keeps the process within its quota: threads for which the quota has no whole CPU pause whenever the
-/// process has exceeded its quota. Otherwise the system would stop a thread in the middle of a piece, and all
-/// other threads would wait for it until the quota's next period.
+/// Keeps the process within its quota. The quota gives whole CPUs to the first threads. Each other thread
+/// pauses whenever the process has exceeded its quota. Otherwise the system would stop a thread in the middle
+/// of a piece, and all other threads would wait for it until the quota's next period.
 class Pace {
  public:
   /// quota: how many CPUs the process may use, or 0 for no limit. Threads 0 to thread - 1 take one CPU each.
@@ -91,7 +91,7 @@ class Pace {
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
 
-  /// Adds the processor time that the process has used beyond its quota since the last check to the debt.
+  /// Adds to the debt the processor time that the process has used beyond its quota since the last check.
   void look() {
     const Clock::time_point now = Clock::now();
     const Seconds used = process_time();
@@ -121,8 +121,9 @@ bool bind(pthread_t thread, int cpu) {
   return pthread_setaffinity_np(thread, sizeof set, &set) == 0;
 }
 
-/// Returns the CPUs for n_threads threads: one per fast core, one per core, or all CPUs, depending on which
-/// of these sets has n_threads CPUs; empty if none has.
+/// Returns a CPU for each of n_threads threads. Tries one CPU per fast core, then one CPU per core, then all
+/// CPUs, and returns the first of these sets that has exactly n_threads CPUs. Returns an empty list if none
+/// of them does.
 std::vector<int> places_of(int n_threads) {
   const std::vector<int> allowed = allowed_cpus();
   for (std::vector<int> places : {one_cpu_per_core(fast_cpus(allowed)), one_cpu_per_core(allowed), allowed}) {
@@ -146,8 +147,8 @@ int default_thread_count() {
 
 ThreadPool::ThreadPool(int n_threads, double quota) : quota_(quota) {
   assert(n_threads >= 1);
-  // If there are more threads than processors, a spinning thread could keep the thread that it waits for from
-  // running.
+  // If there are more threads than processors, a thread that spins could occupy the processor that the
+  // awaited thread needs.
   may_spin_ = n_threads <= static_cast<int>(allowed_cpus().size());
   const std::vector<int> places = places_of(n_threads);
   speeds_differ_ = hearth::speeds_differ(places.empty() ? allowed_cpus() : places);
@@ -189,8 +190,9 @@ bool ThreadPool::bind_threads() {
 }
 
 void ThreadPool::share(Call call, const void* context) noexcept {
-  // 1. No thread is inside: write the call, open the gate and wake parked threads. Sequential consistency
-  // ensures that a thread that is about to sleep either sees the new round or is woken.
+  // 1. The gate is closed, and no thread is inside it. Write the call, open the gate and wake parked threads.
+  // Sequential consistency ensures that a thread that is about to sleep either sees the new round or is
+  // woken.
   call_ = call;
   context_ = context;
   gate_.store(kOpen, std::memory_order_release);

@@ -32,8 +32,8 @@ class ThreadPool {
  public:
   /// Starts n_threads - 1 threads; the caller of for_each_piece() is thread 0. REQUIRES: n_threads >= 1.
   /// Throws std::system_error if the system grants no more threads. quota: how many CPUs the process may use
-  /// on average, 0 for no limit. Threads for which the quota has no whole CPU pause whenever the process has
-  /// used more than its quota.
+  /// on average, 0 for no limit. With a quota, each started thread t with t + 1 > quota pauses whenever the
+  /// process has used more than its quota.
   explicit ThreadPool(int n_threads, double quota = cgroup_cpu_limit());
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -51,16 +51,16 @@ class ThreadPool {
 
   /// Binds the calling thread (the one that will call for_each_piece()) and every thread of the pool to a
   /// processor of its own. Does so only if the pool has a thread for each processor that the process may use,
-  /// for each core, or for each fast core. Linux places the threads of other pools, because it takes other
-  /// programs into account, and because bound pools of half the size would all use the same cores. Threads
-  /// that the calling thread starts later inherit its processor, so call this after starting all threads.
-  /// Returns whether threads were bound; it is no error if the system refuses.
+  /// for each core, or for each fast core. Linux places the threads of pools of other sizes, because Linux
+  /// takes other programs into account. For example, if two pools of half the size were bound, both would use
+  /// the same cores. Threads that the calling thread starts later inherit its processor, so call this after
+  /// starting all threads. Returns whether threads were bound; it is no error if the system refuses.
   bool bind_threads();
 
   /// Announces that an operation will probably start within kAwakeSeconds, because a device is computing the
-  /// CPU's input. Until then, threads poll instead of parking, so that none has to be woken. Does nothing if
-  /// the pool has more threads than there are processors, or than the quota has CPUs. Cheap; called by the
-  /// engine thread.
+  /// CPU's input. For kAwakeSeconds, threads poll instead of parking, so that no thread has to be woken. Does
+  /// nothing if the pool has more threads than there are processors, or than the quota has CPUs. Cheap;
+  /// called by the engine thread.
   void expect_work() noexcept;
   /// This is longer than a GPU takes for a layer of any model.
   static constexpr double kAwakeSeconds = 2e-3;
@@ -92,9 +92,9 @@ class ThreadPool {
 
   /// Calls body(int64_t begin, int64_t end, int thread) for n_threads() equal parts of neighboring units that
   /// cover [0, n). Thread t computes part t, and then any part that no thread has begun, because the
-  /// operating system may delay a thread. Otherwise like for_each_piece(). Used for short operations, because
-  /// each thread reads one long run of memory without interruption. The disadvantage is that all threads wait
-  /// for the slowest one.
+  /// operating system may delay a thread. All else is as in for_each_piece(). Used for short operations,
+  /// because each thread reads one long run of memory without interruption. The disadvantage is that all
+  /// threads wait for the slowest one.
   template <class Body>
   void for_each_part(int64_t n, Body&& body) {
     const int n_parts = n_threads();
@@ -116,8 +116,8 @@ class ThreadPool {
   }
 
   /// Like for_each_piece(), but pieces are large at first, up to `most`, and shrink to 1 at the end, so that
-  /// no thread holds up the others for long (kernels/cpu/threads/piece_schedule.h). The piece boundaries are
-  /// the same each time. With one thread there is one piece.
+  /// no thread holds up the others for long (kernels/cpu/threads/piece_schedule.h). The piece boundaries
+  /// depend only on n, `most` and the number of threads. With one thread there is one piece.
   template <class Body>
   void for_each_shrinking_piece(int64_t n, int64_t most, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -150,8 +150,8 @@ class ThreadPool {
            (claimed_.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
   }
 
-  /// Calls take(thread) on the calling thread, and on all threads of the pool that join before that call
-  /// ends.
+  /// Calls take(thread) on the calling thread, and on all threads of the pool that join before the calling
+  /// thread's take() returns.
   template <class Take>
   void share(const Take& take) {
     share([](const void* context, int thread) noexcept { (*static_cast<const Take*>(context))(thread); },
@@ -163,8 +163,7 @@ class ThreadPool {
   void leave() noexcept;
   void stop() noexcept;
 
-  // The atomics have separate cache lines, because every thread polls round_ while other threads write the
-  // rest.
+  // round_ has its own cache line, because every thread polls it while other threads write the other members.
   alignas(64) std::atomic<uint32_t> round_{0};  // incremented for each operation; threads wait for it to
                                                 // change
   // Controls access to call_ and context_. While gate_ is 0, the caller may write them. Otherwise the threads

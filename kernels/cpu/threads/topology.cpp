@@ -67,9 +67,9 @@ double limit_v1(const std::filesystem::path& group) {
   return cpus_of_quota(quota_us, period_us);
 }
 
-/// Returns the tightest limit of a group and its parents, up to the mount. Inside a container, the group's
-/// path may be outside of the mount. Then the mount's root is the process's group, so the root is always
-/// read.
+/// Returns the tightest limit of a group and its parents, up to the root of the mount. The root is always
+/// read: inside a container, the path of the process's group may not exist below the mount, because the root
+/// of the mount is this group.
 template <class Limit>
 double limit_up_to_root(const std::filesystem::path& mount, const std::string& group, Limit limit_of) {
   double limit = limit_of(mount);
@@ -97,8 +97,9 @@ std::vector<int> listed_cpus(const std::string& list) {
 
 // Intel's efficiency cores have vector units of 128 bits, and its performance cores of 256 bits.
 constexpr double kEfficientCoreSpeed = 0.5;
-// Slower cores are left out by default. A core first takes a piece of half an equal share, so a core that is
-// half as fast as the others is not the last to finish.
+// Cores below this relative speed are left out by default. A thread's first piece is at most half an equal
+// share of the work (piece_schedule.h), so a core that is half as fast as the others is not the last to
+// finish.
 constexpr double kLeastSpeed = 0.5;
 // CPUs above this relative speed count as equally fast, because even cores of one kind differ by a few
 // percent in their highest clock.
@@ -132,7 +133,7 @@ bool lists_cpu_controller(const std::string& controllers) {
 std::vector<int> allowed_cpus() {
   const CpuSet set = make_cpu_set();
   std::vector<int> cpus;
-  // Linux refuses a mask smaller than its own.
+  // Linux refuses a set that is smaller than its own CPU mask, so this set has room for kMaxCpus CPUs.
   if (set != nullptr && sched_getaffinity(0, kCpuSetBytes, set.get()) == 0) {
     for (int cpu = 0; cpu < kMaxCpus; ++cpu) {
       if (CPU_ISSET_S(static_cast<size_t>(cpu), kCpuSetBytes, set.get())) cpus.push_back(cpu);

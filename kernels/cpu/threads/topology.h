@@ -1,8 +1,8 @@
 // The processors that this process may use: affinity mask, SMT siblings, speeds, cgroup quota.
 //
 // The thread pool uses these functions to choose the number of its threads and their processors. Called at
-// start, from any thread. Every function reads files of /proc and /sys and treats a missing or unreadable
-// file as "no such limit".
+// start, from any thread. The functions read files of /proc and /sys. If a file is missing or unreadable,
+// they assume that the limit in it does not exist.
 #pragma once
 
 #include <cstddef>
