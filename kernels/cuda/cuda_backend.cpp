@@ -73,7 +73,8 @@ class CudaBackend final : public Backend {
     return copy;
   }
 
-  /// False for a simulated device, whose memory is never read. Callers then pass null instead of packed rows.
+  /// Returns false for a simulated device, which never reads memory. The weights then need not be in memory,
+  /// so callers pass null to resident().
   bool reads() const override { return !device_is_simulated(); }
 
   void reserve(const StepBounds& bounds) override {

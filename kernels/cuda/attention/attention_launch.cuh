@@ -5,15 +5,15 @@
 // the results have the same bits as on AVX2 and AVX-512. The bits of the scalar code differ, because it has
 // no fused multiply-add. For one query row:
 //
-//   a number of the cache = half, or int8 * scale (kv_layout.h); both are exact in float32
-//   score of a key = fma of (q * scale) and the key over the dimensions in order, starting from 0; then
-//       soft-capped. If the model scales queries by position, `scale` is first multiplied by that factor
+//   k, v = numbers of the KV cache, each a half or an int8 * scale (kv_layout.h); exact in float32
+//   score of a key = fma of (q * scale) and k over the dimensions in order, starting from 0; then it is
+//       soft-capped. If the model scales queries by position, `scale` includes the factor of the position
 //   each slice of slice_tokens_for() keys is computed independently, in tiles of 64 keys, in order:
 //     m' = max(m, scores);  p = e^(score - m');  shrink = e^(m - m')
-//     tile's sum: ((p[l] + p[16+l]) + p[32+l]) + p[48+l] in each lane l of 16; then lanes 8, 4, 2 and 1 apart
-//         are added
-//     sum = sum * shrink + tile's sum, rounded twice
-//     w (the weighted values) = w * shrink, then fma over the keys in order
+//     sum of a tile: each lane l of 16 adds ((p[l] + p[16+l]) + p[32+l]) + p[48+l]; then lanes 8 apart are
+//         added, then lanes 4, 2 and 1 apart
+//     sum = sum * shrink + (sum of the tile), rounded twice
+//     w (the weighted values) = w * shrink, then fma of p and v over the keys in order
 //   join() joins the slices in order, then the sink as a last slice whose value is 0; the result is w / sum.
 // With a window, the computation starts at the tile that contains the window's first key; earlier slices and
 // tiles are skipped.
@@ -36,9 +36,9 @@ constexpr int kSliceKeys = 256;  // kSliceTokens
 constexpr int kMaxSlices = 32;   // a context that would need more slices uses longer slices
 constexpr int kBlockKeys = 16;   // positions per KV block; the kernels support only this size
 constexpr int kMaxHeadDim = kDeviceHeadDim;
-// Heads longer than this use only attention_rows(). With 512 dimensions, the registers of a warp in
-// attention_tiles() would hold only two rows, so it would read keys and values as often as attention_rows()
-// does with four query heads.
+// Heads longer than this use only attention_rows(). With 512 dimensions, a warp of attention_tiles() would
+// have registers for only two rows. So attention_tiles() would read keys and values as often as
+// attention_rows(), which computes four query heads at once.
 constexpr int kMaxTileDim = 256;
 // The maximum number of query heads of one key/value head that a kernel processes together. The first
 // constant is for heads of up to kMaxTileDim dimensions, the second for longer heads, whose queries and sums
@@ -81,8 +81,9 @@ void attention_rows(const AttentionCall& call, const SliceResults& results, bool
 /// Computes consecutive tokens of a sequence together; skips tokens that have no neighbor.
 void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 
-/// The tokens that a kernel computes: all tokens of the step, only tokens without an adjacent token of their
-/// sequence in the step, or only tokens with one.
+/// The tokens that a kernel computes: all tokens of the step (kAll), only tokens that have no neighbor
+/// (kLone), or only tokens that have a neighbor (kNeighbors). A neighbor is an adjacent token of the same
+/// sequence in the step.
 enum class Attended { kAll, kLone, kNeighbors };
 /// The declared work of a kernel that computes the tokens `which`. Keys and values are read once per token,
 /// or once per tile of neighboring tokens.
@@ -90,7 +91,7 @@ KernelWork attention_work(const AttentionCall& call, Attended which);
 
 // ---- device ----------------------------------------------------------------------------------------------
 
-/// The first position that a token sees. The last one is n_keys - 1.
+/// The first position that a token sees. The last position that the token sees is n_keys - 1.
 __device__ inline int first_key(int n_keys, int window) {
   return window > 0 && n_keys > window ? n_keys - window : 0;
 }

@@ -5,17 +5,17 @@
 // A thread block processes 256 keys at a time, which are four softmax tiles. A row is a query head.
 //   1. scores: one thread per key computes all rows; the 16 keys of a KV block are adjacent in each dimension
 //   2. the largest score of each row and tile: 16 lanes per tile
-//   3. p and its sums: the same lanes, which now have the largest scores of all earlier tiles
+//   3. p and its sums: also 16 lanes per tile, which first combine the largest scores of all tiles so far
 //   4. values: one thread per dimension (or per three dimensions if heads are longer than 256) computes all
 //      rows, with the keys in order
 // So keys and values are read once for all rows, at 2 bytes per number, or 17/16 bytes with KvType::kQ8. Each
 // key, dimension and row takes 2 fused multiply-adds, one for the score and one for the value. With 8 rows
 // that is 8 operations per byte of halves, so memory is the limit. To keep memory busy, a thread loads 16
 // dimensions of a key, or 32 values, to registers ahead of their use. The 32 dimensions of a value that a
-// warp computes share one scale; lane l loads the scale of the l-th value ahead. A shuffle passes two scales
-// at once, because ptxas moves all shuffles to the front, and on sm_90 32 scales plus 32 values do not fit
-// into the 128 registers per thread that the launch bounds allow. The results of a slice take 4 * (head_dim +
-// 2) bytes per row.
+// warp computes share one scale. Lane l loads the scale of value l of these 32 values, and shuffles pass the
+// scales to all lanes. Each shuffle passes two scales, because ptxas moves all shuffles before the
+// multiply-adds. On sm_90, 32 separate scales plus 32 values do not fit into the 128 registers per thread
+// that the launch bounds allow. The results of a slice take 4 * (head_dim + 2) bytes per row.
 #include "kernels/cuda/attention/attention_launch.cuh"
 #include "kernels/cuda/rows/quantize_rows.cuh"
 #include "kernels/cuda/runtime/cuda_error.h"
@@ -97,8 +97,8 @@ __device__ Floats<kRows> score_key(const Keys<kType>& keys, int position, const 
   return sums;
 }
 
-/// Replaces the scores of 256 keys by p, and computes the shrinks and sums of their tiles. `largest`: the
-/// largest score so far of each of this thread's rows.
+/// Replaces the scores of 256 keys by p. For each tile of these keys, computes `shrink` and the sum of p.
+/// `largest`: the largest score so far of each of this thread's rows.
 template <int kRows, int kPasses>
 __device__ void soften(const Exchange<kRows>& shared, float (&largest)[kPasses]) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -147,8 +147,8 @@ __device__ void soften(const Exchange<kRows>& shared, float (&largest)[kPasses])
   }
 }
 
-/// weighted += p * v in one dimension, for keys [begin + skip, begin + count). kWhole: for all kValuesAhead
-/// keys from `begin` on.
+/// weighted += p * v in one dimension, for keys [begin + skip, begin + count). kWhole: ignores `skip` and
+/// `count`, and processes the kValuesAhead keys that begin at `begin`.
 template <int kRows, bool kWhole, KvType kType>
 __device__ void add_values(const Keys<kType>& keys, int begin, int skip, int count, int dim,
                            const Floats<kRows>* p, float (&weighted)[kRows]) {

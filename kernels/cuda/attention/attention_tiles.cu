@@ -11,11 +11,11 @@
 //   2. p and shrink go to shared memory
 //   3. values: a lane computes a few neighboring dimensions of all the warp's rows, with the keys in order
 // Each key and dimension takes 4 operations per row and 4 bytes in all, which is 32 operations per byte with
-// 32 rows, so arithmetic is the limit. Every 16 fused multiply-adds of scores need 5 loads, and every 32 of
-// values need 3. With KvType::kQ8, each number is also multiplied by its scale, once for all of a warp's
-// rows. All state is in registers and shared memory. On an H200, 512 tokens that follow 1,536 earlier tokens
-// reach 16 % of the instruction-bound speed with 32 key/value heads, and 24 % with 8 key/value heads for 64
-// query heads (tests/data/measured/h200).
+// 32 rows, so arithmetic is the limit. Scores need 5 loads for every 16 fused multiply-adds, and values need
+// 3 loads for every 32. With KvType::kQ8, each number is also multiplied by its scale, once for all of a
+// warp's rows. All state is in registers and shared memory. On an H200, a step of 512 tokens after 1,536
+// earlier tokens runs at 16 % of the instruction-bound speed with 32 key/value heads, and at 24 % with 8
+// key/value heads for 64 query heads (tests/data/measured/h200).
 #include "kernels/cuda/attention/attention_launch.cuh"
 #include "kernels/cuda/runtime/cuda_error.h"
 

@@ -17,7 +17,8 @@ inline constexpr int kStoredOffset = Block::kOffset == 128 || kDecodedFirst<Bloc
 template <>
 inline constexpr int kStoredOffset<BlockMXFP4> = 0;
 
-/// The largest alignment, up to 16 bytes, that all blocks of packed rows have if the first block has it.
+/// The largest power of two, at most 16, that divides the size of a block. If the first block of packed rows
+/// has this alignment, all other blocks have it, too.
 template <class Block>
 inline constexpr int kBlockAlign = static_cast<int>((sizeof(Block) & -sizeof(Block)) < 16
                                                         ? sizeof(Block) & -sizeof(Block)
@@ -53,8 +54,8 @@ __device__ __forceinline__ void split_nibbles(const unsigned* packed, unsigned* 
 __device__ __forceinline__ void add_fifth_bits(unsigned bits, unsigned* words) {
   GPU_UNROLL
   for (int k = 0; k < 8; ++k) {
-    // The multiplication copies the four bits to places 7 bits apart, so that one copy has bit b at bit 8b +
-    // 4.
+    // The multiplication makes four copies of the four bits, beginning at bits 4, 11, 18 and 25. So bit b of
+    // copy b is at bit 8b + 4, which is the fifth bit of byte b.
     words[k] |= (((bits >> (4 * k)) & 15u) * 0x02040810u) & 0x10101010u;
   }
 }
@@ -154,8 +155,8 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockI
 }
 
 // The row has the layout of expert_types.h: runs of 16 scale bytes followed by the nibbles of 16 spans. The
-// scale is 2^(e - 128). It is computed as the product of two powers of two with half that exponent each,
-// because the smallest scales are subnormal numbers.
+// scale is 2^(e - 128). It is computed as the product of two powers of two, each with about half of this
+// exponent, because the smallest scales are subnormal numbers.
 template <int kAlign>
 __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockMXFP4>& out) {
   static_assert(kAlign == 16);

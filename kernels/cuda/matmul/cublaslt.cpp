@@ -10,8 +10,8 @@ namespace {
 
 // The newest version comes first. Version 12 belongs to CUDA 12, the oldest toolkit with which Hearth builds.
 constexpr const char* kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-// The first entry stands for the loader's own search path. The other entries are folders that NVIDIA's
-// installers use but do not register with the loader.
+// For the first entry, which is empty, dlopen() uses the loader's own search path. The other entries are
+// folders that NVIDIA's installers use but do not register with the loader.
 constexpr const char* kFolders[] = {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/lib/",
                                     "/usr/local/cuda/targets/x86_64-linux/lib/",
                                     "/usr/local/cuda/targets/sbsa-linux/lib/"};

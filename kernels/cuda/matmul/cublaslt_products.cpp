@@ -116,8 +116,8 @@ bool LibraryProducts::read_config(const LtAlgorithm& algorithm, int attribute, T
          kLtSuccess;
 }
 
-/// Chooses the fastest algorithm that computes each sum without splitting it. The preference excludes all
-/// other algorithms, but we check the library's results.
+/// Chooses the fastest algorithm that computes each sum without splitting it. preference_ tells the library
+/// to return only such algorithms. The properties of the returned algorithms are checked nevertheless.
 bool LibraryProducts::find_algorithm(Call& call) {
   std::array<LtHeuristicResult, kCandidates> results{};
   int n = 0;

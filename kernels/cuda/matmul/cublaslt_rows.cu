@@ -21,12 +21,12 @@ unsigned grid_rows(int64_t n) { return n < kMostRows ? static_cast<unsigned>(n) 
 // packed[t, c] = type(x[t, c] * factor[t])
 namespace {
 
-// The sum of the exponent fields of factor and 1 / factor.
+// The exponent field of a factor plus the exponent field of its inverse, for factors that are powers of two.
 constexpr int kInverseExponents = 254;
 
-/// Returns the exponent field of a row's factor. largest: the bits of the row's largest magnitude. The factor
-/// is 2^(14 - exponent of that magnitude), but 1 if the magnitude is infinite or NaN, and at most 2^126, so
-/// that its inverse is a normal number.
+/// Returns the exponent field of a row's factor. largest: the bits of the row's largest magnitude. If that
+/// magnitude is infinite or NaN, the factor is 1. Otherwise it is 2^(14 - exponent of that magnitude), but at
+/// most 2^126, so that the inverse of the factor is a normal number.
 __device__ __forceinline__ int factor_exponent(int largest) {
   const int exponent = largest >> 23;  // biased by 127
   if (exponent == 255) return 127;

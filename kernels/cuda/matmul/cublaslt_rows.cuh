@@ -1,6 +1,6 @@
-// The conversions before and after a library's products (cublaslt_products.h): tokens and weights to the
-// number type that the library multiplies, and the library's results to the output of a Product. Each
-// conversion is enqueued on the stream; the rules of ops.h apply.
+// The conversions before and after a library's products (cublaslt_products.h). Before, tokens and weights are
+// converted to the number type that the library multiplies. Afterward, the library's results are converted to
+// the output of a Product. Each conversion is enqueued on the stream; the rules of ops.h apply.
 #pragma once
 
 #include "kernels/cuda/ops/ops.h"

@@ -15,9 +15,9 @@ struct UnpackedSpans {
   float min[32][3];
 };
 
-// Dequantizes the 32 spans of a row from span 32 * warp on, where `warp` is the number of the calling warp
-// within the row. Calls write(column, values) for every four columns, where `column` is the first of them.
-// All lanes of the warp must call this.
+// Dequantizes up to 32 spans of a row, beginning with span 32 * warp, where `warp` is the number of the
+// calling warp within the row. Calls write(column, values) for every four columns, where `column` is the
+// first of them. All lanes of the warp must call this.
 template <class Block, int kAlign, class Write>
 __device__ __forceinline__ void dequantize_spans(const uint8_t* row, int64_t n_cols, int64_t warp,
                                                  UnpackedSpans& spans, Write&& write) {

@@ -22,8 +22,8 @@ inline unsigned few_threads(int64_t n_spans) {
 /// The results of a thread block's spans.
 template <int kTokens>
 struct __align__(16) FewResults {
-  // The number of spans whose results are in shared memory at a time. They take 16 KB, and for one token,
-  // rows of up to 16384 columns fit.
+  // The number of spans whose results are in shared memory at a time. These results take 16 KB. For one
+  // token, this is enough for all spans of a row of 16384 columns.
   static constexpr int kSpans = 512 / kTokens;
   // Floats from one row of results to the next. The 4 extra floats keep rows aligned to 16 bytes, and shift
   // each row by 4 banks, so that 16 bytes of each of eight rows cover all 32 banks.

@@ -30,7 +30,8 @@ __device__ __forceinline__ void multiply_floats(const uint8_t* const (&rows)[kRo
   static_assert(kTokens <= kChains);
   float acc[kRows][kTokens] = {}, w[kRows], xs[kTokens];
   const int64_t whole = n_cols / kChains * kChains;
-  // Unrolling hides the latency of loads: 2 x 8 loads are in flight for one token, and 2 x 10 for eight.
+  // Unrolling hides the latency of loads. For one token, 8 iterations with 2 loads each are in flight; for
+  // eight tokens, 2 iterations with 10 loads each.
 #pragma unroll(kRows* kTokens == 1 ? 8 : 2)
   for (int64_t column = chain; column < whole; column += kChains) {
     GPU_UNROLL
