@@ -26,8 +26,9 @@ enum class RouterScore : uint8_t {
 ///   1. score = the logit, transformed by RouterScore. For choosing only, choice_bias is added.
 ///   2. If there are groups, only experts of the n_groups_used best groups can be chosen.
 ///   3. The n_used experts with the highest scores are chosen, the highest first.
-///   4. weight = the expert's score without bias (kSoftmaxOfChosen: its softmax), divided by the sum of the
-///      chosen experts' scores if `renormalize` and the sum is not 0, then multiplied by `scale`.
+///   4. weight = the expert's score without bias (for kSoftmaxOfChosen, the softmax of this score over the
+///      chosen experts). If `renormalize`, the weight is divided by the sum of the chosen experts' weights
+///      unless the sum is 0. Then it is multiplied by `scale`.
 /// If two scores are equal, the expert or group with the lower number wins. If one of a token's logits or
 /// biases is NaN, all weights of the token are NaN, so that a broken model is noticed; the token still gets
 /// n_used different experts. REQUIRES: 1 <= n_used <= n_experts; n_groups divides n_experts; 1 <=

@@ -7,8 +7,8 @@
 //   2. residency         the set is split by which neurons have a device row
 //   3. both compute      the device and the CPU compute their parts at the same time
 //   4. sums merge        as integers (kernels/neuron_sums.h), so the result does not depend on the split
-// kernels/row_prefetcher.h connects this to the prefetcher, which moves neurons between host memory and the
-// cache.
+// Through the interface in kernels/row_prefetcher.h, a prefetcher moves neurons between host memory and the
+// neuron cache.
 //
 // kernels/cuda/hybrid/cuda_hybrid_ffn.h implements it. Engine thread. docs/architecture.md follows a token
 // and a weight through it.
@@ -46,12 +46,14 @@ struct HybridLayer {
   bool has_cache() const { return n_device_rows > n_hot; }
 };
 
-/// The neurons that a later hybrid layer will probably want. They are predicted while the CPU computes its
-/// share of this layer, and reported to the prefetcher when the device has begun the next layer.
+/// The neurons that a later hybrid layer (`layer`) will probably want. The device predicts them while the CPU
+/// computes its share of the current layer. They are reported to the prefetcher when the device has begun the
+/// next hybrid layer.
 struct Proposal {
   int layer = 0;
   NeuronSetId set;  // of the device's backend
-  /// Enqueues the work that fills the set. Called only if the CPU has a share.
+  /// Enqueues the work that predicts the neurons and writes them to `set`. Called only if the CPU computes a
+  /// share of the layer.
   std::function<void()> fill;
 };
 
@@ -67,8 +69,8 @@ struct HybridCall {
   const float* gates = nullptr;
   float* out = nullptr;  // [n_tokens, d_model]
   /// If set, the device and the CPU drop neurons whose contribution, |value| * FfnNeurons::down_sizes, is
-  /// below this limit, before they read down rows. `gates` must be null then, NeuronCounts::proposed counts
-  /// only the remaining neurons, and gate and up rows are not counted.
+  /// below this limit, before they read down rows. With a limit, `gates` must be null. NeuronCounts::proposed
+  /// then counts only the neurons that were not dropped, and gate and up rows are not counted.
   std::optional<float> least_contribution = {};
 };
 

@@ -17,10 +17,10 @@
 //   values  [n_blocks]{int8 [n_kv_heads][block_tokens][head_dim],
 //                      half [n_kv_heads][block_tokens][head_dim / 32]}
 // The scale is half(largest magnitude / 127). The integers are number / scale, rounded to nearest, ties to
-// even, and clamped to [-127, 127]. So a position's bytes depend on that position alone. If the scale is 0
-// (no magnitude above 127 * 2^-25), the integers are 0. If a number is infinite or NaN, or the scale is
-// infinite, the scale is kKvPoison, so that all 32 numbers read as NaN and show in the output, as they would
-// with halves.
+// even, and clamped to [-127, 127]. So the bytes of a position do not depend on other positions. If the scale
+// is 0 (no magnitude above 127 * 2^-25), the integers are 0. If a number is infinite or NaN, or the scale
+// would be infinite, the scale is kKvPoison. Then all 32 numbers are read as NaN, so that the error reaches
+// the output as it does with KvType::kF16.
 #pragma once
 
 #include <cstdint>

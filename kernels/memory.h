@@ -49,12 +49,12 @@ class Memory {
   /// Allocates zeroed memory of this device. Throws std::bad_alloc. At load only.
   virtual Buffer allocate(size_t bytes) = 0;
 
-  /// Returns the address at which the device reads these bytes of host memory. This is the same address, or,
-  /// if the device has memory of its own, the address of a copy. The copy lives as long as the device. Throws
-  /// std::bad_alloc. At load only.
+  /// Returns the address at which the device reads these bytes of host memory. If the device has memory of
+  /// its own, this is the address of a copy, which lives as long as the device; otherwise it is `host`.
+  /// Throws std::bad_alloc. At load only.
   virtual const std::byte* resident(const std::byte* host, size_t /*bytes*/) { return host; }
-  /// Whether resident() reads the bytes. If not, it only counts them, and the caller need not have loaded
-  /// them.
+  /// Whether resident() reads the bytes. If false, resident() only counts them, so the caller may pass memory
+  /// whose contents have not been loaded.
   virtual bool reads() const { return true; }
   /// Like resident(host, bytes), but for a matrix of packed rows or for n floats. A null matrix or pointer
   /// stays null.

@@ -3,9 +3,10 @@
 //
 // The split between the GPU's and the CPU's neurons changes with timing, so float sums would differ in their
 // last bits from run to run. Integer sums do not. A neuron's contribution is value * w, where w is its down
-// weight as dequantize_row gives it. It is rounded once, to a multiple of 2^-36, ties to even, and clamped to
-// +-2^20. So the sum has the resolution of a float of size 2^-13, and 127 contributions of the largest size
-// fit. A NaN product counts as 2^20. A value of zero adds nothing, even if the weight is infinite or NaN.
+// weight as dequantize_row() returns it. The contribution is rounded once, to a multiple of 2^-36 with ties
+// to even, and clamped to +-2^20. So the sum is as fine as a float of magnitude 2^-13, and 64 bits can hold
+// 127 contributions of the largest magnitude. A NaN product counts as 2^20. A value of zero adds nothing,
+// even if the weight is infinite or NaN.
 //
 // Vector code and GPU kernels avoid 64-bit integers. If |value * w| < 256, three float operations split a
 // contribution into two 32-bit numbers, `high` and `low`:
@@ -13,8 +14,8 @@
 //   rest = (C + D) - high          exact; D = 1.5 * 2^-13
 //   low = fma(value, w, rest)      the remainder of value * w in units of 2^-36, in the lowest bits of `low`
 // The bit patterns of all `high` are added up as integers, and likewise the bit patterns of all `low`. The
-// bit patterns of C and D are subtracted once for all neurons. If a product is too large, `high` has another
-// exponent than C, and contribution() computes the product instead.
+// bit patterns of C and D are subtracted once for all neurons. If |value * w| is too large, the exponents of
+// `high` and C differ. contribution() then computes this product.
 #pragma once
 
 #include <cstdint>

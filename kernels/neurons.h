@@ -81,8 +81,8 @@ class NeuronSet {
     own_.resize(static_cast<size_t>(max_tokens) * words_of(max_neurons));
     reserve_around(own_.data(), max_neurons);
   }
-  /// Like reserve(), but the caller provides the memory of the bits, [max_tokens, words], to which a device
-  /// writes. That memory must outlive the set.
+  /// Like reserve(), but the set keeps its bits [max_tokens, words] in `wanted`, memory of the caller to
+  /// which a device writes. This memory must outlive the set.
   void reserve_around(uint64_t* wanted, int64_t max_neurons) {
     wanted_ = wanted;
     ids_.resize(static_cast<size_t>(max_neurons));
@@ -146,9 +146,10 @@ struct NeuronCounts {
   int64_t proposed = 0;                               // neurons wanted by a token
   int64_t passed = 0;  // proposed neurons with act(gate) != 0 (ffn_neurons only)
   int64_t active = 0;  // proposed neurons whose value was not zero
-  /// Where to write the active neurons of one call, which are not summed over calls; null if not wanted. The
-  /// CPU has written them when the call returns. A device reports them later (ComputeDevice::found); until
-  /// then, it keeps the CPU's share of the active neurons in this memory.
+  /// If not null, each call writes its active neurons here. Unlike the counts, they are not summed over
+  /// calls. If the CPU computes the layer, they are complete when the call returns. If a device takes part,
+  /// this memory holds only the CPU's share until the device reports all active neurons
+  /// (ComputeDevice::found).
   const ActiveNeurons* found = nullptr;
 };
 

@@ -23,8 +23,8 @@ class RowCopier {
   /// Waits for unfinished copies. Afterward the memory that they read and write may be freed.
   virtual ~RowCopier() = default;
 
-  /// Delays later copies to the layer's emptied device rows until all work that is enqueued on `stream` (the
-  /// device's handle) so far is done. The call itself does not wait.
+  /// Delays later copies to device rows of the layer until all work that is now enqueued on `stream` (a
+  /// cudaStream_t for CUDA) is done. The call itself does not wait.
   virtual void gate(int layer, void* stream) = 0;
 
   /// Begins to copy each neuron's rows to its device row. There may be at most RowPrefetcher::kMaxChanges

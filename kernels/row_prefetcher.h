@@ -1,17 +1,17 @@
-// The contract of the neuron cache, whose device rows hold copies of neurons' rows in host memory for a
-// while.
+// The contract of the neuron cache. Its device rows hold copies of neurons' rows, which are replaced by those
+// of other neurons while the engine runs. The originals stay in host memory.
 //
 //   Choice    A RowPrefetcher learns which rows each layer wanted and which a predictor proposes, and chooses
 //             which rows to copy and which to drop. engine/residency/prefetcher.h implements it on a separate
 //             thread; engine/residency/neuron_cache.h tracks which neurons of each layer are cached.
 //   Copies    A RowCopier (kernels/row_copier.h) copies rows. It is given addresses, and does not choose
 //             rows.
-//   Use       A copy is used from the layer's first step that begins after the copy has ended: that step
-//             calls changes() and applies them, in stream order, before it looks for resident rows. Until
-//             then the row in host memory is used, so a late copy costs time but never changes a result.
-//   Reuse     Steps that begin later do not read a row that changes() has emptied. The row may be overwritten
-//             once the work of this step is done. enqueued() reports that this work is enqueued, and
-//             RowCopier::gate() delays copies until it is done.
+//   Use       A step uses a copy if the copy has ended before the step reaches the layer: the step calls
+//             changes() and applies the changes, in stream order, before it looks for resident rows. Earlier
+//             steps use the row in host memory, so a late copy costs time but never changes a result.
+//   Reuse     If changes() empties a row in a step, later steps do not read the row. It may be overwritten
+//             once the layer's work in that step is done. enqueued() reports that this work is enqueued, and
+//             RowCopier::gate() delays copies until the work is done.
 //
 // The hybrid FFN (kernels/hybrid_ffn.h) calls a RowPrefetcher on the engine thread, for each layer of each
 // step in this order: changes, enqueued, wanted, computed. proposed() for a layer comes before its changes().
@@ -38,8 +38,8 @@ class RowPrefetcher {
   static constexpr size_t kMaxChanges = 2048;
   virtual std::span<const RowChange> changes(int layer) = 0;
 
-  /// Reports that all work of the layer that reads device rows is enqueued on `stream` (the device's handle).
-  /// Once that work is done, rows that the layer's changes have emptied may be overwritten.
+  /// Reports that all work of the layer that reads device rows is enqueued on `stream` (a cudaStream_t for
+  /// CUDA). Once that work is done, rows that the layer's last changes() emptied may be overwritten.
   virtual void enqueued(int layer, void* stream) = 0;
 
   /// Reports which neurons the layer's tokens wanted, as bits [words]. `any` has all neurons that at least
@@ -47,8 +47,8 @@ class RowPrefetcher {
   virtual void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold) = 0;
 
   /// Reports which neurons at least one token will probably want from the layer in this step, as bits
-  /// [words]. Called before the step reaches the layer, in the order of the layers, but not for the first
-  /// layers.
+  /// [words]. Called before the step reaches the layer, and for one layer after the other. The first layers
+  /// of a step get no such report.
   virtual void proposed(int layer, std::span<const uint64_t> any) = 0;
 
   /// Reports how long the CPU took to compute the layer's cold neurons.

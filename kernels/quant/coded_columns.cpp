@@ -71,7 +71,7 @@ struct Turned {
   std::byte* mins;  // null for types without mins
 };
 
-// Sixteen bytes in a vector register, on any processor.
+// A vector type of GCC and Clang with sixteen bytes. It compiles for every processor.
 using Bytes [[gnu::vector_size(16)]] = uint8_t;
 
 Bytes load_16(const int8_t* p) {
@@ -104,8 +104,8 @@ struct Tile {
   alignas(64) int8_t q[kTileColumns][kTurnedNeurons];
 };
 
-/// Unpacks n neurons, starting at `begin`, of n_rows source rows, and writes their factors. Columns after the
-/// last row get zero weights.
+/// Unpacks the quants of neurons [begin, begin + n) in n_rows source rows, from row `column` on, to the tile,
+/// and writes their scales and mins. The remaining columns of the tile get zero weights.
 template <class Block>
 void fill_tile(const Matrix& down, int64_t column, int64_t n_rows, int64_t begin, int64_t n, const Turned& to,
                Tile& tile) {

@@ -18,7 +18,7 @@ Block load(const std::byte* bytes) {
   return block;
 }
 
-// One scale (and min) for the whole block.
+// Sets the scale and the min of a block that has one group.
 template <class Block>
 void set_factors(Decoded<Block>& out, float scale, float min) {
   out.scale[0] = scale;
@@ -33,7 +33,8 @@ void split_nibbles(const uint8_t* qs, int8_t* q) {
   for (int i = 0; i < n; ++i) q[n + i] = static_cast<int8_t>(qs[i] >> 4);
 }
 
-// Unpacks nibbles with a fifth bit each, and subtracts an offset.
+// Unpacks 32 numbers of five bits, and subtracts `offset` from each. qs holds the low four bits of each
+// number, and qh the fifth bits.
 void join_five_bits(const uint8_t* qs, const uint8_t* qh, int offset, int8_t* q) {
   split_nibbles<16>(qs, q);
   for (int i = 0; i < 32; ++i) {
@@ -41,9 +42,9 @@ void join_five_bits(const uint8_t* qs, const uint8_t* qh, int offset, int8_t* q)
   }
 }
 
-// Reads the 6-bit scale and min of group k of a Q4_K or Q5_K block. Groups 0 to 3 have them in the low bits
-// of bytes k and k + 4. Groups 4 to 7 have the low nibbles in bytes 8 to 11, and the top 2 bits in the top
-// bits of bytes 0 to 7.
+// Reads the 6-bit scale and min of group k of a Q4_K or Q5_K block. For groups 0 to 3, scale and min are the
+// low 6 bits of bytes k and k + 4. For groups 4 to 7, byte k + 4 has the low 4 bits of both, and the top 2
+// bits of bytes k - 4 and k have the high bits of the scale and the min.
 struct ScaleMin {
   uint8_t scale, min;
 };
@@ -77,7 +78,8 @@ float half_of_ue4m3(uint8_t bits) {
 }
 
 // Replaces n indices into kFloat4Values by the values. The loop computes the values instead of looking them
-// up, so that compilers vectorize it: up to index 4, values are 1 apart, then 2 apart up to index 6, then 4.
+// up, so that compilers vectorize it: neighboring values differ by 1 up to index 4, by 2 up to index 6, and
+// by 4 after that.
 template <int n>
 void look_up_float4(int8_t* q) {
   for (int i = 0; i < n; ++i) {
@@ -95,7 +97,8 @@ void split_digits(const uint8_t* bytes, int8_t* q) {
   unsigned power = 1;
   for (int digit = 0; digit < n; ++digit, power *= 3) {
     for (int i = 0; i < width; ++i) {
-      // Multiplying by 3 moves the next digit out of the low 8 bits.
+      // rest / 256 is a fraction whose base-3 digits are the digits that remain. So the product with 3 has
+      // the next digit above its low 8 bits.
       const auto rest = static_cast<uint8_t>(bytes[i] * power);
       q[digit * width + i] = static_cast<int8_t>((rest * 3 >> 8) - 1);
     }

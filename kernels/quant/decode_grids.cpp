@@ -75,7 +75,7 @@ void put_signed(uint64_t weights, uint64_t minus, int8_t* q) {
   std::memcpy(q, &signed_weights, sizeof signed_weights);
 }
 
-/// Writes 8 weights of IQ1: a point in eighths, plus or minus 1.
+/// Writes 8 weights of IQ1 in eighths: the grid point, minus 1 if `less`, otherwise plus 1.
 void put_iq1(uint32_t index, bool less, int8_t* q) {
   const uint64_t weights = (kIq1[index] - (less ? 17 : 15) * kEveryByte) ^ (128 * kEveryByte);
   std::memcpy(q, &weights, sizeof weights);
@@ -105,7 +105,7 @@ void clear_mins(Decoded<Block>& out) {
   for (float& min : out.min) min = 0.0f;
 }
 
-/// d * (bits + 1/2), the form of the scales of IQ2 and IQ3_XXS; exact.
+/// Returns d * (bits + 1/2), the scale of a group in IQ2 and IQ3_XXS. The product is exact.
 float halfway_scale(float d, uint32_t bits) { return d * (0.5f + static_cast<float>(bits)); }
 
 }  // namespace

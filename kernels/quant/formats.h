@@ -182,8 +182,8 @@ struct BlockIQ1_S {
   static constexpr bool kHasMin = false, kDecodedFirst = true;
   uint16_t d;
   uint8_t qs[32];  // low 8 bits of the indices
-  // Per group: 4 times 3 more bits of an index, 3 bits of scale, and a bit that is set if an eighth is
-  // subtracted.
+  // Per group: the 3 high bits of each of its four indices, 3 bits of scale, and a bit that is set if the
+  // weights are shifted down by an eighth.
   uint16_t qh[8];
 };
 
@@ -199,8 +199,8 @@ struct BlockIQ1_M {
   }
 };
 
-/// Weights of -1, 0 and 1. A byte holds up to five base-3 digits, the first one most significant. It is the
-/// five-digit number times 256 / 243, rounded up.
+/// Weights of -1, 0 and 1. A byte holds up to five base-3 digits, of which the first is the most significant.
+/// The byte's value is the number with these five digits, times 256 / 243, rounded up.
 struct BlockTQ1_0 {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;

@@ -24,12 +24,13 @@ inline constexpr int kLanes = 8;
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
 typedef int32_t IntLanes __attribute__((vector_size(kLanes * sizeof(int32_t))));
 
-/// Scale candidates divide the group's range by top - 2 to top + 2, in steps of a tenth, where top is the
-/// largest code. Half as many steps take a quarter less time, but add 0.1 % (Q4_K) to 2 % (Q6_K) to the
-/// error.
+/// The search tries the scales (range of the group's values) / d, where d goes from top - 2 to top + 2 in
+/// steps of kStep, and top is the largest code. With half as many steps, the search takes a quarter less
+/// time, but the error grows by 0.1 % (Q4_K) to 2 % (Q6_K).
 inline constexpr int kSteps = 20;
 inline constexpr float kStep = 0.1f;
-/// The number of rounds that improve line and codes. A third round would change hardly any group.
+/// The number of rounds, each of which recomputes the codes from the line, and the line from the codes. A
+/// third round would change hardly any group.
 inline constexpr int kRounds = 2;
 
 inline void load(const float* x, Lanes& v) { std::memcpy(&v, x, sizeof(v)); }

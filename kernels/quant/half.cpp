@@ -22,8 +22,9 @@ uint16_t half_from_float(float value) {
   if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN
   if (magnitude >= 0x477ff000) return sign | 0x7c00;  // 65520 and more round to infinity
   if (magnitude < 0x38800000) {
-    // Below 2^-14 the result is subnormal. Adding 0.5 moves its 10 bits to the lowest bits of the sum, and
-    // the addition rounds them to even.
+    // Below 2^-14 the half is subnormal: a multiple of 2^-24. Neighboring floats from 0.5 to 1 differ by
+    // 2^-24, too. So the sum with 0.5 is rounded to such a multiple, ties to even, and the half's bits are
+    // the lowest bits of the sum.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0.5f)));
   }

@@ -10,14 +10,15 @@
 // q_c is the code of column c as a signed integer. scale and min are the group's factors as float32
 // (kernels/quant/decode.h). value * 2^k and its products are float32, each rounded once. rint rounds ties to
 // even. So sums of t * q are exact integers in any order, and byte and 16-bit instructions can add them up. k
-// depends on the type's largest |q|, and is chosen such that contributions with |value * scale * q| < 4 fit.
-// If |t| or |t2| would be 2^30 or more, or NaN, contribution() of each weight of the group is added instead.
-// This choice depends only on the value and the group, so a sum does not depend on which device adds which
-// neurons.
+// depends on the type's largest |q|, and is chosen such that |t| < 2^30 if |value * scale| times this largest
+// |q| is below 4. If |t| or |t2| would be 2^30 or more, or NaN, contribution() of each weight of the group is
+// added instead. This choice depends only on the value and the group, so a sum does not depend on which
+// device adds which neurons.
 //
-// Errors: the error of a weight's contribution is at most half a unit of 2^-k * |q|, which is at most 2^-29.
-// For comparison, a float sum of numbers around 1 has an error of 2^-25 in each addition. Headroom: |t * q +
-// t2| < 2^30 * (2^(k - 28) + 1). Times 2^(36 - k), this is less than 2^39, so 2^24 neurons fit 63 bits.
+// Errors: rint changes t by at most 1/2, and so a weight's contribution by at most 2^-k * |q| / 2, which is
+// at most 2^-29. For comparison, a float sum of numbers around 1 has an error of up to 2^-25 in each
+// addition. Range: a column's contribution is less than 2^30 * (2^(k - 28) + 1) * 2^(36 - k) < 2^39 units, so
+// 63 bits can hold the sum over 2^24 neurons.
 //
 // Summation: t is split into two parts, t = 2^15 * high + low with 0 <= low < 2^15. So 32 bits can hold the
 // sums of high * q and of low * q over kMost neurons, which are at most 2^15 * 2^7 * kMost = 2^30.

@@ -42,8 +42,8 @@ void pack_fifth_bits(const uint8_t* q, uint8_t* qh) {
   std::memcpy(qh, &bits, sizeof(bits));
 }
 
-// For types without a min, the value of largest magnitude gets the lowest code, -kOffset, so d has the
-// opposite sign of that value.
+// For types without a min. The value with the largest magnitude gets the lowest quant, -kOffset, so d has the
+// opposite sign of this value.
 template <class Block>
 uint16_t code_symmetric(const float* x, uint8_t* q) {
   const float d = extreme(x, Block::kElems) / -Block::kOffset;

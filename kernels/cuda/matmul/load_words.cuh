@@ -7,13 +7,14 @@
 //
 // All loads are __ldg, which may read from a cache that does not see stores made while the kernel runs (PTX:
 // ld.global.nc). At the same time, another stream may write device rows of cached neurons
-// (gather_bundles.cu), and such rows share 32-byte sectors and words with their neighbors. This is correct
-// because no kernel uses bytes that were written after it began. A row becomes readable only after its copy
-// is complete, the host has seen the event behind the copy, and the host has launched a new kernel whose list
-// contains the row. A row is written only after the kernels that may read it are done (RowCopier::gate). Two
-// kinds of kernels would break this and would have to load such rows coherently: kernels that begin before
-// the kernels ahead of them end (programmatic dependent launch), and kernels that keep running and take new
-// rows as they arrive (persistent kernels). row_copier_test.cpp writes rows next to rows that are read.
+// (gather_bundles.cu), and such rows share 32-byte sectors and words with their neighbors. The stale cache
+// does no harm, because no kernel uses bytes that were stored after the kernel began. A kernel reads a row
+// only if the kernel's list contains the row, and the host launches such a kernel only after it has seen the
+// event that marks the end of the row's copy. A row is overwritten only after all kernels that may read the
+// row are done (RowCopier::gate). Two kinds of kernels would break this rule and would have to load such rows
+// coherently: kernels that begin before the previous kernel in their stream ends (programmatic dependent
+// launch), and kernels that keep running and read new rows as the rows arrive (persistent kernels).
+// row_copier_test.cpp writes rows next to rows that are read.
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"
@@ -59,8 +60,9 @@ __device__ __forceinline__ void load_words(const uint8_t* p, unsigned* out) {
   }
 }
 
-/// Loads a 16-bit half at p, and the n words that follow it. p must be a multiple of 2. The code loads n
-/// aligned words and one half. Depending on p, this is the first or the last half of the range.
+/// Loads the two bytes at p into `half`, and the n words that follow them into `out`. p must be a multiple of
+/// 2. The code loads n aligned words and two separate bytes: the first two bytes of the range if p is not a
+/// multiple of 4, else the last two.
 template <int n>
 __device__ __forceinline__ void load_half_and_words(const uint8_t* p, unsigned& half, unsigned* out) {
   const bool odd = (reinterpret_cast<uintptr_t>(p) & 2) != 0;

@@ -1,13 +1,14 @@
-// Matrix products: chooses the kernel.
+// Chooses the kernel that computes a matrix product.
 //
-// The limits for few tokens, with a matrix of n_rows x n_cols and n tokens, are as follows. Bytes: the
-// weights are read once per 4 tokens (if they fit the L2 cache, only the first time from memory), the
-// activations take 2.4 bytes per column and token, and the output takes 4 bytes per row and token.
-// Operations: n_rows * n_cols * n / 2 dp4a instructions, each of which computes four byte products (there are
-// two byte planes), and about 5 float operations per span of 32 columns. So at 4.5 bits per weight, one token
-// takes 0.56 bytes and half a dp4a per weight, and memory is the limit. At 64 dp4a per cycle and
-// multiprocessor, arithmetic becomes the limit at some 4 to 20 tokens, depending on the device's ratio of
-// bandwidth to arithmetic. matmul_prompts.cu describes the limits for many tokens, on tensor cores.
+// Either memory or arithmetic limits the speed of a product of a matrix [n_rows, n_cols] with a few tokens
+// (n). The kernel reads the weights once per 4 tokens; if the weights fit the L2 cache, only the first
+// reading comes from memory. It also reads 2.4 bytes of activations per column and token, and writes 4 bytes
+// per row and token. It executes n_rows * n_cols * n / 2 dp4a instructions, because a dp4a computes four byte
+// products and each activation has two bytes, and about 5 float operations per span of 32 columns. So a
+// single token takes 0.56 bytes (at 4.5 bits per weight) and half a dp4a per weight, and memory is the limit.
+// A multiprocessor executes 64 dp4a per cycle, so arithmetic becomes the limit at some 4 to 20 tokens,
+// depending on the device's ratio of bandwidth to arithmetic. matmul_prompts.cu describes the limits for many
+// tokens, on tensor cores.
 #include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/ops/kernel_class.h"
@@ -29,7 +30,8 @@ KernelClass product_class(const MatmulOp& op) {
   return cuda::product_class(op.weight.dtype, op.rows.ids != nullptr);
 }
 
-/// The work if activations are read once, products are written once, and weights are read `passes` times.
+/// Returns the work of a product that reads its activations once and its weights `passes` times, and writes
+/// each result once.
 KernelWork work_of(const MatmulOp& op, double passes) {
   const int64_t places = n_places(op);
   simulate_product({.weight = op.weight,

@@ -7,8 +7,8 @@
 
 namespace hearth::cuda {
 
-/// The kernel arguments of a MatmulOp. A place is a column of the output: the number of a matrix row or, if
-/// rows are listed, an index in the list.
+/// The kernel arguments of a MatmulOp. A place is the index of an output column. Without a row list, column i
+/// is the product with matrix row i. With a list, it is the product with matrix row ids[i].
 struct MatmulArgs {
   const uint8_t* weights;
   int64_t row_bytes;  // from the start of one row to the start of the next
@@ -68,8 +68,9 @@ struct ProductRun {
   Other others[kOthers];  // if there are fewer products, the first_block of each missing one lies beyond the
                           // grid
 
-  /// Returns the arguments of the product that a thread block computes. The parameter is the index of the
-  /// thread block in the grid, and becomes its index among the thread blocks of the product.
+  /// Returns the arguments of the product that a thread block computes. The parameter must hold the index of
+  /// the thread block in the grid. The function replaces it by the index among the thread blocks of that
+  /// product.
   __device__ MatmulArgs of_block(int64_t& block) const {
     MatmulArgs args = first;
     int64_t begin = 0;
@@ -92,8 +93,8 @@ struct ProductRun {
 
 MatmulArgs args_of(const MatmulOp& op);
 
-/// The number of places that a grid must cover. For a list it is the maximum length, because only the device
-/// has the actual length.
+/// The number of places that a grid must cover. With a row list, this is the list's maximum length, because
+/// only the device knows the actual length.
 inline int64_t most_places(const MatmulOp& op) {
   return op.rows.ids == nullptr ? op.weight.n_rows : op.rows.max;
 }
@@ -132,8 +133,8 @@ inline KernelWork times(int n_heads, KernelWork work) {
   return work;
 }
 
-// Up to this many tokens, products of quantized weights use the kernel that reads the weights once per 4
-// tokens. The kernel for more tokens always computes tiles of 64 tokens.
+// The maximum number of tokens for which launch_few() multiplies quantized weights. Its kernel reads the
+// weights once per 4 tokens. The kernel of launch_many() always computes tiles of 64 tokens.
 inline constexpr int kFewTokens = 16;
 
 }  // namespace hearth::cuda

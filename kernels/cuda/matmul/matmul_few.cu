@@ -1,15 +1,16 @@
 // Products of quantized weights with few tokens, mainly with the single token of a decode step. Up to three
 // products with the same x share a launch: q, k and v, or gate and up.
 //
-// A thread block computes 8 rows. A thread handles a span of 32 columns in all 8 rows, four rows at a time.
-// So each loaded activation serves several rows, the weights of several rows are loaded at the same time, and
-// adjacent threads read adjacent weight blocks. The spans of a row are added one by one in ascending order,
-// starting from 0: threads write the results of their spans to shared memory, and one thread per row and
-// token adds them up. For 4096 columns this is a chain of 128 additions, which takes some 600 cycles, during
-// which other thread blocks load weights.
+// A thread block computes 8 rows. Its threads divide the columns among themselves in spans of 32. A thread
+// multiplies a span in all 8 rows, four rows at a time. So an activation that was loaded once serves several
+// rows, the loads of several rows' weights overlap, and adjacent threads read adjacent weight blocks. The
+// spans of a row are added one by one in ascending order, starting from 0: threads write the results of their
+// spans to shared memory, and one thread per row and token adds them up. For 4096 columns this is a chain of
+// 128 additions, which takes some 600 cycles, during which other thread blocks load weights.
 //
-// On an H200, one token reaches 55 % of the memory-bound speed with 25 MB of Q4_0 and 71 % with 132 MB of
-// Q4_K; four tokens reach 33 % and 38 % (tests/data/measured/h200).
+// On an H200, a product with one token reaches 55 % of the memory-bound speed if the matrix has 25 MB of
+// Q4_0, and 71 % if it has 132 MB of Q4_K. With four tokens, the same matrices reach 33 % and 38 %
+// (tests/data/measured/h200).
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -22,8 +23,9 @@
 namespace hearth::cuda {
 namespace {
 
-// The launch bounds need the minimum of one thread block per multiprocessor. Without it, ptxas keeps the
-// kernel for Q5_K below 96 registers on sm_89 and spills.
+// The second launch bound, at least one thread block per multiprocessor, lets ptxas use more registers.
+// Without this bound, ptxas limits the kernel for Q5_K on sm_89 to fewer than 96 registers, and the kernel
+// spills.
 template <class Block, int kAlign, int kTokens>
 __global__ void __launch_bounds__(kFewThreads, 1) few_kernel(ProductRun run) {
   __shared__ FewResults<kTokens> results;
@@ -48,8 +50,8 @@ __global__ void __launch_bounds__(kFewThreads, 1) few_kernel(ProductRun run) {
 
 int64_t blocks_of(const MatmulOp& op) { return (most_places(op) + kFewRows - 1) / kFewRows; }
 
-/// Converts the products to kernel arguments. The second parameter gets the number of thread blocks for all
-/// of them.
+/// Converts the products to kernel arguments. The second parameter gets the number of thread blocks that all
+/// products take together.
 ProductRun run_of(std::span<const MatmulOp> ops, int64_t& blocks) {
   ProductRun run{.first = args_of(ops[0]), .others = {}};
   blocks = blocks_of(ops[0]);

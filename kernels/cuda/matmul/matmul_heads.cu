@@ -1,15 +1,15 @@
 // Products of all heads in one launch, where each head has its own weights (Backend::multiply_heads).
 //
 // Float weights, and quantized weights with many tokens, use the kernels for matrix products, with the heads
-// as the grid's third dimension. Quantized weights with few tokens use the kernel below, which also quantizes
-// the activations. The rows of a head are short (128 to 512 columns) and its products few, so a separate
-// launch for quantizing would take as long as the products themselves.
+// as the grid's third dimension. Quantized weights with few tokens use heads_kernel() below, which also
+// quantizes the activations. A head has few rows, and they are short (128 to 512 columns). So a separate
+// launch that quantizes would take as long as the products themselves.
 //
 // A thread block computes 32 rows of a head for four tokens. It quantizes the activations of the tokens to
-// shared memory, 512 columns at a time. Every thread block of a head repeats this, which reads 4 bytes per
-// column and token from the L2 cache; that is little compared with the weights of 32 rows. Then, as in
-// matmul_few.cu, each thread multiplies a span of 32 columns for four rows, and one thread per row and token
-// adds the spans up in ascending order.
+// shared memory, 512 columns at a time. Every thread block of a head quantizes the activations again. This
+// reads 4 bytes per column and token from the L2 cache, which are few compared with the weights of 32 rows.
+// Then, as in matmul_few.cu, each thread multiplies a span of 32 columns for four rows, and one thread per
+// row and token adds the spans up in ascending order.
 #include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/matmul/span_products.cuh"
@@ -58,8 +58,9 @@ __device__ __forceinline__ void quantize_rows(const float* x, int64_t stride, in
   }
 }
 
-// The launch bounds have a minimum of one thread block per multiprocessor, as in matmul_few.cu. Without it,
-// ptxas would keep the kernel below 96 registers and spill.
+// The second launch bound, at least one thread block per multiprocessor, has the same reason as in
+// matmul_few.cu: without this bound, ptxas limits the kernel to fewer than 96 registers, and the kernel
+// spills.
 template <class Block>
 __global__ void __launch_bounds__(kThreads, 1) heads_kernel(MatmulArgs args, HeadSteps steps) {
   __shared__ __align__(16) float results[kRows * kTokens][kPitch];

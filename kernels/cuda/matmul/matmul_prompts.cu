@@ -10,14 +10,15 @@
 // spans are multiplied, the next two are unpacked, their offsets are subtracted, and the results are stored
 // in shared memory.
 //
-// The limits per span of a row and token are as follows. Byte products: there are 64 of them. A
-// multiprocessor of compute capability 8.0 computes 2048 per cycle, and one of 8.6 or 8.9 1024 (peak rate
-// divided by clock and multiprocessors), so they take 2 / 64 and 8 / 128 of a cycle. Float operations: there
-// are 6 (9 with mins; 11 and 17 for types with two groups), which take 6 / 64 and 6 / 128 of a cycle. So
-// float operations are the limit on 8.0, and byte products on 8.6 and 8.9. Memory: the packed weights are
-// read once per 64 tokens, and activations of 2.4 bytes per column once per 128 rows. Both come mostly from
-// the L2 cache, because thread blocks that run at the same time share weights. At 4.5 bits per weight, this
-// is one byte per 75 byte products.
+// The limit depends on the GPU. For one span of one row and one token, a thread block computes 64 byte
+// products and 6 float operations (9 with mins; 11 and 17 for types with two groups). A multiprocessor of
+// compute capability 8.0 takes 2 / 64 of a cycle for the byte products (2048 per cycle: peak rate divided by
+// clock and multiprocessors) and 6 / 64 of a cycle for the float operations. So float operations are the
+// limit there. A multiprocessor of compute capability 8.6 or 8.9 takes 8 / 128 of a cycle for the byte
+// products (1024 per cycle) and 6 / 128 for the float operations, so byte products are the limit. Memory is
+// not the limit: packed weights are read once per 64 tokens, and activations (2.4 bytes per column) once per
+// 128 rows. At 4.5 bits per weight, these reads are one byte per 75 byte products. Most of them hit the L2
+// cache, because thread blocks that run at the same time share weights.
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/matmul/token_tiles.cuh"
 #include "kernels/cuda/ops/device_types.h"
@@ -40,8 +41,9 @@ __global__ void __launch_bounds__(kMostRowWarps* TileShape<kTileTokens>::kRowThr
   if (first_place >= n_places) return;
   const int first_token = static_cast<int>(blockIdx.x) * kTileTokens, last_token = args.n_tokens - 1;
   // The loads only rely on an alignment of two bytes, which all matrices have. With 64 tokens, wider loads
-  // would gain little, because loads are few compared with products. Rows and tokens beyond the last one
-  // repeat it. If there are heads, the quantized inputs are ordered by head.
+  // would gain little, because loads are few compared with products. If a tile extends beyond the last row or
+  // token, the excess rows and tokens repeat the last one. If there are heads, the quantized inputs are
+  // ordered by head.
   multiply_tile<Block, 2, kTileTokens>(
       args.quantized, args.n_cols, n_places - first_place, args.n_tokens - first_token, stages,
       [&](int row) { return args.row_begin(min(first_place + row, n_places - 1)) + steps.to_weights(); },

@@ -28,8 +28,8 @@ struct TileShape {
   static constexpr int kLoads = kWarpRows * kStageSpans / kRowThreads;
 };
 
-// Integer sums of byte products start at the bit pattern of this float. The sums stay below 2^20, and the
-// lowest bit of a float from 2^23 to 2^24 stands for 1. So the finished bit pattern, read as a float, is
+// Integer sums of byte products start at the bit pattern of this float, not at 0. Neighboring floats from
+// 2^23 to 2^24 differ by 1, and the sums stay below 2^20. So the final bit pattern, read as a float, is
 // exactly kIntegers + sum.
 inline constexpr float kIntegers = 0x1.8p23f;
 inline constexpr int kIntegerBits = 0x4b400000;
@@ -200,11 +200,12 @@ __device__ __forceinline__ void add_span(const Stage<Block, kTokens>& stage, int
 }
 
 /// Computes the products of a tile: the thread block's rows (kWarpRows for every TileShape::kRowThreads
-/// threads) times kTokens tokens. n_rows, n_tokens: the numbers of rows and tokens that exist. row_begin(r)
-/// returns the address of row r of the tile, and input_row(t) the row of `quantized` for token t, an int64_t.
-/// Both are called in any thread, and must return an existing row even for rows and tokens that do not exist.
-/// store(t, r, value) stores a product, and must ignore rows and tokens that do not exist. kAlign: as for
-/// load_span().
+/// threads) times kTokens tokens. n_rows, n_tokens: the numbers of rows and tokens from the tile's first ones
+/// to the matrix's last row and the step's last token; if they are smaller than the tile, the rest of the
+/// tile is excess. row_begin(r) returns the address of row r of the tile. input_row(t) returns the index
+/// (int64_t) of the row of `quantized` that belongs to token t. Any thread may call these two functions. For
+/// excess rows and tokens, they must return a row that can be read. store(t, r, value) stores a product, and
+/// must ignore excess rows and tokens. kAlign: as for load_span().
 template <class Block, int kAlign, int kTokens, class RowBegin, class InputRow, class Store>
 __device__ __forceinline__ void multiply_tile(const QuantizedActivations& quantized, int64_t n_cols,
                                               int64_t n_rows, int n_tokens,

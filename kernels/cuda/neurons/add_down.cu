@@ -1,18 +1,20 @@
 // Multiplies the down rows of neurons by the neurons' values, and adds the products to integer sums.
 //
-// For quantized rows, the product of value and scale is rounded to an integer (a term) and divided into a
-// high and a low part. Both parts are multiplied by the codes and summed, which takes two integer
-// multiply-adds per weight (kernels/quant/neuron_terms.h). For other rows, each contribution is summed in two
-// parts of 32 bits (SumParts in kernels/neuron_sums.h), because consumer GPUs convert only two numbers per
-// clock to 64-bit integers and have few units for doubles. Products that are too large for these parts, which
-// a model's outliers cause, are converted one by one and added to memory at once.
+// For quantized rows, the kernel rounds the product of value and scale to an integer (a term), and splits the
+// term into its high and its low bits. It multiplies both parts by the codes and adds them up, which takes
+// two integer multiply-adds per weight (kernels/quant/neuron_terms.h). For other rows, each contribution is
+// summed in two parts of 32 bits (SumParts in kernels/neuron_sums.h), because consumer GPUs convert only two
+// numbers per clock to 64-bit integers and have few units for doubles. A model's outliers cause products that
+// are too large for these parts. Such products are converted one by one, and added directly to the sums in
+// memory.
 //
-// A thread block computes 256 columns, eight per lane, for a chunk of the listed neurons, which its warps
-// share. So every column takes one 64-bit atomic addition per chunk. The bytes of a row are decoded once for
-// kDownPassTokens tokens. The order of the additions and of the neurons does not matter.
+// A thread block computes 256 columns, eight per lane, for a chunk of the listed neurons. Its warps divide
+// the chunk's neurons among themselves and add their sums up in shared memory. So each column takes only one
+// 64-bit atomic addition per chunk. Decoding the bytes of a row once serves kDownPassTokens tokens. The order
+// of the additions and of the neurons does not matter.
 //
-// With few tokens, the time consists of three latencies: loading the list, loading the rows, and the
-// additions. So the grid has as many thread blocks as the GPU holds at a time, and each takes an equal part
+// With few tokens, latency takes most of the time: first the list is loaded, then the rows, and then the sums
+// are added. So the grid has as many thread blocks as the GPU holds at a time, and each takes an equal part
 // of the list, whose length only the device knows. On an H200, 1,321 rows of 4,096 Q4_0 weights take 7.5 us,
 // which is 10 % of the memory-bound speed (tests/data/measured/h200).
 #include <algorithm>
@@ -30,7 +32,8 @@ namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kColumns = 32 * kLaneColumns;
-/// The number of thread blocks that a multiprocessor holds at a time. It limits the registers per thread.
+/// The number of thread blocks that a multiprocessor holds at a time. A larger number leaves fewer registers
+/// for each thread.
 template <class Source, int kTokens>
 constexpr int kBlocksPerSm = kTokens == 1 ? Source::kBlocksPerSm : 2;
 constexpr int kLeastChunk = 4 * kWarps, kMaxChunk = SumParts::kMost;
@@ -89,8 +92,8 @@ struct LaneSums {
 
 /// A lane's sums for one token, for rows with terms.
 struct LaneTerms {
-  // Codes are larger than their values by an offset, so the sums of high parts may exceed 2^31. Adding
-  // `extra` brings them back into range.
+  // Codes are stored with an offset that makes them nonnegative, so the sums of high parts may exceed the
+  // range of int32_t. join() subtracts the offset by adding `extra`, after which the sums are in range.
   unsigned high[kLaneColumns], low[kLaneColumns];
   int64_t extra;  // added to all columns: -(offset * term) and the terms of mins
 
@@ -123,8 +126,8 @@ struct LaneTerms {
       low[k] += static_cast<unsigned>(below * code);
     }
   }
-  /// Adds the two parts of `extra` to the sums of all columns. For at most kMost neurons |extra| is below
-  /// 2^46, so its parts fit.
+  /// Adds the high part and the low part of `extra` to the sums of all columns. Both parts fit 32 bits,
+  /// because |extra| is below 2^46 for up to kMost neurons.
   __device__ __forceinline__ void join() {
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
       high[k] += static_cast<unsigned>(extra >> Terms::kLowBits);
@@ -236,9 +239,10 @@ __device__ __forceinline__ void sum_rows(const Source& source, const Call& call,
   }
 }
 
-/// Thread block (x, y, z) computes kTokens tokens from kTokens * x on, chunks y, y + gridDim.y and so on, and
-/// 256 columns from 256 * z on. Thread blocks that run at the same time are neighbors in x, so they read the
-/// same columns of the same rows, which a cache then holds.
+/// Thread block (x, y, z) computes kTokens tokens, beginning with token kTokens * x, and 256 columns,
+/// beginning with column 256 * z. Its chunks are y, y + gridDim.y, y + 2 * gridDim.y and so on. Thread blocks
+/// that run at the same time differ mainly in x, so they read the same columns of the same rows, and most
+/// reads hit a cache.
 template <class Source, int kTokens>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Source, kTokens>)
     add_down_kernel(Source source, Call call) {

@@ -66,8 +66,8 @@ struct CodedRows {
   int group;
   float offset;  // the difference between a code, read as unsigned, and its value
 
-  /// Counts the bytes of the codes, and a fourth of the bytes of the factors, which the neurons of a group
-  /// share.
+  /// Returns the bytes that the work declaration counts for one neuron: its codes, and a fourth of its
+  /// group's scales and mins, because the neurons of a group share them.
   double row_bytes(int64_t) const {
     return static_cast<double>(n_cols_padded) * (kBits / 8.0 + (kHalves ? 2 : 4) * (kMins ? 2 : 1) / 4.0);
   }

@@ -46,7 +46,7 @@ __device__ __forceinline__ Eight spread_bits(unsigned bits) {
 
 constexpr unsigned kFourNibbles = 0x0f0f0f0f;
 
-/// Returns kIq4Values of four nibbles, each plus 128.
+/// Looks up four nibbles in kIq4Values. Returns the four values, each plus 128, one per byte.
 __device__ __forceinline__ unsigned look_up(unsigned nibbles) {
   constexpr auto values = [](int first) {
     unsigned word = 0;
@@ -85,8 +85,8 @@ struct BlockWeights;
 template <class Block>
 struct QuantRows {
   static constexpr int kRowsInFlight = 4;
-  // Thread blocks per multiprocessor for single tokens: two if three would leave too few registers per
-  // thread.
+  // The number of thread blocks per multiprocessor in steps of one token. It is two for the types whose
+  // decoding would have too few registers with three.
   static constexpr int kBlocksPerSm = std::is_same_v<Block, BlockQ3_K> || std::is_same_v<Block, BlockQ5_K> ||
                                               std::is_same_v<Block, BlockQ6_K> ||
                                               std::is_same_v<Block, BlockIQ4_XS>

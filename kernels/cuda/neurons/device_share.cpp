@@ -37,9 +37,9 @@ void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceN
   DeviceList passed = set.any;
   int64_t gates_stride = set.n_neurons;
   if (rows.least_contribution) {
-    // Do not reduce the list to neurons whose act(gate) is not zero. With the activations for which
-    // contributions have a limit, act(gate) is rarely zero. A limit of 0 also keeps neurons whose value is
-    // zero.
+    // Do not reduce the list to neurons whose act(gate) is not zero. Limits on contributions exist only for
+    // activations whose act(gate) is rarely zero, so the list would hardly get shorter. Besides, a limit of 0
+    // must keep neurons whose value is zero.
     assert(!by_number && ffn.down_sizes != nullptr);
     multiply_listed(ffn.gate, ffn.gate_bias, input, set.n_tokens, set.any, rows.gate_device_rows,
                     scratch.gates, stream);

@@ -1,9 +1,10 @@
 // Computes the device's share of a layer's neurons: the neurons with rows in device memory. All operations
 // run on one stream.
 //
-// CudaBackend calls this for whole layers, and CudaHybridFfn for parts of a set. All calls add to the same
-// integer sums, so any order of calls gives the same bits. The sums must be zero before a layer, which
-// end_sums() ensures. The caller quantizes the layer's input.
+// CudaBackend calls these functions once for all wanted neurons of a layer. CudaHybridFfn calls them for the
+// hot neurons, and StreamedShare for each streamed piece of the cold neurons. All calls add to the same
+// integer sums, so any order of calls gives the same bits. The sums must be zero when a layer begins;
+// end_sums() resets them at the end of the previous layer. The caller quantizes the layer's input.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,9 +1,9 @@
 // Converts bits to an ascending list, for the kernels that select neurons.
 //
-// The list index of a bit is the number of set bits before it. Every thread block counts all bits before its
-// own words itself. So no thread block waits for another, and counting is cheap, because the bits of a layer
-// are a few KB in the L2 cache. If one thread block lists all bits, list_in_block() counts each bit only
-// once.
+// The list index of a bit is the number of lower bits that are set. Every thread block itself counts all set
+// bits below its own words, so that no thread block waits for another one. Counting is cheap, because the
+// bits of a layer are a few KB in the L2 cache. If one thread block lists all bits, list_in_block() counts
+// each bit only once.
 #pragma once
 
 #include "kernels/cuda/ops/ops.h"
@@ -14,8 +14,9 @@ namespace hearth::cuda {
 /// Threads per thread block in find_bits() and for_each_listed().
 constexpr int kListThreads = 256;
 constexpr int kListWarps = kListThreads / 32;
-/// The number of words that a thread block fills in find_bits(). With one token, half of its warps work, and
-/// with more tokens all of them. A layer with 11008 neurons takes 43 thread blocks.
+/// The number of words that a thread block fills in find_bits(). A warp tests one word of one token at a
+/// time. So with one token only half of the thread block's warps work, and with more tokens all of them. A
+/// layer with 11008 neurons takes 43 thread blocks.
 constexpr int kFoundWords = 4;
 
 __device__ inline int count_bits(uint64_t bits) {
@@ -82,8 +83,8 @@ inline unsigned list_blocks(int64_t n) {
   return static_cast<unsigned>((n + kBits - 1) / kBits);
 }
 
-/// Returns the sum of `value` over the preceding threads of the thread block. `total` gets the sum over all
-/// its threads, of which there are kThreads.
+/// Returns the sum of `value` over all threads of the thread block with a lower index than the caller.
+/// `total` gets the sum over all kThreads threads.
 template <int kThreads>
 __device__ inline int sum_before(int value, int& total) {
   __shared__ int of_warps[kThreads / 32];

@@ -11,8 +11,9 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-/// Each thread block adds this to a token's poison when it reads the poison, so the upper bits count the
-/// thread blocks that have read it. The token is poisoned if the lowest bit is set.
+/// A token's poison (NeuronSums) is 1 if one of its values was infinite or NaN, so its sums must become NaN.
+/// Each thread block adds kHasRead to the poison when it reads it. So the lowest bit is the poison itself,
+/// and the upper bits count the thread blocks that have read it.
 constexpr int kHasRead = 2;
 
 /// Thread block (b, t) handles 256 columns of token t, from column 256 * b on. The last thread block to read
@@ -21,8 +22,9 @@ __global__ void __launch_bounds__(kThreads)
     end_sums_kernel(NeuronSums sums, CpuSums of_cpu, const float* bias, int64_t n_cols, float* out) {
   __shared__ bool poisoned;
   const int64_t t = blockIdx.y, c = int64_t{blockIdx.x} * kThreads + threadIdx.x, i = t * n_cols + c;
-  // Issue all loads from host memory before waiting for the first one. If the CPU had no neurons of this
-  // layer, its sums still belong to an earlier layer and are ignored.
+  // Issue all loads from host memory before waiting for the first one. If *of_cpu.any is 0, the CPU computed
+  // no neurons of this layer, and the memory still holds its sums for an earlier layer. They are loaded
+  // nevertheless, but ignored.
   const bool shares = of_cpu.any != nullptr;
   const int32_t any = shares ? *of_cpu.any : 0, poison = shares ? of_cpu.sums.poison[t] : 0;
   const int64_t of_host = shares && c < n_cols ? of_cpu.sums.sums[i] : 0;

@@ -1,5 +1,5 @@
-// Returns the class of the kernel that computes a product, by weight type. The kernel's speed depends on its
-// class (kernels/cuda/ops/kernel_work.h).
+// Determines from the weight type which class of kernels computes a product. The speed of a kernel depends on
+// its class (kernels/cuda/ops/kernel_work.h).
 //
 // Contains no CUDA headers, so that the planner can count kernels by the same classes. Thread-safe.
 #pragma once
@@ -13,9 +13,9 @@ namespace hearth::cuda {
 
 /// The class for products with one token or a few tokens. listed: whether only listed rows are computed.
 inline KernelClass product_class(DType type, bool listed = false) {
-  // For the slow types, the kernels of matmul_few.cu use at least 153 registers per thread (for all other
-  // types 92 to 128; ptxas for sm_90). They load two bytes at a time, and so do the kernels of
-  // matmul_floats.cu.
+  // For the slow quantized types, the kernels of matmul_few.cu use at least 153 registers per thread, but 92
+  // to 128 for all other types (ptxas for sm_90). These kernels and those of matmul_floats.cu load only two
+  // bytes at a time.
   const bool slow = !uses_quantized_activations(type) || type == DType::kQ3_K || type == DType::kQ5_K ||
                     type == DType::kQ6_K;
   if (listed) return slow ? KernelClass::kSlowListedProduct : KernelClass::kListedProduct;
@@ -35,14 +35,15 @@ inline KernelClass tile_class(DType type) {
 /// Instructions per weight and token in products of float matrices with many tokens (matmul_floats.cu).
 inline constexpr double kFloatInstructions = 1.5;
 
-/// The instructions of attention. For each query head and key, these are one fused multiply-add per number of
-/// the key and of the value, about as many to load and convert these numbers, and about 20 for the softmax.
+/// The instructions of attention. Each pair of a query head and a key takes one fused multiply-add per
+/// element of the key and of the value (2 * head_dim), about as many instructions to load and convert the
+/// elements, and about 20 for the softmax.
 constexpr double attention_instructions(double keys, double heads, double head_dim) {
   return keys * heads * (4 * head_dim + 20);
 }
 
-/// The number of tokens for which add_down.cu decodes the bytes of a row once. Decoding once for four tokens
-/// took too many registers.
+/// When add_down.cu decodes the bytes of a row, it multiplies them for this many tokens. With four tokens,
+/// the kernel took too many registers.
 inline constexpr int kDownPassTokens = 2;
 
 /// Instructions per down-projection weight in add_down.cu if the weight is decoded `passes` times and added

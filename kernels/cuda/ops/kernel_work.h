@@ -69,7 +69,8 @@ struct KernelWork {
   double host_reads = 0;     // bytes of host memory read over PCIe
   double host_writes = 0;    // bytes of host memory written over PCIe
   double multiply_adds = 0;  // multiply-adds of weights with two-byte activations, on the tensor cores
-  // Instructions of all threads together, except for multiply_adds. Set only if they may be the limit.
+  // Instructions of all threads together, except for multiply_adds. Left 0 if bytes or multiply_adds always
+  // take longer.
   double instructions = 0;
   /// Whether the kernel's results determine the work that follows (for example, which neurons are computed,
   /// and where). A simulated device also runs such kernels.

@@ -71,8 +71,8 @@ struct MatmulOp {
   // If rows.ids is null, all rows are computed. Otherwise out[t * out_stride + i] is the product with row
   // rows.ids[i].
   DeviceList rows;
-  /// Used only with a list: row r of the product is row device_rows[r] of `weight`, or row r if device_rows
-  /// is null.
+  /// Used only if rows.ids is set. The weights of listed row r are at row device_rows[r] of `weight`, or at
+  /// row r if device_rows is null.
   const int32_t* device_rows = nullptr;
   const float* x = nullptr;        // [n_tokens, n_cols]; read for float weights
   QuantizedActivations quantized;  // read for quantized weights
@@ -89,9 +89,9 @@ void matmul(const MatmulOp& op, cudaStream_t stream);
 inline constexpr size_t kMostProducts = 3;
 void matmul(std::span<const MatmulOp> ops, cudaStream_t stream);
 
-/// See Backend::multiply_heads(). All heads take one launch. With quantized weights and many tokens, an
-/// additional launch first quantizes the activations to `room`. If needs_room() is true, `room` must have
-/// space for n_heads * n_tokens * n_cols activations.
+/// See Backend::multiply_heads(). One launch computes all heads. With quantized weights and many tokens,
+/// another launch first quantizes the activations and stores them in `room`. needs_room() returns whether
+/// this is the case; if so, `room` must have space for n_heads * n_tokens * n_cols activations.
 void multiply_heads(const HeadProducts& products, int n_tokens, const QuantizedActivations& room,
                     cudaStream_t stream);
 bool needs_room(const HeadProducts& products, int n_tokens);
@@ -114,7 +114,7 @@ void copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, f
 void zero(int64_t n, float* out, cudaStream_t stream);
 void scale(float factor, int64_t n, float* out, cudaStream_t stream);  // out *= factor
 void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream);  // see Backend::soft_cap
-/// weight, bias: [n_weights, n_cols]. Row r of x uses row r % n_weights of these.
+/// weight, bias: [n_weights, n_cols]. Row r of x uses row r % n_weights of `weight` and `bias`.
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
               int64_t n_weights, cudaStream_t stream, const QuantizedActivations& quantized = {});
 void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
@@ -144,18 +144,19 @@ void rope(const HeadRows& q, const HeadRows& k, int head_dim, RopeKind kind, int
 void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
                KvLayer layer, cudaStream_t stream);
 
-/// attention_scratch_bytes() returns the bytes of scratch that attention() needs in steps within these
-/// bounds. If there is scratch, its first attention_counter_bytes() bytes must be 0 before the first call;
-/// each call leaves them 0.
+/// attention_scratch_bytes() returns the bytes of scratch that attention() needs in any step that does not
+/// exceed its arguments. If this is not 0, the first attention_counter_bytes() bytes of the scratch must be 0
+/// before the first call of attention(). Each call sets them to 0 again before it ends.
 inline constexpr int kSplitTokens = 32;
 constexpr size_t attention_counter_bytes(int n_heads) {
   return sizeof(uint32_t) * kSplitTokens * static_cast<size_t>(n_heads);
 }
 size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context);
 
-/// See Backend::attention(). scores.sinks is in device memory. longest: the maximum number of keys up to a
-/// token of the step, including keys that a window hides. quantized: as for the operations on rows, but only
-/// in steps of at most kSplitTokens tokens.
+/// See Backend::attention(). scores.sinks is in device memory. longest: the largest number of keys that a
+/// token of the step has, up to and including its own key; keys that a sliding window hides count, too.
+/// quantized: as for the operations on rows above, but may be set only in steps of at most kSplitTokens
+/// tokens.
 void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                const KvPlaces& places, const KvShape& shape, KvLayer layer, int longest, void* scratch,
                float* out, cudaStream_t stream, const QuantizedActivations& quantized = {});
@@ -219,9 +220,9 @@ struct RowChanges {
 /// [n_neurons]. If a neuron changes several times, only the last change counts.
 void change_rows(const RowChanges* changes, uint64_t* resident, int32_t* device_row, cudaStream_t stream);
 
-/// Finds the neurons of `in` whose act(gate) is not zero for at least one token that wants them. Lists them
-/// in `out`, and copies their gates to gates_out [n_tokens, out.max], by index in `out`. gates: [n_tokens,
-/// gates_stride], by index in `in`. scratch: keep_scratch_bytes(in.max) bytes.
+/// Finds the neurons of `in` whose act(gate) is not zero for at least one token that wants them. Lists these
+/// neurons in `out`, and copies their gates from gates [n_tokens, gates_stride], which are ordered like `in`,
+/// to gates_out [n_tokens, out.max], ordered like `out`. scratch: keep_scratch_bytes(in.max) bytes.
 size_t keep_scratch_bytes(int64_t n_neurons);
 void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& in, const float* gates,
                  int64_t gates_stride, const DeviceList& out, float* gates_out, void* scratch,
@@ -246,8 +247,9 @@ struct GatedNeurons {
   FfnActivation activation;
   DeviceNeuronSet set;  // the neurons that the call began with
   DeviceList passed;    // list of the neurons whose up rows were read
-  /// [n_tokens, gates_stride], by neuron number if gates_by_number, else by index in `passed`. Neurons whose
-  /// gate is above activation.threshold are counted as passed. This is correct only for ReLU activations.
+  /// [n_tokens, gates_stride], by neuron number if gates_by_number, else by index in `passed`. A neuron whose
+  /// gate is above activation.threshold counts as passed, that is, as having act(gate) != 0. This rule is
+  /// correct only for ReLU activations.
   const float* gates = nullptr;
   int64_t gates_stride = 0;
   bool gates_by_number = false;
@@ -299,14 +301,14 @@ struct CpuSums {
   NeuronSums sums;
   const int32_t* any = nullptr;
 };
-/// Ends the sums of a layer: out [n_tokens, n_cols] += float(sums + of_cpu) * 2^-36, then += bias [n_cols] if
-/// it is not null. Tokens that are poisoned in `sums` or of_cpu get NaNs. Resets sums and poison to 0.
-/// REQUIRES: poison is 0 or 1.
+/// Ends the sums of a layer. Adds float(sums + of_cpu) * 2^-36 to out [n_tokens, n_cols], and then bias
+/// [n_cols] if it is not null. If a token's poison in `sums` or of_cpu is 1, the token gets NaNs. Resets
+/// `sums` and its poison to 0. REQUIRES: poison is 0 or 1.
 void end_sums(const NeuronSums& sums, const CpuSums& of_cpu, const float* bias, int n_tokens, int64_t n_cols,
               float* out, cudaStream_t stream);
 
-/// Arrays that are written to host memory together, and a number in host memory that changes after all of
-/// them have arrived.
+/// Arrays that the device writes to host memory together. After the last of them has arrived, the device
+/// stores a number in host memory, by which the host recognizes that all arrays can be read.
 struct HandOver {
   struct Part {
     const void* from = nullptr;  // in device memory; `from` and `to` are 16-byte aligned
@@ -323,8 +325,9 @@ struct HandOver {
 void hand_over(const HandOver& what, cudaStream_t stream);
 
 /// Prepares the CPU's share of a layer: applies `changes` to split.resident and device_row unless `changes`
-/// is null, splits the set, and hands over `rest`. split.cold and split.any must be in host memory; they are
-/// valid when the number of the hand-over has arrived. For few tokens, all of this is one kernel.
+/// is null, splits the set, and hands over the arrays of `rest` to the host. split.cold and split.any must be
+/// in host memory; the host may read them when *rest.number has arrived. For few tokens, all of this is one
+/// kernel.
 void part_and_hand_over(const SplitSet& split, const RowChanges* changes, int32_t* device_row,
                         const HandOver& rest, cudaStream_t stream);
 

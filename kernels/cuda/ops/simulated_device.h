@@ -33,7 +33,8 @@ struct SimulatedSpeeds {
   double copy_s = 0;     // time from the end of the preceding work to the start of a copy
   // The fraction of to_device_bytes_per_s that kernels reach when they read host rows one by one.
   double gather_share = 1;
-  // The time from a launch on an idle stream until the kernel's start_s (KernelSpeed) begins.
+  // The additional time that a kernel takes to start if its stream was idle: from the launch until the
+  // start_s of its KernelSpeed begins.
   double first_kernel_s = 0;
   double launch_call_s = 0;  // host time of a call that launches a kernel or enqueues a small operation
   double graph_call_s = 0;   // host time of a call that launches a graph
@@ -50,8 +51,8 @@ struct SimulatedUse {
   double to_device_until = 0;  // the virtual time until which the link to the device is busy
   int64_t n_kernels = 0, n_copies = 0, n_graphs = 0;
   std::array<int64_t, kKernelClasses> n_of_class = {};  // kernels
-  /// How often the thread that began the simulation waited for all work of the device, and for a number that
-  /// a kernel stores.
+  /// Counts of the waits of the thread that began the simulation: n_waits for all work of the device, and
+  /// n_hand_overs for the number of a HandOver.
   int64_t n_waits = 0, n_hand_overs = 0;
 };
 
@@ -62,8 +63,9 @@ bool simulate_device(const SimulatedSpeeds& speeds, Trace* trace);
 bool can_simulate();
 bool device_is_simulated();
 SimulatedUse simulated_use();
-/// The total time between `begin` and `end` in which kernels launched so far run. REQUIRES: `begin` does not
-/// decrease from call to call, unless reset_simulated() was called in between.
+/// Returns the time between `begin` and `end` during which a kernel runs. Only kernels that were launched
+/// before this call count. REQUIRES: `begin` does not decrease from call to call, unless reset_simulated()
+/// was called in between.
 double simulated_kernels_between(double begin, double end);
 /// Resets the counts and begins the trace. Call it after a model was loaded, so that the trace does not
 /// contain the loading.

@@ -89,8 +89,7 @@ __device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
   if (i % kSpanLanes == 0) out.scale[i / kSpanLanes] = span.scale;
 }
 
-/// Returns how many bytes are written to quantize n activations. None are read, because the activations are
-/// in registers.
+/// Returns the number of bytes that a kernel writes to quantize n activations that it holds in registers.
 inline double quantized_written(int64_t n) { return (2.0 + 12.0 / kActivationSpan) * static_cast<double>(n); }
 
 }  // namespace hearth::cuda

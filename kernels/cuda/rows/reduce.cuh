@@ -1,10 +1,11 @@
 // Adds up a row of floats in the order of the CPU's lanes: see row_sum() in kernels/cpu/lanes/rows_inl.h.
 //
 // The CPU adds in 64 chains, which are four vectors of 16 lanes. Element i belongs to chain i % 64, but
-// elements of the last, partial run of 64 belong to chain i % 16. Then the CPU adds the vectors pairwise, and
-// the 16 lanes in halves. Here, 64 threads of a thread block compute one chain each. First, all threads of
-// the thread block copy the row to shared memory, because the loads of a single chain would wait for memory
-// one after the other.
+// elements of the last, partial run of 64 belong to chain i % 16. Then the CPU adds the four vectors
+// pairwise. To add up the 16 lanes of the result, it repeatedly adds the upper half of the lanes to the lower
+// half. Here, 64 threads of a thread block compute one chain each. All threads of the thread block first copy
+// the row to shared memory, because a thread that loaded its chain from global memory would wait for one load
+// after the other.
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"
@@ -35,9 +36,9 @@ inline size_t row_piece_bytes(int64_t n) {
   return static_cast<size_t>(n < kRowPiece ? n : kRowPiece) * sizeof(float);
 }
 
-/// Adds the elements of a chain that are in [begin, end), a piece of a row of n elements: sum = term(sum,
-/// value) for each, ascending. Returns the sum. Element i is piece[i - begin]. REQUIRES: begin is a multiple
-/// of 64.
+/// Continues the sum of a chain over elements [begin, end) of a row of n elements, and returns it. For each
+/// element of the chain in this range, in ascending order, sum = term(sum, value). Element i is piece[i -
+/// begin]. REQUIRES: begin is a multiple of 64.
 template <class Term>
 __device__ __forceinline__ float add_to_chain(const float* piece, int chain, int64_t begin, int64_t end,
                                               int64_t n, float sum, Term&& term) {

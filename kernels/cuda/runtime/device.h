@@ -26,8 +26,8 @@ struct PcieLink {
   int lanes = 0;       // in use
 };
 
-/// The first GPU in CUDA's list, which the variable CUDA_VISIBLE_DEVICES can change. Hearth's kernels can run
-/// on this GPU.
+/// The GPU that Hearth uses: the first in CUDA's list of GPUs, whose order the environment variable
+/// CUDA_VISIBLE_DEVICES can change. Hearth's kernels can run on it.
 struct Device {
   std::string name;
   std::string uuid = {};       // identifies this GPU: "GPU-" and 32 hexadecimal digits
@@ -48,11 +48,11 @@ std::string text_of(const Version& version);
 /// The first call may take a second, or several seconds if the driver has to compile the kernel from PTX.
 std::variant<Device, std::string> probe();
 
-/// Loads all kernels of this program onto the device. Otherwise the driver would load each kernel when it is
-/// first used, which allocates device memory and fails if no memory is free. So call this before the plan
-/// divides the device memory up. The first call takes some tenths of a second. Throws std::bad_alloc if the
-/// device has too little memory, CudaError. Local memory needs no preparation, because a context has 1,024
-/// bytes of it per thread, which is more than any kernel here uses.
+/// Loads all kernels of this program onto the device. Call it before the plan divides the device memory up.
+/// By default the driver loads a kernel when the kernel is first used, allocates device memory for it, and
+/// fails if none is free. The first call takes some tenths of a second. Throws std::bad_alloc if the device
+/// has too little memory, and CudaError for other failures. No local memory needs to be allocated in advance,
+/// because a CUDA context reserves 1,024 bytes per thread, which is more than any kernel here uses.
 void load_kernels();
 
 /// Returns the number of free bytes of device memory. The process's CUDA context is not counted as free.

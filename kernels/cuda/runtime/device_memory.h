@@ -85,8 +85,8 @@ class PinnedArray {
   size_t n_ = 0;
 };
 
-/// Owns a stream that does not synchronize with the default stream. `first`: waiting kernels of this stream
-/// begin before waiting kernels of other streams.
+/// Owns a stream that does not synchronize with the default stream. `first`: the stream gets the highest
+/// priority, so that its waiting kernels begin before those of other streams.
 class Stream {
  public:
   explicit Stream(bool first = false) {

@@ -10,12 +10,13 @@
 namespace hearth::cuda {
 
 /// Returns the minimum number of tokens in a step for which it is faster to copy a layer's cold neurons to
-/// the device than to compute them on the CPU. Per weight, the bus transfers the weight's bytes once, and the
-/// CPU makes one multiply-add for each of n tokens. Both take the same time if
+/// the device than to compute them on the CPU. Copying a weight takes the time to transfer its bytes over the
+/// bus once. Computing with it on the CPU takes one multiply-add for each of the step's n tokens. Copying and
+/// computing take the same time if
 ///   n / cpu_multiply_adds_per_s = bytes_per_weight / bus_bytes_per_s
-/// The time that the device computes is small compared with both. From the second token on, the time that the
-/// CPU reads weights from memory is small, too. The result is at least 1, and at most a million for an
-/// extremely slow bus.
+/// The formula omits the time that the device computes, and the time that the CPU reads weights from memory.
+/// The first is small compared with copying, and the second is small in steps of two or more tokens. The
+/// result is at least 1, and at most a million for an extremely slow bus.
 constexpr int crossover_tokens(double bytes_per_weight, double bus_bytes_per_s,
                                double cpu_multiply_adds_per_s) {
   const double n = bytes_per_weight / bus_bytes_per_s * cpu_multiply_adds_per_s;
@@ -36,7 +37,7 @@ struct DeviceOptions {
   HostExperts* missing_experts = nullptr;
   /// In steps of at least this many tokens, cold neurons are copied to the device (StepBounds::stream_bytes).
   /// With 0 they are never copied; with 1 they are copied in all steps, so the CPU computes no neurons. The
-  /// default is 12, which is right for 4.5 bits per weight.
+  /// default is 12: crossover_tokens() for 4.5 bits per weight and the usual speeds.
   int stream_from_tokens = crossover_tokens(4.5 / 8, kUsualLink, kUsualCpuMultiplyAdds);
 };
 

@@ -5,8 +5,8 @@
 namespace hearth::cuda {
 namespace {
 
-// The runtime returns the time between two events as a float in milliseconds. Up to this duration, the float
-// is exact to a microsecond.
+// The runtime returns the time between two events as a float in milliseconds. Such a float is exact to a
+// microsecond only up to 10 seconds, so set_base() moves the base event after this time.
 constexpr std::chrono::seconds kBaseHolds{10};
 
 }  // namespace

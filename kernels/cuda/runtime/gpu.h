@@ -44,10 +44,10 @@ inline cudaError_t gpu_launch(const Work& work, const GpuKernel<void(P...)>& ker
 }
 
 /// gpu_aligned<T>(p) casts p to T*. REQUIRES: p is a multiple of alignof(T). Otherwise a GPU aborts the
-/// kernel at the first access. In .cu and .cuh files, all casts to types wider than a byte must use this
-/// (tests/layering.py), because a CPU does not check alignment: in the emulator, gpu_aligned is a function
-/// that checks it and keeps const. Here it is a plain cast, because even an inlined function changed how nvcc
-/// unrolled the loops of three files.
+/// kernel at the first access. In .cu and .cuh files, all pointer casts to types wider than a byte must use
+/// gpu_aligned (tests/layering.py), so that tests on a CPU find wrong alignments. In the emulator,
+/// gpu_aligned is a function that checks the alignment and keeps const. For nvcc it is a plain cast, because
+/// even an inlined function changed how nvcc unrolled the loops of three files.
 template <class T>
 using gpu_aligned = T*;
 
@@ -135,9 +135,9 @@ __device__ inline unsigned gpu_warp_max(unsigned value) {
 }
 __device__ inline unsigned gpu_warp_min(unsigned value) { return ~gpu_warp_max(~value); }
 
-/// Adds 1 to *count, which is in device memory, and returns the old value. A later caller sees everything
-/// that this thread wrote before the call, and everything that other threads wrote before they met this
-/// thread at a barrier.
+/// Adds 1 to *count, which is in device memory, and returns the old value. A thread that calls this later
+/// sees everything that the present caller wrote before its call. It also sees everything that other threads
+/// wrote before a barrier that they and the present caller passed before the call.
 __device__ inline unsigned gpu_arrive(unsigned* count) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");

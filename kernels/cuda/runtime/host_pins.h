@@ -1,9 +1,10 @@
 // Page-locks host memory, so that the device can read it while the host works. The destructor unlocks it.
 //
-// One call page-locks a whole region or nothing, because CUDA rejects a copy that begins in one page-locked
-// range and ends in another, even if the ranges are adjacent. A region contains the neurons of one layer,
-// some hundred megabytes. If the system refuses to lock a region, earlier regions stay locked. Later regions
-// can still be tried, because they may be smaller.
+// One call page-locks a whole region or nothing. A region must not be locked in several ranges, because CUDA
+// rejects a copy that begins in one page-locked range and ends in another, even if the ranges are adjacent. A
+// region contains the neurons of one layer, some hundred megabytes. If the system refuses to lock a region,
+// the regions that were locked before stay locked, and the caller may try further regions, which may be
+// smaller.
 //
 // Owned by CudaHybridFfn, which waits for the device's work before it destroys this object. Regions are only
 // added at load, by one thread.

@@ -2,8 +2,9 @@
 // memory is planned.
 //
 // By default, a driver loads a kernel and allocates device memory for it when the kernel is first used.
-// gpu_launch() (gpu.h) accepts a kernel only as gpu_kernel<...>, and the initializer of that variable adds
-// the kernel to the list before main() runs. So a kernel that is not in the list cannot be launched.
+// gpu_launch() (gpu.h) accepts a kernel only as a variable gpu_kernel<kernel>. The initializer of this
+// variable adds the kernel to the list before main() runs. So a kernel that is not in the list cannot be
+// launched.
 #pragma once
 
 #include <type_traits>

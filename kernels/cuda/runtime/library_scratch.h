@@ -11,8 +11,8 @@ namespace hearth::cuda {
 /// Tokens per call of the library. With 128, the usual step of a prompt reads each matrix once, and the
 /// tensor cores are busy.
 inline constexpr int kLibraryTokens = 128;
-/// To keep scratch small, a matrix is multiplied in pieces. A piece has at most this many rows, and takes at
-/// most this many bytes as f16.
+/// To keep scratch small, a matrix is multiplied in pieces of rows. A piece has at most kLibraryRows rows,
+/// and its weights take at most kLibraryWeightsBytes as f16.
 inline constexpr int64_t kLibraryRows = 16384;
 inline constexpr size_t kLibraryWeightsBytes = size_t{64} << 20;
 
@@ -34,7 +34,8 @@ struct LibraryScratch {
   }
   int64_t max_cols = 0;  // columns of a matrix
   int64_t max_rows = 0;  // products_stride() of a piece
-  // Weights per piece of a quantized matrix. 0: the library does not multiply by quantized matrices.
+  // The maximum number of weights in a piece of a quantized matrix. 0: the library does not multiply by
+  // quantized matrices.
   int64_t max_weights = 0;
   void* tokens = nullptr;       // [packed_tokens(max_tokens), max_cols], 4 bytes each
   float* unscale = nullptr;     // [packed_tokens(max_tokens)]

@@ -2,9 +2,9 @@
 // once, even if several products read it. Where possible, the kernel that computes an array also quantizes
 // it.
 //
-// Owned by DeviceWork; engine thread. The state follows the order in which a step's work is enqueued, not the
-// time at which it runs. Each of the small arrays, which decode steps use, has its own memory. Large arrays
-// all use Scratch::quantized.
+// Owned by DeviceWork; engine thread. The state changes when work is enqueued, not when the work runs. The
+// small arrays of decode steps are kept in Scratch::kKeptInputs separate memories. All large arrays use the
+// same memory, Scratch::quantized.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ class QuantizedInputs {
     return {};
   }
 
-  /// Returns the arrays to which x [n] must now be quantized: the least recently used memory for small
-  /// arrays, or the memory for large arrays.
+  /// Returns the arrays to which the caller must now quantize x [n]. If x is small, they are in the least
+  /// recently used of the memories for small arrays, otherwise in Scratch::quantized.
   QuantizedActivations add(const float* x, int64_t n) {
     Place* place = &places_.back();
     if (n <= places_[0].most) {
@@ -47,12 +47,13 @@ class QuantizedInputs {
     place->n = n;
     return at(*place);
   }
-  /// Returns the memory for large arrays, for n numbers that are read only once and are not tracked.
+  /// Returns arrays in Scratch::quantized for n quantized numbers that only one product reads. find() does
+  /// not find them.
   QuantizedActivations room(int64_t n) {
     places_.back() = {.memory = places_.back().memory};
     return quantized_in(places_.back().memory, 1, n);
   }
-  /// Whether an array of n floats is small and so gets its own memory.
+  /// Whether an array of n floats is small, so that add() uses one of the memories for small arrays.
   bool keeps(int64_t n) const { return n <= places_[0].most; }
 
   /// Call this when the floats x [n] change, which makes their quantized forms invalid.

@@ -86,8 +86,8 @@ struct Scratch {
   int32_t* inputs = nullptr;
   size_t rope_floats = 0;  // floats per table
   float* rope_tables[RopeTables::kTables] = {};
-  // The memory of small arrays in QuantizedInputs. A decode step needs three arrays at a time: the layer's
-  // input, the residual stream, and the input of the layer's current product if it is another array.
+  // The memory of small arrays in QuantizedInputs. A decode step needs at most three arrays at a time: the
+  // layer's input, the residual stream, and the input of the current product if that is neither of the two.
   static constexpr size_t kKeptInputs = 3;
   static constexpr int kKeptTokens = 8;
   int64_t kept_floats = 0;  // floats of each small array

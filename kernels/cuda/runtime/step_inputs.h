@@ -31,9 +31,9 @@ class StepInputs {
 
   /// Returns the device's copy of the array, for operations that are enqueued afterward.
   const int32_t* on_device(std::span<const int32_t> host, StepRecorder& recorder);
-  /// block_tokens: positions per KV block. longest: the maximum number of positions that a token sees. Table
-  /// columns beyond it are not copied. All tables are copied, so that any step of the same shape may use any
-  /// of them.
+  /// block_tokens: positions per KV block. longest: the maximum number of positions to which a token of the
+  /// step attends; only the table columns for these positions are copied. The rows of all tables are copied,
+  /// so that a recorded step can be played back with any of them.
   KvPlaces on_device(const KvPlaces& host, int block_tokens, int longest, StepRecorder& recorder);
   DeviceList list(std::span<const int32_t> host, StepRecorder& recorder);
 

@@ -56,16 +56,16 @@ void StepRecorder::begin_step(const StepShape& shape) {
   free_before_ = free_bytes();
 }
 
-/// Measures the memory of the current recording, and drops old recordings if all of them together take too
-/// much.
+/// Measures the memory of the current recording. If all recordings together take more than kMaxBytes, drops
+/// old ones.
 void StepRecorder::end_recording(bool whole) {
   recordings_[current_].whole = whole;
   recordings_[current_].bytes = free_before_ - std::min(free_before_, free_bytes());
   size_t bytes = 0;
   for (const Recording& recording : recordings_) bytes += recording.bytes;
   while (bytes > kMaxBytes) {
-    // Drop the least recently used recording that takes memory. Shapes that were seen only once take none and
-    // are kept.
+    // Drop the least recently used recording that takes memory. A shape that was seen only once has no graphs
+    // yet and takes no memory, so its entry is kept.
     const auto oldest = std::ranges::min_element(recordings_, {}, [](const Recording& recording) {
       return std::pair(recording.bytes == 0, recording.last_step);
     });

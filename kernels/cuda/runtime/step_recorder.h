@@ -48,8 +48,8 @@ class StepRecorder {
 
   cudaStream_t stream() const { return stream_; }
 
-  /// Returns the shape as the recorder compares it: `longest` is rounded up, because it grows with every
-  /// token.
+  /// Returns the shape with `longest` rounded up (longest_class()). The recorder compares rounded shapes,
+  /// because the exact `longest` grows with every token.
   static StepShape rounded(StepShape shape);
 
   /// Begins a step. If the last segment of the previous step was not ended, the recording of that step is not
@@ -59,9 +59,9 @@ class StepRecorder {
   /// Drops all recordings. REQUIRES: the device has finished their graphs, and no step is being played back.
   void forget();
 
-  /// work() must enqueue operations on the stream. It is called now or when the segment ends, or never if a
-  /// graph replaces it. REQUIRES: `work` holds copies of the values that it needs, and these are the same in
-  /// every step of the shape.
+  /// work() must enqueue operations on the stream. enqueue() calls it at once, or the end of the segment
+  /// calls it, or nothing calls it because a recorded graph replaces it. REQUIRES: `work` holds copies of the
+  /// values that it needs, and the values are the same in every step of the shape.
   template <class Work>
   void enqueue(Work&& work) {
     if (enqueues_at_once()) return work();
@@ -96,11 +96,12 @@ class StepRecorder {
 
  private:
   /// The maximum number of shapes, and the maximum number of bytes of device memory that their graphs may
-  /// take. Beyond either limit, the least recently used shape is dropped. Decoding has a shape for every
-  /// combination of the number of tokens and the power of two of `longest`; four sequences with drafts of up
-  /// to seven tokens have 32 possible numbers of tokens. The driver allocates the memory of graphs from what
-  /// a budget of "auto" leaves free (kLeftFree in engine/resolved_load.cpp). The driver does not report the
-  /// size of graphs, so we measure it.
+  /// take. If one of these limits is exceeded, the recorder drops the least recently used shapes. Decoding
+  /// has a shape for every combination of a number of tokens and a longest_class(). For example, four
+  /// sequences with drafts of up to seven tokens can have 32 numbers of tokens. The driver allocates graphs
+  /// in the device memory that remains free when the memory budget is "auto" (kLeftFree in
+  /// engine/resolved_load.cpp). It does not report the size of graphs, so the recorder measures the decrease
+  /// of free memory.
   static constexpr size_t kMaxShapes = 64, kMaxBytes = size_t{160} << 20;
 
   enum class Mode { kAtOnce, kRecord, kPlay };

@@ -37,10 +37,11 @@ class NeuronStrips {
   /// too small.
   int64_t piece_neurons() const { return piece_neurons_; }
 
-  /// Returns a copy of `device`, the layer's weights at device addresses, in which the matrices that were
-  /// copied point to `buffer`. The first row in the buffer belongs to neuron `begin`. Rows are found by
-  /// neuron number, so these matrices point to the address that row 0 would have. Only rows that were copied
-  /// may be read.
+  /// Returns a copy of `device`, the layer's weights at device addresses, with views of the matrices in
+  /// `buffer` in place of those that were copied there. The first row in the buffer belongs to neuron
+  /// `begin`. Kernels find a row by neuron number, so a view begins at the address that the row of neuron 0
+  /// would have, which lies before the buffer unless `begin` is 0. Kernels may read only rows that were
+  /// copied.
   FfnNeurons in_buffer(const FfnNeurons& device, int64_t begin, const std::byte* buffer) const;
 
  private:

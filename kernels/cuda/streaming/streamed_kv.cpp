@@ -9,8 +9,9 @@
 namespace hearth::cuda {
 namespace {
 
-/// Calls copy(first, n) for every run of consecutively numbered KV blocks with positions of the step's
-/// tokens. before: also include the KV blocks with all earlier positions of the sequences.
+/// Calls copy(first, n) for every run of consecutively numbered KV blocks that hold the positions of the
+/// step's tokens. before: also include the KV blocks that hold the earlier positions of these tokens'
+/// sequences.
 template <class Copy>
 void for_each_run(const KvPlaces& places, int block_tokens, bool before, const Copy& copy) {
   int64_t first = 0, n = 0;

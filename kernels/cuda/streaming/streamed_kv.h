@@ -23,7 +23,8 @@ class StreamedKv {
   /// Copies the KV blocks of the step's tokens back to `host`, after the work already on `stream`.
   void write_back(const KvPlaces& places, const KvShape& shape, KvLayer host, KvLayer device,
                   cudaStream_t stream);
-  /// Allows later copies to overwrite the device's KV blocks after the work that is now on `stream`.
+  /// Allows the next bring() to overwrite the device's KV blocks as soon as the work that is now on `stream`
+  /// is done.
   void give_back(cudaStream_t stream);
 
  private:
