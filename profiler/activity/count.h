@@ -23,9 +23,9 @@ namespace hearth {
 struct CountSettings {
   std::filesystem::path file;  // the activity file; if empty, counts are only returned
   int n_generate = 48;         // tokens that the model generates after each text
-  /// Counting ends when the file holds counts of this many tokens, prompts and generated text together, or if
-  /// `trace` is set, when the trace has this many tokens. The last text is counted to its end, even beyond
-  /// this number. 0: count all texts.
+  /// The number of tokens, prompts and generated text together, after which counting ends. Without `trace`,
+  /// these are the tokens whose counts the file holds; with `trace`, the tokens that the trace holds. The
+  /// last text is counted to its end, even if this exceeds the number. 0: count all texts.
   uint64_t n_tokens = 0;
   /// Counts are written to the file at least this often, and at the end of the run.
   std::chrono::seconds save_every{30};

@@ -18,10 +18,10 @@ std::vector<double> sorted_choice_shares(const ActivityCounts& counts, int layer
 /// Returns the share of all choices that fall on the `n_hottest` hottest experts of each layer.
 double choices_caught(const ActivityCounts& counts, int n_hottest);
 
-/// Means over the layers with experts. mean_kept_share(): the share of a token's experts that the next token
-/// also uses. mean_experts_read(): the number of experts that a step with `size` consecutive tokens of one
-/// text reads. mean_experts_read_by_others(): the number that a step with `size` tokens of different texts
-/// reads.
+/// These functions return means over the layers with experts. mean_kept_share() returns the share of a
+/// token's experts that the next token also uses. mean_experts_read() returns how many experts a step reads
+/// if it has `size` consecutive tokens of one text. mean_experts_read_by_others() returns how many it reads
+/// if its `size` tokens come from different texts.
 double mean_kept_share(const ActivityCounts& counts);
 double mean_experts_read(const ActivityCounts& counts, int size);
 double mean_experts_read_by_others(const ActivityCounts& counts, int size);

@@ -33,8 +33,8 @@ uint64_t OnlineActivity::n_written() const {
 }
 
 void OnlineActivity::run(const std::stop_token& stop) {
-  // Only the next write includes the counts that the engine makes during a write. So write once more after
-  // the stop was requested.
+  // Counts that the engine makes during a write are left for the next write. So if the stop is requested
+  // during a write, write once more.
   bool last = false;
   while (!last) {
     {

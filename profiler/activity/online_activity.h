@@ -22,8 +22,8 @@ namespace hearth {
 struct OnlineActivityOptions {
   std::filesystem::path file;  // the activity file; its folder exists
   std::chrono::milliseconds write_every{std::chrono::minutes(5)};
-  /// On average, one step in `one_of` is counted: two adjacent steps of every 2 * one_of. 0: use kOneOfOnCpu
-  /// or kOneOfOnDevice.
+  /// Of every 2 * one_of steps, two adjacent steps are counted, which is one step in `one_of` on average. 0:
+  /// use kOneOfOnCpu or kOneOfOnDevice.
   int one_of = 0;
   /// Called on the writing thread with one sentence if the file cannot be written, or if it belonged to
   /// another model. It is not called again while the same failure lasts. May be empty.
@@ -35,9 +35,9 @@ class OnlineActivity {
   /// Counts two of every 16 steps. This costs 0.5 to 0.7 % of the running time of a model with five million
   /// weights, and less with larger models (docs/speed.md).
   static constexpr int kOneOfOnCpu = 8;
-  /// Counts two of every 64 steps. Counting costs a larger share of the time on a device, because a device's
-  /// steps are shorter than the CPU's. The device also waits while the host counts (some nanoseconds per
-  /// active neuron).
+  /// Counts two of every 64 steps, fewer than on the CPU, because a device's steps are shorter, so that
+  /// counting takes a larger share of their time. Besides, the device is idle while the host counts, which
+  /// takes some nanoseconds per active neuron.
   static constexpr int kOneOfOnDevice = 32;
 
   /// Begins counting. The model must outlive this object and must not have started to run steps. Throws
@@ -64,8 +64,7 @@ class OnlineActivity {
   const OnlineActivityOptions options_;
   const ModelIdentity identity_;
 
-  /// Counts taken from the engine but not yet written. Only the writing thread uses these counts. After that
-  /// thread has ended, only finish() uses them.
+  /// Counts taken from the engine but not yet written. Only the writing thread uses these counts.
   ActivityCounts waiting_;
   std::string last_warning_;
 

@@ -18,9 +18,9 @@ class SequenceRun {
   explicit SequenceRun(ForwardModel& model);
 
   /// Appends tokens in steps of at most `chunk`. Returns the last token's logits [n_vocab], valid until the
-  /// next call. For the activity counts, several tokens count as a prompt, and a single token counts as
-  /// generated; see Batch::prompt_rows. REQUIRES: tokens is not empty; chunk >= 1; the sequence fits the
-  /// model's KV blocks.
+  /// next call. If activity is counted, a call with several tokens counts as a prompt, and a call with a
+  /// single token as generated text (Batch::prompt_rows). REQUIRES: tokens is not empty; chunk >= 1; the
+  /// sequence fits the model's KV blocks.
   std::span<const float> feed(std::span<const int32_t> tokens, int chunk);
 
   /// Like feed(), but calls `row` with (index into tokens, logits [n_vocab]) for every token whose index is
@@ -28,11 +28,11 @@ class SequenceRun {
   template <typename Row>
   void score(std::span<const int32_t> tokens, size_t first_row, int chunk, Row row);
 
-  /// Forgets the sequence; the next feed starts at position 0.
+  /// Forgets the sequence. The next feed() or score() starts at position 0.
   void clear() { n_fed_ = 0; }
-  /// Makes the next feed start at this position, as if `position` tokens had been fed. Only for measuring and
-  /// warming up, because the keys and values of the skipped positions are zeros or belong to earlier
-  /// sequences.
+  /// Makes the next feed() or score() start at this position, as if `position` tokens had been fed before.
+  /// Only for measuring and warming up, because the keys and values of the skipped positions are zeros or
+  /// belong to earlier sequences.
   void skip_to(int32_t position) { n_fed_ = position; }
 
  private:
@@ -51,7 +51,8 @@ void SequenceRun::score(std::span<const int32_t> tokens, size_t first_row, int c
   const size_t n_vocab = static_cast<size_t>(limits_.n_vocab);
   chunk = std::min(chunk, blocks_.max_step());
   for (size_t begin = 0; begin < tokens.size();) {
-    // Run full chunks until the first scored row, then smaller pieces whose logits fit the model's buffer.
+    // Tokens before first_row run in steps of `chunk` tokens. The later steps may be smaller, because the
+    // model's buffer must hold the logits of all their tokens.
     const bool scored = begin >= first_row;
     size_t n = std::min(static_cast<size_t>(scored ? std::min(chunk, limits_.max_logit_rows) : chunk),
                         tokens.size() - begin);

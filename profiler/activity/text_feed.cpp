@@ -123,7 +123,8 @@ void TextFile::fill() {
   ahead_ += in_.read(kReadBytes);
   const size_t wrong = find_no_text(ahead_);
   if (wrong == std::string::npos) return;
-  // The remaining bytes of this character have not been read yet.
+  // The first invalid bytes may be the beginning of a valid character whose other bytes have not been read
+  // yet.
   const bool cut = ahead_.size() - wrong < 4 && !in_.at_end();
   if (cut && ahead_[wrong] != '\0') return;
   const unsigned byte = static_cast<unsigned char>(ahead_[wrong]);
@@ -151,7 +152,7 @@ TextFeed::TextFeed(std::vector<std::string> prompts, const std::vector<std::file
 }
 
 std::optional<std::string> TextFeed::next() {
-  // Tries every source once, beginning with the one whose turn it is.
+  // Tries each source once, beginning with source turn_. Source 0 is the prompts, and source i is file i - 1.
   for (size_t tried = 0; tried <= files_.size(); ++tried) {
     const size_t source = turn_;
     turn_ = (turn_ + 1) % (files_.size() + 1);

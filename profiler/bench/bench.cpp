@@ -56,8 +56,9 @@ void add_kv_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
   }
 }
 
-// The first step of a shape allocates memory, and the second is recorded
-// (kernels/cuda/runtime/step_recorder.h). From the third step on, all steps take the same time.
+// The number of warm-up steps. The first decode step of a shape allocates memory, and the second step is
+// recorded as a graph (kernels/cuda/runtime/step_recorder.h). From the third step on, all steps of the shape
+// take the same time.
 constexpr int kWarmSteps = 3;
 
 /// Runs steps of every shape that will be measured: a full chunk, and the shorter chunk at the end of the
@@ -142,7 +143,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   }
   result.prefill_tokens_per_s = upper_median(prefill);
   result.decode_tokens_per_s = upper_median(decode);
-  // Every repeat decodes the same tokens, so the activity of the last repeat represents all repeats.
+  // Every repeat decodes the same tokens, so all repeats have the activity of the last one.
   result.decode_activity = model.observation().activity();
   if (model.placed().plan != nullptr && !options.cpu_share)
     result.decode_activity.cold = -1;  // the CPU has no cold neurons

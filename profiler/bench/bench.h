@@ -40,8 +40,8 @@ struct BenchResult {
   /// The RAM's bandwidth was measured after each repeat, with BenchOptions.n_threads threads.
   MachineBandwidth bandwidth;
   double counting_cost = -1;  // share by which counting lengthens a step; negative: not measured
-  /// Decode speed as a share of the byte bound (byte_bound.h). Each repeat is compared with the RAM bandwidth
-  /// that was measured after it.
+  /// The decode speed, divided by the speed that the byte bound allows (byte_bound.h). The bound of each
+  /// repeat uses the RAM bandwidth that was measured directly after this repeat.
   double share_of_bound = 0;
 };
 

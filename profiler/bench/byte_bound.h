@@ -16,9 +16,10 @@
 //   eta    factor by which gathering scattered rows slows the CPU down, taken as 1
 //   B_cpu  rate at which the CPU's threads read, taken as B_ram
 //
-// The GPU and the CPU read their neurons at the same time. Part of the CPU's neurons may be copied to the GPU
-// over PCIe. These copies read the same RAM, so B_cold is at most B_ram. Hence B_cold is B_ram, or min(B_ram,
-// B_pcie) if the CPU computes no cold neurons. The bound omits the time to synchronize.
+// The GPU reads its neurons while the CPU reads the cold neurons. Part of the cold neurons may instead be
+// copied to the GPU over PCIe. These copies also read the RAM, so B_cold is at most B_ram. With the values
+// that are taken for eta and B_cpu, B_cold is B_ram. If the CPU computes no cold neurons, B_cold is
+// min(B_ram, B_pcie). The bound omits the time to synchronize.
 #pragma once
 
 #include "engine/residency/token_bytes.h"
@@ -31,10 +32,10 @@ struct MachineBandwidth {
   double vram = 0, pcie = 0;  // 0 if the CPU computes alone
 };
 
-/// Returns the T above, in seconds. In `bytes`, device_whole is W_a + P + KV, device_neurons is rho c W_f,
-/// cold_neurons is rho (1-c) W_f, and host_whole is W_cpu, which includes the keys and values of its layers.
-/// cpu_share: whether the CPU computes cold neurons; otherwise they go to the GPU over PCIe. REQUIRES: every
-/// memory that is read has a bandwidth above 0.
+/// Returns T of the formula at the top of this file, in seconds. In `bytes`, device_whole is W_a + P + KV,
+/// device_neurons is rho c W_f, cold_neurons is rho (1-c) W_f, and host_whole is W_cpu, which includes the
+/// keys and values of its layers. cpu_share: whether the CPU computes cold neurons; otherwise they go to the
+/// GPU over PCIe. REQUIRES: every memory that is read has a bandwidth above 0.
 double least_seconds(const TokenBytes& bytes, const MachineBandwidth& bandwidth, bool cpu_share);
 
 }  // namespace hearth

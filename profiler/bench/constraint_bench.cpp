@@ -48,7 +48,7 @@ struct Slot {
   SamplerState sampler;
 };
 
-/// The slots that decode one form during one round.
+/// The slots that decode one form, either free text or one of the constraints.
 class Decoder {
  public:
   Decoder(ModelRuntime& model, const ConstraintBenchOptions& options, const FixedBlocks& blocks,
@@ -233,7 +233,8 @@ std::vector<ConstraintCost> run_constraint_bench(ModelRuntime& model, std::span<
 
   for (int round = 0; round < options.n_repeats; ++round) {
     const auto seed = static_cast<uint64_t>(round);
-    // 2. Compile each form again, and compute the prompt.
+    // 2. Compile the constraints again, without the masks that the previous round cached, and compute the
+    // prompt.
     for (size_t i = 0; i < cases.size(); ++i) {
       if (cases[i].is_constrained()) {
         const double begin = thread_ms();

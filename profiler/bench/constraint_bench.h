@@ -1,10 +1,10 @@
 // Measures the cost of constrained decoding: one model decodes free text and constrained text in turn, in
 // several slots at once.
 //
-// Free text and each form of constraint have their own slots and take steps in turn. Therefore other load on
-// the machine affects all of them alike, and all sequences have the same length at every step. A step
-// computes one token for each slot of the form and chooses the next tokens, as the engine does. When a text
-// ends, a new text begins behind it in the same sequence.
+// There are several forms: free text, and each constraint. Each form has its own slots. The benchmark runs
+// one step of each form in turn. Therefore other load on the machine affects all forms alike, and all
+// sequences have the same length at every step. A step computes one token for each slot of the form and
+// chooses the next tokens, as the engine does. When a text ends, the sequence continues with a new text.
 //
 // A server appends forced tokens without choosing them, and computes several in one step. This benchmark
 // computes them one by one like all other tokens, so that a step has the same number of tokens for every
@@ -24,8 +24,8 @@ namespace hearth {
 struct ConstraintBenchOptions {
   int n_slots = 4;       // sequences that decode together
   int n_generate = 128;  // tokens of each sequence
-  /// The number of rounds. The report shows medians over the rounds. Each round compiles the forms again, so
-  /// it starts without cached masks.
+  /// The number of rounds. The report shows medians over the rounds. Each round compiles the constraints
+  /// again, so that no masks are cached from earlier rounds.
   int n_repeats = 3;
   float temperature = 1.0f;  // the API's default
 };

@@ -17,7 +17,8 @@ struct KernelBound {
   std::string_view by;  // "memory", "PCIe", "tensor cores", "instructions", or "nothing" if there is no work
 };
 
-/// A rate of 0 in `gpu` is unknown and sets no limit. kernels/cuda/ops/kernel_work.h explains the terms.
+/// Returns the bound of the work on this GPU. A rate of 0 in `gpu` is unknown, and the bound ignores it.
+/// kernels/cuda/ops/kernel_work.h describes the terms of the bound.
 KernelBound bound_of(const cuda::KernelWork& work, const GpuProfile& gpu);
 
 /// Returns a table for each shape, for people. Times are compared with the rates in `gpu`. simulated: true if

@@ -27,7 +27,7 @@ WindowScore score_window(SequenceRun& run, std::span<const int32_t> window, int3
   if (bos >= 0) text[0] = bos;
   run.clear();
   WindowScore score;
-  // No token of the window follows the last one, so the last token's logits are not scored.
+  // The logits of a token predict the next token. So the window's last token is not computed.
   run.score(std::span(text).first(text.size() - 1), text.size() / 2, chunk,
             [&](size_t i, std::span<const float> logits) {
               const double nll = negative_log_likelihood(logits, text[i + 1]);

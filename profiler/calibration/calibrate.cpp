@@ -16,13 +16,13 @@ namespace {
 // The number of windows on which scores are gathered: 8,192 tokens at the usual context, which gives millions
 // of scores per layer.
 constexpr size_t kScoreWindows = 16;
-// A share is accepted or rejected early, after at least kSureWindows windows, if the mean difference is more
-// than kSureErrors standard errors away from the budget.
+// A share is accepted or rejected before all windows are scored, but after at least kSureWindows of them, if
+// the mean difference and the budget differ by more than kSureErrors standard errors.
 constexpr double kSureErrors = 4;
 constexpr size_t kSureWindows = 8;
 
-/// The mean difference per scored token between two scorings of the same windows, and the standard error of
-/// this mean.
+/// The mean difference per scored token between the scores of the same windows with two sets of thresholds,
+/// and the standard error of this mean.
 struct Difference {
   double mean = 0, error = 0;
 };
@@ -40,8 +40,9 @@ class Calibrator {
         n_text_(in.text.size() / window_tokens()),
         n_held_out_(in.held_out.size() / window_tokens()),
         histograms_(n_layers_) {
-    // Count the windows to be scored. The text's windows are scored once dense, once in each step of the
-    // search, and once in the final check. The held-out text's windows are scored twice.
+    // Estimate how many windows will be scored. Each window of the text is scored with all neurons, in each
+    // step of the search, and in the final check. Each window of the held-out text is scored with all neurons
+    // and with the thresholds.
     n_windows_left_ = static_cast<double>(n_text_ + (kShareSteps + 1) * n_text_ + 2 * n_held_out_);
   }
 

@@ -13,8 +13,8 @@
 
 namespace hearth {
 
-/// A histogram of scores. A bin's index consists of the exponent and the first five mantissa bits of the
-/// scores in it. The bins therefore divide each range from 2^e to 2^(e+1) into 32 equal parts.
+/// A histogram of scores. A score's exponent and its first five mantissa bits are the index of its bin. The
+/// bins therefore divide each range from 2^e to 2^(e+1) into 32 equal parts.
 class ScoreHistogram {
  public:
   ScoreHistogram() : bins_(kBins) {}
@@ -46,9 +46,10 @@ using ShareJudge = std::function<bool(double share, bool in_full)>;
 
 inline constexpr int kShareSteps = 8;  // bisections of [0, 1), down to a step of 1/256 of all neurons
 
-/// Returns the largest share found for which the whole text stays within the budget. If there is none,
-/// returns 0, although a share of 0 was not judged. The search assumes that perplexity rises with the share.
-/// If it does not, a larger share may also be within the budget.
+/// Returns the largest share, of those that the search tries, with which the whole text stays within the
+/// budget. If all of them exceed the budget, returns 0 without judging a share of 0. The search assumes that
+/// perplexity rises with the share. If this is wrong, a share larger than the returned one may also be within
+/// the budget.
 double largest_share(const ShareJudge& within_budget);
 
 }  // namespace hearth

@@ -63,8 +63,8 @@ Tokens tokenize(const CalibrateCommand& command, const Tokenizer& tokenizer, con
                 const std::string& held_out) {
   Tokens tokens;
   tokens.text = tokenizer.encode(text, true, false);
-  // The tokenizer begins the text with a begin token if the model expects one. If so, every window begins
-  // with this token.
+  // If the model expects a begin token, encode() has put one before the text. Every window then begins with
+  // this token.
   const bool wants_bos =
       !tokens.text.empty() && tokens.text.front() == tokenizer.bos() && tokenizer.bos() >= 0;
   if (wants_bos) tokens.bos = tokenizer.bos();

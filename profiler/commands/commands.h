@@ -33,7 +33,8 @@ std::function<int()> add_plan_command(CLI::App& app);
 std::function<int()> add_probe_command(CLI::App& app);
 /// Writes a copy of a model with fewer bits per weight.
 std::function<int()> add_quantize_command(CLI::App& app);
-/// Compares policies that choose which experts of a mixture a GPU holds, on a trace.
+/// Replays a trace of the experts that tokens chose, and compares policies that decide which experts of a
+/// mixture a GPU holds.
 std::function<int()> add_replay_command(CLI::App& app);
 /// Writes an HTML page about a model on a machine: its activity, the plan and measurements.
 std::function<int()> add_report_command(CLI::App& app);

@@ -57,8 +57,8 @@ std::vector<cuda::KernelShape> shapes_of(const std::vector<std::string>& names) 
   return shapes;
 }
 
-/// Returns this machine's GPU profile. It is measured once and kept, except for facts that are read from the
-/// GPU each time.
+/// Returns this machine's GPU profile from the kept machine profile, or measures and keeps it. If the profile
+/// has no instruction rate, computes it from the GPU's clock and its number of multiprocessors.
 GpuProfile measured_gpu() {
   const std::variant<cuda::Device, std::string> found = cuda::probe();
   if (const std::string* reason = std::get_if<std::string>(&found)) {
@@ -89,7 +89,8 @@ int run_kernels_command(const KernelsCommand& command) {
   options.n_prompt = command.n_prompt;
   options.context = std::max(options.context, command.n_prompt);
   options.n_runs = command.n_runs;
-  // Use enough memory that no cache still holds data from a few repetitions earlier.
+  // Give the repetitions so much memory, which they use in turn, that data of a repetition has left all
+  // caches when it is used again.
   options.memory_bytes = 0;
   for (const cuda::KernelShape& shape : options.shapes) {
     const size_t largest = static_cast<size_t>(shape.d_ff * shape.d_model) * sizeof(float);

@@ -69,8 +69,8 @@ int run_perplexity(PerplexityCommand command) {
   model->observation().reset_activity();
   const Tokenizer& tokenizer = model->facts().tokenizer;
   const std::vector<int32_t> tokens = tokenizer.encode(read_text(command.file, "--file"), true, false);
-  // The tokenizer begins the text with a begin token if the model expects one. If so, every window begins
-  // with this token.
+  // If the model expects a begin token, encode() has put one before the text. Every window then begins with
+  // this token.
   const bool wants_bos = !tokens.empty() && tokens.front() == tokenizer.bos() && tokenizer.bos() >= 0;
   PerplexityResult result;
   {

@@ -35,8 +35,8 @@ namespace {
 constexpr std::array kPolicies = {ReplayPolicy::kNone,   ReplayPolicy::kStatic, ReplayPolicy::kLru,
                                   ReplayPolicy::kLfu,    ReplayPolicy::kDecay,  ReplayPolicy::kLearned,
                                   ReplayPolicy::kOptimum};
-/// Without --train, the first 1/kTrainingShare of the decoded tokens are not replayed. Instead, the cache
-/// begins with the experts that these tokens use most.
+/// Without --train, the first quarter (1 / kTrainingShare) of the decoded tokens is not replayed. Instead,
+/// the cache begins with the experts that these tokens use most.
 constexpr uint64_t kTrainingShare = 4;
 
 struct ReplayCommand {
@@ -51,7 +51,8 @@ std::vector<std::string> policy_words() {
   return words;
 }
 
-/// Returns the trace's model: the file or shape that is named, or the shape that the trace was planted for.
+/// Returns the trace's model: the file or the shape that the options name. If they name none, returns the
+/// shape for which `synth --trace` generated the trace.
 PlannedModel model_of_trace(const ReplayCommand& command, const ExpertTrace& trace) {
   const std::string label = file_error::file_label(command.trace);
   if (!command.options.model.empty()) {

@@ -70,9 +70,9 @@ TextFeed held_out_texts(const ReportCommand& command) {
   return TextFeed(files.empty() ? held_out_prompts() : std::vector<std::string>(), files);
 }
 
-/// If the model's activity was not counted before, counts it as hearthd does when it first starts with a
-/// model. Adds a note if something cannot be counted or kept. Returns 0, or the exit code if a signal ended
-/// the run; counts up to the signal are kept.
+/// hearthd counts a model's activity when it first starts with the model. If the known counts have fewer
+/// tokens than hearthd would count, this function counts in the same way. Adds a note if something cannot be
+/// counted or kept. Returns 0, or the exit code if a signal ended the run; counts up to the signal are kept.
 int count_now(const ReportCommand& command, const PlannedModel& model, KnownCounts& known,
               std::vector<std::string>& notes) {
   SelfProfileSettings settings;
@@ -147,8 +147,8 @@ BenchOptions short_run(const ReportCommand& command, const PlanQuestion& questio
   return options;
 }
 
-/// Returns `question` with the prompt tokens per step of this run, and with the share of the context that
-/// this run fills.
+/// Returns `question`, changed to ask about a run with these options: with its prompt tokens per step, and
+/// with the share of the context that the run fills on average while it decodes.
 PlanQuestion question_of_run(const PlanQuestion& question, const BenchOptions& options) {
   PlanQuestion such = question;
   such.load.prefill_chunk = std::min(options.chunk, options.n_prompt);
@@ -182,8 +182,8 @@ SpeedMeasured measure_mixture(const ReportCommand& command, const PlanQuestion& 
   return speed;
 }
 
-/// Measures a short run with the planned placement, and computes the planner's prediction for a run with as
-/// many tokens. REQUIRES: a context of at least two tokens.
+/// Measures the speed of a short run with the planned placement. Also computes the speed that the planner
+/// predicts for this run. REQUIRES: a context of at least two tokens.
 SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& question,
                             const PlanAnswer& answer) {
   const BenchOptions options =

@@ -24,8 +24,8 @@
 namespace hearth {
 namespace {
 
-/// Returns the sparsity mode to simulate: the fastest according to the planner's formulas, if several are
-/// allowed.
+/// Returns the sparsity mode to simulate. If the options allow several modes, returns the one that is fastest
+/// according to the planner's formulas.
 Sparsity chosen_mode(const PlanQuestion& question) {
   // in a mixture, all weights outside the experts are dense
   if (question.model.spec.has_experts()) return Sparsity::kDense;

@@ -270,8 +270,8 @@ int run_synth(const SynthCommand& command) {
   return 0;
 }
 
-/// Adds --trace and its options. All other options must have been added before, because --trace excludes
-/// those that apply only to models.
+/// Adds --trace and the options that apply only to traces. REQUIRES: all other options were added before,
+/// because --trace excludes the options that apply only to models.
 void add_trace_options(CLI::App& synth, SynthCommand& command) {
   CLI::Option* trace =
       synth

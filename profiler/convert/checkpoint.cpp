@@ -38,8 +38,8 @@ void Checkpoint::fail(const std::string& sentence) const {
 
 namespace {
 
-/// Returns the names of the files with weights. Sets `promised` to the names of the tensors that the index
-/// lists, or leaves it empty if there is no index.
+/// Returns the names of the files with weights. Adds the names of the tensors that the index file lists to
+/// `promised`. Without an index file, adds none.
 std::vector<std::string> weight_files(const Checkpoint& checkpoint, std::set<std::string>& promised) {
   const json index = checkpoint.read_json("model.safetensors.index.json");
   if (index.is_null()) {

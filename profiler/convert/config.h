@@ -18,8 +18,8 @@ namespace hearth::convert {
 
 class Config {
  public:
-  /// defaults: the default values of the model's class, as a JSON text, or empty. label: the text with which
-  /// messages begin.
+  /// file: the contents of config.json. defaults: a JSON text with the default values of the model's class,
+  /// or an empty text. label: the text with which error messages begin.
   Config(const nlohmann::json& file, std::string_view defaults, std::string label);
 
   /// Returns the first of these fields that exists and is not null, or a JSON null if there is none. All

@@ -126,8 +126,8 @@ void add_pooling(const Checkpoint& checkpoint, KeyList& keys) {
   }
 }
 
-/// Returns the folder's name. If the folder is in the cache of Hugging Face's libraries
-/// (models--OWNER--NAME/snapshots/HASH), returns the model's name.
+/// Returns a name for the model: the name of its folder. In the cache of Hugging Face's libraries, the
+/// folder's name is only a hash (models--OWNER--NAME/snapshots/HASH), so this function returns NAME there.
 std::string name_of(const std::filesystem::path& given) {
   std::filesystem::path folder = std::filesystem::absolute(given).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
@@ -245,8 +245,8 @@ ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions&
   uint64_t written = 0;
   bool checked = false;
   for (const PlannedTensor& tensor : plan) {
-    // Check before the first tensor of the checkpoint is written. The check reads the RoPE factors, which do
-    // not come from the checkpoint and are already in the file.
+    // Call check_runs() before the first tensor that comes from the checkpoint is written. The RoPE factors,
+    // which check_runs() reads, do not come from the checkpoint and were written before.
     if (!checked && !tensor.parts.empty()) {
       check_runs(writer, checkpoint);
       checked = true;

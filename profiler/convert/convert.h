@@ -1,9 +1,10 @@
 // Converts the folder of a Hugging Face model to a GGUF file.
 //
-// The order of work: read config.json and look up the model's family; plan tensors and keys; write the file's
-// head; load it with the engine's functions, so that a model that would not run is refused before its tensors
-// are written; stream the tensors. Memory use does not depend on the model's size. The file gets its final
-// name only when it is complete (engine/model/gguf/writer.h).
+// convert_checkpoint() reads config.json, looks up the model's family, plans tensors and keys, and writes the
+// file's header. Then it loads this header with the engine's own functions, so that a model that would not
+// run is refused before its tensors are written. Finally it converts and writes the tensors row by row, so
+// memory use does not depend on the model's size. The file gets its final name only when it is complete
+// (engine/model/gguf/writer.h).
 #pragma once
 
 #include <cstdint>

@@ -30,9 +30,10 @@ enum class Rearrange : uint8_t {
   kFromPosition,   // position table without the rows before a text's first position, which are for padding
 };
 
-/// `from` is the stored tensor's name, without ".weight" or ".bias" and, for tensors of layers, without the
-/// layer's prefix; '#' stands for a number. `to` is GGUF's name without "blk.N."; if it contains a dot, it
-/// includes "weight" or "bias".
+/// Maps a tensor's name in the checkpoint (`from`) to its name in the GGUF file (`to`). `from` omits
+/// ".weight" or ".bias" and, for tensors of layers, the layer's prefix. A '#' in it matches a number. `to`
+/// omits "blk.N.". If it contains a dot and does not begin with "nextn.", it includes ".weight" or ".bias";
+/// otherwise it omits this ending.
 struct Rule {
   std::string_view from, to;
   Rearrange how = Rearrange::kNone;
@@ -42,7 +43,7 @@ struct Rule {
 class KeyList;
 class Config;
 
-/// Adds the keys of one family after the common ones.
+/// A function that adds the keys of one family, after the common keys (but see Family::own_keys).
 using FamilyKeys = void (*)(const Config& config, KeyList& keys);
 
 struct Family {

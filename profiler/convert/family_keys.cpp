@@ -65,8 +65,8 @@ std::vector<bool> windowed_layers(const Config& config) {
   return windowed;
 }
 
-/// Refuses models whose windows differ from their architecture's fixed rule: layer i has full attention if i
-/// % period is `full`, otherwise a window.
+/// Refuses models that do not follow their architecture's fixed rule for windows: layer i has full attention
+/// if i % period == full, otherwise a window.
 void check_windows(const Config& config, int64_t period, int64_t full) {
   const std::vector<bool> windowed = windowed_layers(config);
   for (size_t i = 0; i < windowed.size(); ++i) {
@@ -127,7 +127,8 @@ void add_opt_keys(const Config& config, KeyList& keys) {
     config.fail(
         "do_layer_norm_before is false: norms behind attention and the FFN do not run yet in this family.");
   }
-  // The files' context length includes the two rows of the position table before the first position.
+  // In GGUF files of this architecture, the context length also counts the two rows of the position table
+  // that precede the row of a text's first position.
   add_sizes(config, keys, context_of(config) + 2, config.get_int({"ffn_dim"}));
 }
 
@@ -260,8 +261,8 @@ void add_deepseek2_keys(const Config& config, KeyList& keys) {
   }
   keys.count("rope.dimension_count", turned);
   const double all = config.rope_number("mscale_all_dim", 0.0);
-  // In files of this architecture, the key holds 0.1 times mscale_all_dim. In files of other architectures,
-  // it holds mscale_all_dim.
+  // In GGUF files of this architecture, rope.scaling.yarn_log_multiplier is 0.1 * mscale_all_dim. In files of
+  // other architectures, it is mscale_all_dim itself.
   if (all != 0.0) keys.number("rope.scaling.yarn_log_multiplier", 0.1 * all);
 }
 
@@ -308,8 +309,8 @@ void add_exaone4_keys(const Config& config, KeyList& keys) {
 }
 
 void add_hunyuan_keys(const Config& config, KeyList& keys) {
-  // RoPE of type "dynamic" with alpha is NTK scaling by a fixed factor, which is equivalent to another
-  // frequency base.
+  // RoPE scaling of type "dynamic" with a value for alpha is NTK scaling by a fixed factor. It gives the same
+  // frequencies as no scaling with a larger frequency base.
   const double alpha = config.rope_number("alpha", 0.0);
   const json& type = config.rope().contains("rope_type") ? config.rope()["rope_type"] : json();
   if (type != "dynamic" || alpha == 0.0) return;

@@ -1,5 +1,5 @@
-// Functions that add the keys of one family each, after the common keys. The rows of family.cpp refer to
-// them.
+// Each of these functions adds the keys of one or several families, after the common keys (but see
+// Family::own_keys). The rows of family.cpp name the function of each family.
 //
 // Each throws std::runtime_error (one sentence) if config.json lacks a needed field, or asks for a feature
 // that the engine does not run.
@@ -14,8 +14,8 @@ class KeyList;
 
 /// The number of Falcon's key and value heads, which depends on three fields of its config.json.
 int64_t falcon_kv_heads(const Config& config);
-/// Returns the row of a text's first position in the table of learned positions. In RoBERTa's tables, rows
-/// for padding precede it. 0 for other models.
+/// Returns which row of the table of learned positions belongs to a text's first position. In RoBERTa's
+/// tables, rows for padding precede this row. In other tables, it is row 0.
 int64_t first_position_row(const Config& config);
 
 void add_llama_keys(const Config& config, KeyList& keys);

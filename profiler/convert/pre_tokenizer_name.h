@@ -20,9 +20,9 @@ namespace hearth::convert {
 std::vector<std::string> split_stages(const nlohmann::json& pre_tokenizer);
 
 /// Returns the name of a known pre-tokenizer that splits text as `stages` do, or an empty string if there is
-/// none. Names in `preferred` (separated by spaces) are tried first, then all other known names.
-/// ignore_merges: the value of this field in tokenizer.json's model. Pre-tokenizers with the same value take
-/// precedence over others. Throws like split_stages() if an expression does not compile.
+/// none. If there are several, chooses one with the same ignore_merges (the field in tokenizer.json's
+/// "model"), and among these the one that is named first in `preferred` (names separated by spaces). Throws
+/// like split_stages() if an expression does not compile.
 std::string name_of_stages(const std::vector<std::string>& stages, std::string_view preferred,
                            bool ignore_merges);
 

@@ -92,9 +92,9 @@ void read_row(const RowView& view, int64_t row, float* x) {
 void read_mxfp4_row(const RowView& view, int64_t row, std::byte* out) {
   constexpr int64_t kBlockBytes = 16;
   const int64_t n_blocks = view.n_cols / (2 * kBlockBytes);
-  // For MXFP4, first_at() returns the index of a stored row, not that of an element. The index counts rows
-  // across all experts. It can differ from `row`, because within an expert, the rows of two tensors may
-  // alternate.
+  // In an MXFP4 view, first_at() returns the index of a row in the stored tensor (all experts' rows in
+  // order), not the index of an element. This index differs from `row` if the rows of two tensors alternate
+  // in the stored tensor.
   const int64_t first = view.first_at(row) * n_blocks;
   for (int64_t b = 0; b < n_blocks; ++b) {
     const std::byte* in = view.source->bytes.data() + (first + b) * kBlockBytes;

@@ -292,8 +292,8 @@ class Planner {
     }
   }
 
-  /// Returns a view in which, within each head, row j of the first half is followed by row j of the second
-  /// half.
+  /// Returns a view that interleaves the two halves of each head's rows: row j of the first half is followed
+  /// by row j of the second half.
   RowView paired_view(const StoredTensor& tensor, bool is_q) const {
     const bool vector = tensor.shape.size() == 1;
     const int64_t n_rows = tensor.shape[0], n_cols = vector ? 1 : columns(tensor);
@@ -362,9 +362,9 @@ class Planner {
     }
   }
 
-  /// Returns a view in which all rows of q come first, then all of k, then all of v. The stored tensor has
-  /// groups of heads. Each group has the rows of one q head (several if many_q is set), one k head and one v
-  /// head.
+  /// Returns a view in which all rows of q come first, then all rows of k, then all rows of v. In the stored
+  /// tensor, heads form groups. A group has the rows of one q head (or of several, if many_q is set), then
+  /// those of one k head and of one v head.
   RowView ungrouped(const StoredTensor& tensor, int64_t n_groups, bool many_q) const {
     const bool vector = tensor.shape.size() == 1;
     const int64_t n_rows = tensor.shape[0], n_cols = vector ? 1 : columns(tensor),
@@ -405,8 +405,9 @@ class Planner {
     collect(values, -1, std::move(v), {rank, value, n_heads});
   }
 
-  /// Reads an MXFP4 tensor: blocks [experts, rows, blocks, 16] of bytes, and scales [experts, rows, blocks]
-  /// in a tensor beside it. If `of` is 2, rows of two tensors alternate, and `which` selects one.
+  /// Plans a tensor of the file from an MXFP4 tensor of the checkpoint: bytes [experts, rows, weight blocks,
+  /// 16], whose scales [experts, rows, weight blocks] are in another tensor. If `of` is 2, the rows of two
+  /// tensors of the file alternate in the stored tensor, and `which` (0 or 1) selects one of them.
   void mxfp4(const StoredTensor& tensor, const std::string& to, int64_t which, int64_t of) {
     std::string beside = tensor.name;
     beside.replace(beside.rfind("_blocks"), 7, "_scales");

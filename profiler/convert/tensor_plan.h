@@ -24,7 +24,8 @@ struct RowView {
   const StoredTensor* scales = nullptr;  // for FP8 and MXFP4; else null
   int64_t n_rows = 0, n_cols = 0;
   int64_t stride = 1;  // between the elements of a row
-  /// Returns the index of a row's first element in `source`; for MXFP4, the index of the stored row.
+  /// Returns the index in `source` of the first element of the view's row `row`. If `mxfp4` is set, returns
+  /// the index of the stored row instead.
   std::function<int64_t(int64_t row)> first_at;
   int64_t scale_rows = 0, scale_cols = 0;  // rows and columns that share an FP8 scale; 0: one scale for all
   // True for MXFP4: `source` holds blocks of 16 bytes, and `scales` holds one byte for each block.

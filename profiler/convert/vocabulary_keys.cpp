@@ -264,8 +264,8 @@ class VocabularyReader {
       const SentencePieceFile::Piece& piece = file.pieces[id];
       if (std::isnan(piece.score))
         fail("tokenizer.model has a score that is not a number; download it again");
-      // Mark user-defined pieces as normal, as llama.cpp's converter and most files do. Some of them may also
-      // be added tokens in the checkpoint's JSON files; put_added() will change the type of these again.
+      // Mark user-defined pieces as normal, as llama.cpp's converter and most files do. The checkpoint's JSON
+      // files may list some of these pieces as added tokens; put_added() then changes their types again.
       tokens_.put(id, piece.text, piece.score, piece.type == kUserDefined ? kNormal : piece.type);
     }
     put_added(-1000.0f);
@@ -483,8 +483,9 @@ class VocabularyReader {
     }
   }
 
-  /// Adds the tokens that end an answer according to generation_config.json, in addition to the end token
-  /// that is already set. GGUF has keys for three such tokens in total.
+  /// add_roles() has already set the end token. generation_config.json or config.json may list further tokens
+  /// that end an answer. This function adds the first two of them, because GGUF has keys for three such
+  /// tokens in total.
   void add_further_ends(const json& generation) {
     std::vector<uint32_t> ends = ids_in(member(generation, "eos_token_id"));
     if (ends.empty()) ends = ids_in(config_.field({"eos_token_id"}));

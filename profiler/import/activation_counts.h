@@ -19,12 +19,12 @@ namespace hearth {
 ActivityProfile read_activation_counts(const std::filesystem::path& folder, int n_layers, int d_ff);
 
 /// Converts the counts to activity of this model, as if counted on prompts. PowerInfer does not state how
-/// many tokens it counted. Therefore the number is assumed to be at least as large as every count, and so
-/// large that on average, a token activates at most the share `active_share` of all neurons. The smallest
-/// such number is used. The hash of the counts takes the place of the counted text's hash, so that importing
-/// the counts twice adds them only once. The sums of activations and the counts of pairs of adjacent tokens
-/// are unknown and stay 0. `label` names the folder in messages. Throws ModelFileError if every count is 0.
-/// REQUIRES: the profile has the model's shape; 0 < active_share <= 1.
+/// many tokens it counted. The function assumes the smallest number of tokens that meets two conditions: no
+/// neuron's count exceeds it, and on average, a token activates at most the share `active_share` of all
+/// neurons. The hash of the counts takes the place of the counted text's hash, so that importing the counts
+/// twice adds them only once. The sums of activations and the counts of pairs of adjacent tokens are unknown
+/// and stay 0. `label` names the folder in messages. Throws ModelFileError if every count is 0. REQUIRES: the
+/// profile has the model's shape; 0 < active_share <= 1.
 Activity imported_activity(const ActivityProfile& profile, const ModelIdentity& model, double active_share,
                            const std::string& label);
 

@@ -75,8 +75,9 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Finds an entry's bytes. The entry's own header repeats the name and the sizes from the directory. Only its
-// lengths of name and extra field are used; its sizes may be missing, because they may follow the data.
+// Finds an entry's bytes. The header before the bytes repeats the name and the sizes that the directory
+// states. From this header, only the lengths of the name and of the extra field are used. Its sizes may be
+// missing, because a zip writer may put them behind the data.
 std::span<const std::byte> data_at(std::span<const std::byte> bytes, const std::string& file, uint64_t at,
                                    uint32_t size, std::string_view name) {
   gguf::Cursor cursor = cursor_at(bytes, file, at, "zip entry");
@@ -213,7 +214,7 @@ class Machine {
     stack_.resize(stack_.size() - count);
     push(node);
   }
-  // Returns the number of values above the last mark on the stack.
+  // Returns the number of values above the topmost mark on the stack.
   size_t count_to_mark() const {
     size_t count = 0;
     while (count < stack_.size() && nodes_[stack_[stack_.size() - 1 - count]].kind != Kind::kMark) ++count;

@@ -8,7 +8,8 @@
 //
 // The pickle is a program for a stack machine and can call any Python function by name. This reader supports
 // only the operations that torch.save writes for a tensor (pickle protocol 2) and a few function names, and
-// refuses everything else. It builds descriptions of the calls and never calls anything.
+// refuses everything else. It records which functions the pickle would call, and with which arguments, but
+// never calls anything.
 //
 // Used for PowerInfer's activation counts, and for the state dicts of its predictors. Element types: int32,
 // int64, float16, bfloat16, float32, float64. If a tensor is a view into a larger one, only the view's

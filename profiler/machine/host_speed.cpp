@@ -39,8 +39,8 @@ double process_seconds() {
 
 size_t bundle_bytes() { return 2 * row_bytes(kType, kCols); }
 
-/// The work of one thread in the measurement of scattered reads: its own layers of neurons, and which neurons
-/// are active.
+/// One thread's part in the measurement of scattered reads. A Reader has layers of neurons that no other
+/// thread reads, and the set of active neurons.
 class Reader {
  public:
   Reader(Isa isa, int64_t n_bundles)
@@ -136,8 +136,8 @@ double HostSpeed::read_rate(int n_threads) const {
 
 double HostSpeed::scattered_rate() const {
   // 1. Divide the memory into layers of bundles, and make the input of one token. Each thread gets layers of
-  //    its own. If all threads worked on each layer together, as the threads of one backend do, all would
-  //    have to wait whenever another program used the processor of one of them.
+  //    its own, unlike the threads of one backend, which compute each layer together. If threads shared a
+  //    layer, all would wait whenever another program ran on the processor of one of them.
   const auto n_bundles = static_cast<int64_t>(n_words_ * sizeof(uint64_t) / bundle_bytes());
   const int n_threads =
       static_cast<int>(std::clamp<int64_t>(n_bundles / kLeastNeurons, 1, backend_->n_threads()));

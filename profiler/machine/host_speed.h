@@ -19,9 +19,9 @@ class CpuBackend;
 
 class HostSpeed {
  public:
-  /// Allocates several hundred megabytes of memory and writes them. n_threads: the number of threads that the
-  /// comments below call "all threads". REQUIRES: n_threads >= 1. Throws std::bad_alloc, and what CpuBackend
-  /// throws.
+  /// Allocates several hundred megabytes of memory and writes them. n_threads: the number of threads that
+  /// measure ("all threads" in the comments below). REQUIRES: n_threads >= 1. Throws std::bad_alloc, and
+  /// passes on the exceptions of CpuBackend.
   HostSpeed(int n_threads, Isa isa);
   ~HostSpeed();
 
@@ -32,8 +32,8 @@ class HostSpeed {
   double read_rate(int n_threads) const;
 
   /// Returns the bytes per second at which all threads read the rows of scattered neurons. Decoding has this
-  /// access pattern if the CPU computes part of the neurons beside a device. Reads 15 % of all bundles; a
-  /// bundle is an up row and a down row in Q4_0.
+  /// access pattern if the CPU computes part of a layer's neurons and a device the rest. Each pass reads 15 %
+  /// of all bundles; a bundle is an up row and a down row in Q4_0.
   double scattered_rate() const;
 
   /// Returns how many products of a weight and an activation all threads compute per second in long steps

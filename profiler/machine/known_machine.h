@@ -30,13 +30,14 @@ struct KnownMachine {
 /// A function that measures the hardware, or returns nullopt if it was stopped.
 using Measure = std::function<std::optional<Probe>(const Hardware&)>;
 
-/// Returns the profile of this hardware: reads it from the cache folder, or measures it and keeps it there.
-/// fresh: whether to measure even if a profile is kept. Returns nullopt if `measure` was stopped. Problems
-/// with the cache folder only add notes. Throws what `measure` throws.
+/// Returns the profile of this hardware. Reads it from the cache folder, or calls `measure` and writes the
+/// result to the folder. fresh: whether to measure even if the folder has a profile. Returns nullopt if
+/// `measure` was stopped. If the cache folder cannot be used, only adds notes. Passes on the exceptions of
+/// `measure`.
 std::optional<KnownMachine> known_machine(const Environment& environment, const Hardware& hardware,
                                           bool fresh, const Measure& measure);
 
-/// Like the above, but for this machine and with probe_machine() as `measure`.
+/// Like the function above, but for hardware_here() and with probe_machine() as `measure`.
 std::optional<KnownMachine> known_machine(const Environment& environment, bool fresh,
                                           const ProbeOptions& options);
 

@@ -6,10 +6,10 @@
 #include "profiler/machine/machine_toml.h"
 
 #include <spdlog/fmt/fmt.h>
-// In some places, toml++ 3.3 asserts that a key begins with a valid character, although this was not checked
-// before. A text such as "= 1" would therefore abort a debug build. In other builds, the assertion tells some
-// compilers that the condition always holds. The code after the assertion refuses such texts anyway, so the
-// assertion is disabled here.
+// In some places, toml++ 3.3 asserts that a key begins with a valid character without having checked the
+// character. A text such as "= 1" would therefore abort a debug build. In other builds, the assertion becomes
+// a hint to the compiler that the condition holds, which is false for such a text. The code after the
+// assertion refuses such texts anyway, so the assertion is disabled here.
 #undef NDEBUG
 #define TOML_ASSERT(...) static_cast<void>(0)
 #define TOML_HEADER_ONLY 1
