@@ -51,8 +51,8 @@ struct SumParts {
   /// 2^22.
   static constexpr int kMost = 256;
 
-  /// Computes the sum of n contributions in units of 2^-36. high and low are the sums of the bit patterns of
-  /// their parts.
+  /// Computes the sum of n contributions in units of 2^-36. high: the sum of the bit patterns of their high
+  /// parts. low: the sum of the bit patterns of their low parts.
   [[gnu::always_inline]] static int64_t units(uint32_t high, uint32_t low, uint32_t n) {
     const auto highs = static_cast<int32_t>(high - n * kHighBits),
                lows = static_cast<int32_t>(low - n * kLowBits);

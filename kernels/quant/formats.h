@@ -113,7 +113,8 @@ struct BlockIQ4_XS {
 
 /// 4-bit floats times a power of two: the microscaling format MXFP4.
 struct BlockMXFP4 {
-  // The largest stored value is 28. kLargest is 31 so that this type shares the code of Q5_0's products.
+  // The largest stored value is 28. kLargest is nevertheless 31, as for Q5_0, so that both types use the same
+  // code for products.
   static constexpr int kElems = 32, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false;
   uint8_t e;       // the scale is 2^(e - 128)
@@ -132,7 +133,8 @@ struct BlockNVFP4 {
   uint8_t qs[32];
 };
 
-/// Grid points (grids.h) with a sign for each weight. IQ2 has one index per 8 weights, and IQ3 one per 4.
+/// The weights are the points of a grid (grids.h), with a sign for each weight. IQ2 has one index for every 8
+/// weights, and IQ3 has one for every 4.
 struct BlockIQ2_XXS {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 64, kLargest = 127;
   static constexpr bool kHasMin = false, kDecodedFirst = true;

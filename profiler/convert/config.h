@@ -23,8 +23,8 @@ class Config {
   Config(const nlohmann::json& file, std::string_view defaults, std::string label);
 
   /// Returns the first of these fields that exists and is not null, or a JSON null if there is none. All
-  /// find_* functions throw std::runtime_error (one sentence) if a field has another type; get_* functions
-  /// also throw if no field exists.
+  /// find_* functions throw std::runtime_error (one sentence) if the field's type is not the one that the
+  /// function returns. All get_* functions also throw if none of the fields exists.
   const nlohmann::json& field(std::initializer_list<const char*> names) const;
   bool has(const char* name) const { return !field({name}).is_null(); }
   std::optional<int64_t> find_int(std::initializer_list<const char*> names) const;

@@ -487,7 +487,8 @@ bool lies_within(int64_t elements, int64_t offset, int64_t n_rows, int64_t row_s
 
 constexpr const char* kSaveAgain = "; save the tensor again with torch.save";
 
-// Twenty times the width of known FFNs. Bounds the result even if a view repeats one element (stride 0).
+// The limit for a vector is some twenty times the width of known FFNs. It bounds the size of the result even
+// if a view repeats one element (stride 0).
 constexpr int64_t kMaxElements = int64_t{1} << 20;
 
 template <typename T>

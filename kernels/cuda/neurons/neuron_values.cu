@@ -1,5 +1,5 @@
-// Computes the neurons' values, by which the down projection multiplies, in list order. Also makes the counts
-// of the sparse FFN.
+// Computes the values of the listed neurons, in list order. The down projection multiplies the neurons' down
+// rows by these values. The kernel also counts the neurons and rows for DeviceCounts.
 //
 // A thread handles one list index, for all tokens. For each count, a warp makes one atomic addition of an
 // integer, so the order does not matter. The host reads the counts after the step.

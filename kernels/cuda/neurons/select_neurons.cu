@@ -72,17 +72,18 @@ void list_wanted(const DeviceNeuronSet& set, cudaStream_t stream) {
   list_bits(set.any_bits, set.n_tokens == 0 ? 0 : set.n_neurons, set.any, stream);
 }
 
-// Copies the neurons of a list whose act(gate) is not zero, and their gates, to another list, because up and
-// down need to be read only for these. For few tokens, one thread block tests and lists. For many tokens, one
-// kernel tests and another lists.
+// Makes a second list from the neurons of a list whose act(gate) is not zero, and copies their gates. Only
+// the neurons of the second list need their up and down rows read. For few tokens, one thread block tests and
+// lists. For many tokens, one kernel tests and another lists.
 namespace {
 
 constexpr int kKeepThreads = 1024;
 // list indices that a thread handles at a time, so that their gates are loaded at the same time
 constexpr int kHeld = 4;
 
-// The launch bounds have a minimum of one thread block per multiprocessor. Without it, ptxas reserves
-// registers for two, which is 32 per thread, and spills on sm_90.
+// The second launch bound, at least one thread block per multiprocessor, lets ptxas use more registers.
+// Without this bound, ptxas leaves room for two thread blocks, so each thread has only 32 registers, and the
+// kernel spills on sm_90.
 template <Activation kKind>
 __global__ void __launch_bounds__(kKeepThreads, 1)
     keep_in_block_kernel(float at_least, const uint64_t* wanted, int64_t set_words, int n_tokens,

@@ -74,8 +74,8 @@ void reset_simulated();
 /// If the device is simulated, waits until the device's latest store to this word is visible to the host.
 void wait_simulated(const uint32_t& word);
 
-/// A product on a simulated device: out [n_tokens, out_stride] = the products with the weight rows ids
-/// [n_ids], by list index, or with all rows.
+/// A product on a simulated device. Column i of out [n_tokens, out_stride] is the product with row ids[i] of
+/// the weights, or with row i if `ids` is null.
 struct SimulatedProduct {
   Matrix weight;
   const int32_t* ids = nullptr;  // null: all rows

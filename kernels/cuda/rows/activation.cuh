@@ -57,8 +57,8 @@ __device__ __forceinline__ float activated(float x, float at_least) {
   }
 }
 
-/// Returns act(gate) * up. For dReLU, this is relu(gate) * relu(up), and for gpt-oss act(gate) * (clamped up
-/// + 1). If `up` is null, returns act(gate).
+/// Returns act(gate) * up, or act(gate) if `up` is null. For dReLU, the product is relu(gate) * relu(up). For
+/// gpt-oss (kSwigluOai), it is act(gate) * (clamp(up, -7, 7) + 1).
 template <Activation kKind>
 __device__ __forceinline__ float gated(float gate, const float* up, float at_least) {
   const float value = activated<kKind>(gate, at_least);

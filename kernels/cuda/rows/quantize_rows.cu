@@ -25,8 +25,8 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     quantize_heads_kernel(HeadInputs heads, int n_tokens, int64_t n_cols, QuantizedActivations out) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  // Use 32-bit numbers, because their divisions take few instructions. They count groups of four floats, so
-  // they suffice for 2^34 floats.
+  // Use 32-bit numbers, because dividing them takes few instructions. Each number counts groups of four
+  // floats, so 32 bits suffice for 2^34 floats.
   const auto four = static_cast<unsigned>(i), row_fours = static_cast<unsigned>(n_cols / 4);
   const unsigned row = four / row_fours, head = row / static_cast<unsigned>(n_tokens);
   const unsigned token = row - head * static_cast<unsigned>(n_tokens);

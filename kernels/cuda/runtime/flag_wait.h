@@ -11,10 +11,10 @@
 
 namespace hearth::cuda {
 
-/// Returns as soon as `number` is `wanted`. Then everything that the kernel stored before is visible. `what`
-/// names the data that is handed over, for error messages: "the CPU's share of the neurons". Throws CudaError
-/// if the device failed, and std::runtime_error if all work on the stream is done but the number has not
-/// arrived.
+/// Returns as soon as `number` is `wanted`. The caller then sees everything that the kernel stored before it
+/// stored the number. `what` names the data that is handed over, for error messages: "the CPU's share of the
+/// neurons". Throws CudaError if the device failed, and std::runtime_error if all work on the stream is done
+/// but the number has not arrived.
 void wait_for_number(const uint32_t& number, uint32_t wanted, cudaStream_t stream, const char* what);
 
 }  // namespace hearth::cuda
