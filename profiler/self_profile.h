@@ -4,8 +4,9 @@
 // Both results are kept in the cache folder (profiler/machine/known_machine.h,
 // engine/activity/activity_file.h), where later starts find them. A placement is not kept, because solving
 // for it again takes less time than checking whether a kept placement still fits the model, the budgets, the
-// machine and the activity. Runs on the calling thread while another instance of the model serves. To count
-// neurons, it loads the model a second time, for the CPU, from the same mapping of the file.
+// machine and the activity. The functions run on the calling thread while another instance of the model
+// serves requests. To count neurons, they load the model a second time, for the CPU, from the same mapping of
+// the file.
 #pragma once
 
 #include <chrono>
@@ -31,7 +32,7 @@ struct SelfProfileSettings {
   std::filesystem::path activity_file;  // the file for the counts; if empty, they are only returned
   uint64_t n_tokens = 2000;             // counting ends when the activity file holds this many tokens
   std::chrono::seconds most_time{20};   // limit for counting
-  /// Whether to count the experts of a mixture. If false, nothing of a mixture is counted.
+  /// Whether a mixture of experts is counted. If false, count_neurons() only adds a note for a mixture.
   bool experts = true;
 };
 
@@ -61,9 +62,9 @@ struct SelfProfile {
 /// Does not measure the machine. Throws std::runtime_error (one sentence) if the file cannot be written.
 void count_neurons(const SelfProfileSettings& settings, const SelfProfileHooks& hooks, SelfProfile& found);
 
-/// Measures what is not known yet about the machine and the model. Returns nullopt if it was told to stop. If
-/// neurons cannot be counted or a file cannot be written, only adds a note. Throws std::bad_alloc and
-/// std::system_error.
+/// Measures the machine unless the cache folder has a usable profile of it, then calls count_neurons().
+/// Returns nullopt if hooks.stop was requested. If neurons cannot be counted or a file cannot be written,
+/// only adds a note. Throws std::bad_alloc and std::system_error.
 std::optional<SelfProfile> self_profile(const SelfProfileSettings& settings, const Environment& environment,
                                         const SelfProfileHooks& hooks);
 

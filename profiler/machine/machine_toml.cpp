@@ -292,9 +292,9 @@ std::string figures_toml(std::span<const Figure<T>> figures, const T& section) {
   return text;
 }
 
-/// Refuses bytes beyond ASCII. Outside of strings, toml++ 3.3 tests whether such a character is a blank, and
-/// this test has undefined behavior for most characters. Hearth writes profiles without them (see
-/// toml_string()).
+/// Throws if the text has a byte beyond ASCII. Outside of strings, toml++ 3.3 tests whether a character
+/// beyond ASCII is a blank, and the test has undefined behavior for most of these characters. The profiles
+/// that Hearth writes contain only ASCII (see toml_string()).
 void check_ascii(std::string_view toml, const std::string& origin) {
   const auto* odd = std::ranges::find_if(toml, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (odd == toml.end()) return;

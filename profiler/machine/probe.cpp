@@ -35,8 +35,8 @@ class Measurements {
   size_t n_all_, n_done_ = 0;
 };
 
-// The numbers of measurements of the host and of the GPU. In addition, the host is measured once for each
-// number of threads and once for each NUMA node.
+// The numbers of measurements that probe_host() and probe_gpu() always make. probe_host() also makes one
+// measurement for each number of threads and, if there are several NUMA nodes, one for each node.
 constexpr size_t kHostMeasurements = 3, kGpuMeasurements = 3;
 
 bool probe_host(const Hardware& hardware, Measurements& measurements, Probe& probe) {

@@ -18,8 +18,9 @@ struct ProductShape {
   int n_tokens;
   int64_t n_rows;
 };
-// The shapes of steps that are tried. On an emulated device, the smallest step takes some tenths of a second.
-// The largest step keeps a real GPU busy. The last two have 512 tokens, as many as a step of a long prompt.
+// The shapes that prompt_rate() tries, from small to large. On an emulated device, the first shape takes some
+// tenths of a second. The last shape keeps a real GPU busy. The last two shapes have 512 tokens, like a step
+// of a long prompt.
 constexpr ProductShape kShapes[] = {{16, 64}, {64, 256}, {512, 1024}, {512, 4096}};
 constexpr ProductShape kLargest = kShapes[std::size(kShapes) - 1];
 
@@ -90,8 +91,8 @@ double prompt_rate(Backend& backend, double (*now)()) {
     product.out_stride = shape.n_rows;
     const double once = seconds_of(backend, shape, product, in.floats(), 1, now);
     const int n_calls = std::clamp(static_cast<int>(kLongEnoughSeconds / std::max(once, 1e-9)), 1, kMaxCalls);
-    // The time of the fastest pass. The first pass counts too, because it is the only one if passes take too
-    // long.
+    // Find the time of the fastest pass. The pass that took `once` is one of them, because no further pass
+    // runs if `once` is too long.
     double best = once;
     for (int pass = 0; pass < kPromptPasses && once < kTooLongSeconds; ++pass) {
       best = std::min(best, seconds_of(backend, shape, product, in.floats(), n_calls, now) / n_calls);

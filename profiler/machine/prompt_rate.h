@@ -1,4 +1,5 @@
-// Measures how fast a backend multiplies in long steps, with the kernels that compute prompts.
+// Measures how fast a backend multiplies matrices in steps of many tokens, with the kernels that compute
+// prompts.
 #pragma once
 
 #include "kernels/backend.h"
@@ -11,10 +12,11 @@ StepBounds prompt_rate_bounds();
 /// allocates.
 size_t prompt_rate_bytes();
 
-/// Returns the multiply-adds per second with Q4_0 matrices and steps of many tokens, the best of a few
-/// passes. Slow machines run smaller steps, so that the measurement takes less than a second on any machine.
-/// now: returns the time in seconds, either wall-clock time or processor time. REQUIRES:
-/// reserve(prompt_rate_bounds()) was called. Throws std::bad_alloc, and what the backend throws.
+/// Returns the multiply-adds per second of the fastest of a few passes, with a Q4_0 matrix and steps of many
+/// tokens. A slow machine runs smaller steps than a fast one, so that the measurement takes less than a
+/// second on any machine. now: returns the time in seconds, either wall-clock time or processor time.
+/// REQUIRES: reserve(prompt_rate_bounds()) was called. Throws std::bad_alloc, and any exception of the
+/// backend.
 double prompt_rate(Backend& backend, double (*now)());
 
 }  // namespace hearth

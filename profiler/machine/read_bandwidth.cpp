@@ -16,7 +16,7 @@ namespace hearth {
 
 namespace {
 
-// The least time that is returned, because the clock may not have advanced at all.
+// The least time that seconds_together() returns, because the clock may not have advanced at all.
 constexpr double kTickSeconds = 1e-6;
 
 /// Returns the processor seconds that the calling thread has used.
@@ -62,8 +62,8 @@ namespace {
 // over it misses the cache. Virtual machines report the caches of their whole host, 300 MB and more.
 constexpr size_t kLeastBufferBytes = size_t{512} << 20;
 constexpr size_t kCaches = 4;
-// The buffer has at most this size. This is less than three times the largest caches of servers (768 MB), but
-// a pass over the buffer still misses the caches.
+// The buffer has at most this size. For the largest caches of servers (768 MB), the limit is less than
+// kCaches times the cache, but a pass over the buffer still misses the cache.
 constexpr size_t kMostBufferBytes = size_t{2} << 30;
 // If memory is short, the buffer takes half of the available memory, but never less than this.
 constexpr size_t kSmallestBufferBytes = size_t{64} << 20;

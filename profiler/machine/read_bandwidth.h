@@ -1,5 +1,6 @@
-// Measures how fast this machine reads memory, which bounds the speed of decoding. Also provides what such
-// measurements need: a buffer size that fits in memory, and threads that start at the same time.
+// Measures how fast this machine reads memory, which bounds the speed of decoding. Also has two functions for
+// other measurements of memory: read_buffer() returns a buffer size that fits in memory, and
+// seconds_together() starts threads at the same time.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +33,10 @@ struct ReadBuffer {
 };
 ReadBuffer read_buffer();
 
-/// Returns the bytes per second at which n_threads threads together currently read these words, the best of a
-/// few passes. cpus: the processors that the threads may run on; if empty, the system chooses. REQUIRES:
-/// n_threads >= 1. Throws std::system_error if the system cannot create the threads.
+/// Reads these words a few times with n_threads threads, each of which reads its own part. Returns the bytes
+/// per second of all threads together in the fastest pass. cpus: the processors that the threads may run on;
+/// if empty, the system chooses. REQUIRES: n_threads >= 1. Throws std::system_error if the system cannot
+/// create the threads.
 double measure_read(std::span<const uint64_t> words, int n_threads, RunTime time,
                     const std::vector<int>& cpus = {});
 

@@ -27,8 +27,8 @@ std::string shipped_machine_names();
 /// The profile of this name, or nullopt if none is shipped.
 std::optional<MachineProfile> shipped_machine(std::string_view name);
 
-/// The machine that `--machine` names: a shipped machine, or else a file. Throws like read_machine(), or with
-/// the list of shipped names if the name is neither.
+/// Returns the machine that `--machine` names: a shipped machine, or else the machine in a file. Throws like
+/// read_machine(). If `name_or_path` is neither a shipped name nor a file, the error lists the shipped names.
 MachineProfile machine_named(const std::string& name_or_path);
 
 }  // namespace hearth

@@ -12,7 +12,7 @@
 
 namespace hearth {
 
-/// The options that users can give, and settings that only the subcommands' code makes.
+/// The options that users can set (Options), and further settings that only the code of subcommands sets.
 struct ModelOptions : Options {
   bool calibrating = false;   // see SparsityRequest
   Trace* timeline = nullptr;  // outlives the model

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::string_view kActivityMagic = "HACT";
 
-/// Converts the counts of a CSV table to the form that counting on this machine would yield.
+/// Converts the counts of a CSV table to an Activity, like one from hearth-profiler count.
 Activity table_activity(const std::string& text, const std::string& file, const PlannedModel& model) {
   const ModelSpec& spec = model.spec;
   const ActivityTable table = parse_activity_csv(text, file);
@@ -75,8 +75,9 @@ KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
   return known;
 }
 
-/// Returns those of the model's sparsity modes that the user's option requests. As when a model is loaded,
-/// "auto" requests exact and predicted, or dense if the model has neither of these modes.
+/// Returns the sparsity modes that the user's option requests and the model has. "auto" requests exact and
+/// predicted, or dense if the model has neither of these two modes; the engine does the same when it loads a
+/// model. Throws std::runtime_error if the model cannot run in the requested mode.
 std::vector<Sparsity> asked_modes(Options::Sparsity asked, const PlannedModel& model) {
   std::vector<Sparsity> modes;
   for (const Sparsity mode : model.modes()) {

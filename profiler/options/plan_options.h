@@ -34,10 +34,10 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
 /// no usable GPU.
 void add_machine(const PlanOptions& options, PlanQuestion& question);
 
-/// Returns the activity in the file that --activity names, written by hearth-profiler count or in CSV.
-/// Without this option, returns the activity in the cache folder or in a file beside the model; in the second
-/// case, prints the file's name. Throws std::runtime_error if the named file is not an activity file, or
-/// belongs to another model.
+/// Returns the activity in the file that --activity names, which is a CSV file or a file of hearth-profiler
+/// count. Without this option, returns the activity in the cache folder or in a file beside the model, and
+/// prints notes about faulty files and about PowerInfer's index to stderr. Throws std::runtime_error if the
+/// named file is not an activity file, belongs to another model, or counts fewer than kLeastTokens tokens.
 KnownCounts find_counts(const PlanOptions& options, const PlannedModel& model);
 
 }  // namespace hearth

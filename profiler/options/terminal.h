@@ -13,8 +13,8 @@ namespace hearth {
 
 class SignalWatch {
  public:
-  /// Begins to watch for signals. The first SIGINT or SIGTERM is only recorded. The next signal has the
-  /// effect that it had before the watch.
+  /// Begins to watch for signals. The first SIGINT or SIGTERM is only recorded, and restores the signal
+  /// handlers that were set before this object was constructed. They handle the second signal.
   SignalWatch();
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;

@@ -14,8 +14,8 @@
 
 namespace hearth {
 
-/// The least number of counted tokens that is used. With fewer tokens, chance decides which neurons look hot,
-/// and the published activity of similar models (known_law()) is more accurate.
+/// Counts of fewer tokens than this are not used. With so few tokens, chance decides which neurons look hot,
+/// and the published activity of similar models (known_law()) is more accurate than the counts.
 inline constexpr uint64_t kLeastTokens = 32;
 
 /// The file name under which Hearth keeps a model's activity in the cache folder.
@@ -30,7 +30,8 @@ std::filesystem::path kept_activity_path(const Environment& environment, const M
 std::optional<Activity> kept_activity(const std::filesystem::path& file, const ModelIdentity& model,
                                       std::string& said);
 
-/// Like the above, but adds no sentence. For callers that report the problem themselves.
+/// Like kept_activity() above, but does not report why a file cannot be used, for callers that report this
+/// themselves.
 std::optional<Activity> kept_activity(const std::filesystem::path& file, const ModelIdentity& model);
 
 /// Returns the activity that was counted for the model: from the cache folder, or else from the file <model
@@ -39,20 +40,21 @@ std::optional<Activity> kept_activity(const Environment& environment, const std:
                                       const ModelIdentity& model, std::string& said);
 
 /// Converts activity to the form that placement uses. source: a phrase about the activity's origin, for
-/// messages; if empty, it states the number of tokens. Returns nullopt if fewer than kLeastTokens were
-/// counted.
+/// messages; if empty, the phrase states the number of counted tokens. Returns nullopt if fewer than
+/// kLeastTokens tokens were counted.
 std::optional<ModelActivity> model_activity(const Activity& activity, std::string source = {});
 
 /// Returns the activity in PowerInfer's GPU index beside the model (engine/activity/activity_profile.h). The
-/// index lists which neurons are often active, but not how many are active for a token. This number comes
-/// from `active`, a share of all neurons, or else from the published share for models of this kind. Returns
-/// nullopt if there is no such file, or if the model has no zeros to skip. If the file exists, adds a
-/// sentence about it to `said`, whether it is used or not.
+/// index lists which neurons are often active, but not how many neurons are active for a token. active: the
+/// share of neurons that are active for a token; if nullopt, the published share for models of this kind is
+/// used. Returns nullopt if there is no index, or if the model has no zeros to skip. If there is an index,
+/// adds a sentence about it to `said`, whether the index is used or not.
 std::optional<ModelActivity> activity_beside(const std::filesystem::path& model_path, const ModelSpec& spec,
                                              std::optional<double> active, std::string& said);
 
-/// Returns the inputs with which the engine places a model: a measured machine and, if it was counted, the
-/// model's activity. found: called with each solution, on the thread that loads the model; may be empty.
+/// Returns the inputs with which the engine places a model. activity: the model's counted activity, or
+/// nullopt if none was counted. found: called with each solution, on the thread that loads the model; may be
+/// empty.
 PlacementFacts placement_facts(const MachineProfile& machine, const std::optional<Activity>& activity,
                                std::function<void(const PlacementSolution& solution)> found);
 

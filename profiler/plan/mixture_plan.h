@@ -21,7 +21,8 @@
 //                  chosen equally often
 //   n_cpu, W_cpu   number and bytes of all other layers; without a GPU these are all layers, and W_cpu
 //                  includes W_o
-//   rest           time to start threads in such a layer, and to compute its operations on activations
+//   rest           time to start threads in one of these n_cpu layers, and to compute its operations on
+//                  activations
 //   A              time of attention over half a context, bounded by bytes or by instructions
 //   K              time to start those kernels of a layer that the CPU waits for: attention, router, and both
 //                  directions of the hand-over
@@ -36,12 +37,12 @@
 //
 // B_vram, K, hand_over and step come from engine/placement/kernel_costs.h.
 //
-// In a prompt's step of m tokens, each part takes the larger of two times: its bytes divided by the
-// bandwidth, and its multiply-adds divided by the processor's rate. The number of experts that m tokens read
-// comes from counts (--activity). Without counts, tokens are assumed to choose experts as in a synthetic
-// model (profiler/synthesis/planted_choice.h). The CPU computes all experts of a layer that has missing
-// experts (kernels/hybrid_experts.h). With a GPU, each such layer also takes a hand-over of m rows, and the
-// GPU computes the shared expert while the CPU computes the other experts.
+// In a prompt's step of m tokens, a part of the model takes the time to read its bytes or the time to compute
+// its multiply-adds, whichever is longer. The number of experts that m tokens read comes from counts
+// (--activity). Without counts, tokens are assumed to choose experts as in a synthetic model
+// (profiler/synthesis/planted_choice.h). If a layer has missing experts, the CPU computes all of its experts
+// (kernels/hybrid_experts.h). With a GPU, the step also hands m rows over in each layer with missing experts,
+// and the GPU computes the layer's shared expert while the CPU computes the other experts.
 //
 // A simulation of the engine's schedule agrees with the formula to within a tenth
 // (tests/profiler/simulation/mixture_simulation_test.cpp).

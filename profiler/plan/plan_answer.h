@@ -56,11 +56,13 @@ std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& 
 /// Returns a phrase that names the type of keys and values, for the end of a clause in plan_lines(). Empty
 /// for kF16.
 std::string kv_words(KvType type);
-/// Formats such lines, of plan_lines() or mixture_lines(), for a terminal.
+/// Formats the lines of plan_lines() or mixture_lines() for a terminal.
 std::string lines_text(const std::vector<std::pair<std::string, std::string>>& lines);
-/// Returns, for example, "4 slots of 4096 tokens each, with keys and values of 2 at once".
+/// Describes the load. Example: "4 slots of 4096 tokens each, with keys and values of 2 at once", if the keys
+/// and values of only two contexts fit in memory at the same time.
 std::string slots_text(const PlanLoad& load, int n_kv_contexts);
-/// Names the part of the work that a decoded token (or a prompt) waits for most, for people.
+/// Return a phrase for people about the part of the work that takes the longest: decode_bound() for a decoded
+/// token, prefill_bound() for a prompt.
 std::string decode_bound(const PlacementSolution& solution);
 std::string prefill_bound(const PlacementSolution& solution);
 
@@ -69,14 +71,16 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer);
 /// Returns the answer as one JSON object.
 std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer);
 
-/// Adds contexts by the engine's rule, until their keys and values fill the memory that the budgets leave
-/// free. Adds their bytes to the solution's bytes. `inputs` and `activity` are those that the solution was
-/// found for. Returns the number of contexts that fit.
+/// Returns the number of contexts whose keys and values are in memory at the same time. If the load leaves
+/// this number to the planner, adds as many contexts as fit in the memory that the solution leaves free, by
+/// the rule that the engine uses (kKvContextsDecided), and adds their bytes to the solution's bytes. `inputs`
+/// and `activity`: the inputs from which the solution was computed.
 int add_contexts(PlacementSolution& solution, const PlanInputs& inputs, const ModelActivity& activity,
                  const PlanLoad& load, int64_t vram_bytes, int64_t ram_bytes);
 
-/// Return the budget in bytes for a memory of this size if the user gives none. VRAM: by the engine's rule,
-/// for a GPU that no other program uses. RAM: all memory except what the system needs.
+/// Return the default budget for a memory of this size, both in bytes. usable_vram(): the budget that the
+/// engine would use on a GPU without other programs. usable_ram(): all memory except a share for the system
+/// and other programs.
 int64_t usable_vram(int64_t vram_bytes);
 int64_t usable_ram(int64_t ram_bytes);
 

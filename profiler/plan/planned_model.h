@@ -31,16 +31,16 @@ struct PlannedModel {
   std::optional<ModelFile> predictors = {};  // the file of predictors beside the model's file
   Buffer zeros = {};                         // for a shape: the memory of its weights, which reads as zeros
 
-  /// The sparse modes that the model can run in: exact if its activation has zeros, and predicted if it has
-  /// predictors.
+  /// The modes in which plans consider the model: exact if its activation has zeros, predicted if it has
+  /// predictors, and dense. For a mixture of experts, only dense.
   std::vector<Sparsity> modes() const;
   /// The bytes of all its matrices.
   double weight_bytes() const;
   /// The type of most of its weights.
   DType main_type() const;
-  /// If the model cannot run on a GPU because a matrix has a type that GPUs cannot multiply
-  /// (kernels/cuda/ops/device_types.h), returns this type, otherwise nullopt. Experts are not considered,
-  /// because the CPU can compute them.
+  /// Returns a type that the model's matrices have and that GPUs cannot multiply
+  /// (kernels/cuda/ops/device_types.h), or nullopt if there is none. With such a type, the model cannot run
+  /// on a GPU. Ignores the experts' matrices, because the CPU can compute experts.
   std::optional<DType> cpu_only_type() const;
 };
 
@@ -77,7 +77,7 @@ struct PlanLoad {
   /// The engine's bounds of a step.
   PassBounds bounds() const;
 
-  /// Planning for a GPU starts with this number of contexts.
+  /// The number of contexts with which planning for a GPU starts; add_contexts() may add more.
   int contexts_to_plan() const { return hearth::contexts_to_plan(n_kv_contexts, n_slots); }
   bool decides_contexts() const { return n_kv_contexts == kKvContextsDecided; }
 };

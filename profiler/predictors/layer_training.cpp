@@ -14,13 +14,14 @@ namespace {
 // Tokens per training step: enough to amortize reading the weights, and few enough for some hundred steps per
 // epoch.
 constexpr int64_t kBatch = 256;
-// The loss of missing an active neuron, relative to that of proposing a neuron. It is a constant plus a part
-// proportional to the square of the neuron's contribution, which is the squared error of the output if the
-// neuron is missed. No other values were tried, because thresholds are chosen afterward, by the measured cost
-// of a layer's misses.
+// The loss of missing an active neuron, relative to the loss of proposing a neuron, is about kMissPrice on
+// average. The share kContributionShare of it is proportional to the square of the neuron's contribution, up
+// to kMostContribution times the mean square; the rest is constant. The square is the squared error of the
+// output if the neuron is missed. No other values were tried, because thresholds are chosen afterward, by the
+// measured cost of a layer's misses.
 constexpr double kMissPrice = 3, kContributionShare = 0.8, kMostContribution = 30;
 constexpr double kGrowth = 1.5;  // factor by which the rank grows
-// add more units only if the last ones reduced misses to at most this share
+// Add more units only if the previous addition reduced the missed contributions to at most this share.
 constexpr double kWorthMore = 0.97;
 constexpr float kLastRate = 0.01f;
 
@@ -90,8 +91,8 @@ class Trainer {
     return std::max<int64_t>(1, std::llround(epochs * static_cast<double>(options_.n_train) / kBatch));
   }
 
-  /// Returns the completed share of all training steps, assuming that the net grows to its largest rank. The
-  /// weight of a step is its rank.
+  /// Returns the completed share of the training, assuming that the net grows to its largest rank. The time
+  /// of a training step is assumed to be proportional to the net's rank in this step.
   double share_done() const {
     double done = 0, all = 0;
     for (int rank = options_.first_rank;; rank = next_rank(rank, options_.max_rank)) {

@@ -33,8 +33,8 @@ struct LayerTraining {
   PredictorNet net;
   NetTrainer::Moments moments;
   int64_t n_steps = 0;  // training steps made with the current rank
-  // The share of contributions that the predictor of the previous rank misses if the share of false positives
-  // is LayerOptions::false_positives.
+  // The share of contributions that the net missed at its previous, lower rank, at the threshold with
+  // LayerTrainingOptions::false_positives false positives. 1 at the first rank.
   double last_missed = 1;
   bool finished = false;
 };
@@ -49,15 +49,16 @@ ContributionFacts contribution_facts(const RecordFile& record, int64_t n_rows);
 /// Computes logits [n_tokens, d_ff] from inputs x [n_tokens, d_model] with a root mean square of 1.
 using Predict = std::function<void(const float* x, int64_t n_tokens, std::vector<float>& logits)>;
 
-/// Compares rows [begin, begin + n_rows) of `neurons` with predictions from the same rows of `inputs`. The
-/// two may be recordings of different layers for the same tokens.
+/// Compares the activity in rows [begin, begin + n_rows) of `neurons` with predictions from the same rows of
+/// `inputs`. `inputs` and `neurons` may be recordings of different layers, but of the same tokens.
 LogitCurve judge(const Predict& predict, const RecordFile& inputs, const RecordFile& neurons, int64_t begin,
                  int64_t n_rows);
 
-/// Continues `training` (begins it if it is empty) until it is finished. tick: called between training steps
-/// with the completed share of the work, assuming the largest rank. If it returns false, training stops, and
-/// a later call can continue from `training`. Returns true if training is finished, false if it was stopped.
-/// REQUIRES: `record` has n_train + n_judge rows, and both numbers are positive.
+/// Continues `training` until it is finished; begins a new training if `training` is empty. tick: called
+/// between training steps with the completed share of the work, assuming that the net grows to its largest
+/// rank. If `tick` returns false, this function stops and returns false, and a later call can continue from
+/// `training`. Returns true if training is finished. REQUIRES: `record` has n_train + n_judge rows, and both
+/// numbers are positive.
 bool train_layer(FloatProducts& products, const RecordFile& record, const LayerTrainingOptions& options,
                  LayerTraining& training, const std::function<bool(double)>& tick);
 

@@ -70,7 +70,7 @@ PredictorShares LogitCurve::at(int step) const {
 }
 
 int LogitCurve::highest(const std::function<bool(const PredictorShares&)>& fits) const {
-  // Invariant: `fits` holds at `low`, unless it holds nowhere, and is assumed not to hold at `high`.
+  // Invariant: `fits` holds at `low` or at no step, and holds at no step from `high` on.
   int low = 0, high = kSteps;
   while (high - low > 1) {
     const int middle = (low + high) / 2;

@@ -22,7 +22,8 @@ struct PredictorShares {
 
 class LogitCurve {
  public:
-  /// The thresholds are the multiples of 1/16 from -24 to 24. Beyond this range, results hardly differ.
+  /// The thresholds are the multiples of 1/16 from -24 (step 0) to 24 (step kSteps - 1). Thresholds beyond
+  /// this range give nearly the same results as its two ends.
   static constexpr int kSteps = 769;
   static float threshold(int step) { return static_cast<float>(step - kSteps / 2) / 16; }
 

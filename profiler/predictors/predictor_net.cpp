@@ -50,8 +50,8 @@ void FloatProducts::transpose(const float* in, int64_t n_rows, int64_t n_cols, f
 
 namespace {
 
-// Adam's usual constants, except that the average of the squared gradients forgets faster, because a run has
-// thousands of steps instead of millions.
+// Adam's usual constants, except kSquaresDecay, which is usually 0.999. With 0.99, the average of the squared
+// gradients covers fewer steps, because a training has only thousands of steps.
 constexpr float kMeanDecay = 0.9f, kSquaresDecay = 0.99f, kEpsilon = 1e-8f;
 constexpr int64_t kGrain = 8192;  // elements per piece, which take some microseconds
 

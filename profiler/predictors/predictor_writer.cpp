@@ -115,7 +115,8 @@ std::string why_no_powerinfer_file(const ModelSpec& spec) {
   if (!spec.arch.powerinfer_activation) {
     return "PowerInfer has no sparse form of architecture " + std::string(spec.arch.name);
   }
-  // A relu with a threshold is allowed: PowerInfer ignores the threshold, but Hearth reads it from a key.
+  // The activation may be a relu with a threshold. PowerInfer ignores this threshold, but Hearth reads it
+  // from the key hearth.ffn_activation.
   if (spec.arch.powerinfer_activation->kind == spec.activation.kind) return "";
   return "PowerInfer runs architecture " + std::string(spec.arch.name) + " with " +
          ffn_activation_name(*spec.arch.powerinfer_activation) + ", and this model has " +

@@ -1,7 +1,7 @@
 // Writes trained predictors to a file: a side file with only the predictors, or the whole model in
 // PowerInfer's form.
 //
-// Both are written in a stream, and get their final names only when they are complete
+// Both kinds of file are written piece by piece, and get their final names only when they are complete
 // (engine/model/gguf/writer.h).
 #pragma once
 
@@ -26,8 +26,8 @@ struct PredictorSource {
   float threshold = 0.0f;                       // the least logit for which a neuron is proposed
 };
 
-/// The default type of predictors: the type of the model's FFN if Hearth can quantize to it and it is precise
-/// enough, otherwise F16.
+/// Returns the default type of predictors: the type of the first layer's up matrix, or F16 if that type is
+/// F32, BF16, MXFP4 or a type to which Hearth cannot quantize.
 DType default_predictor_type(const ModelFile& model);
 /// The type that an option names: "f16", "q8_0" or "q4_0"; any other name gives the default.
 DType predictor_type(std::string_view name, const ModelFile& model);
@@ -36,9 +36,9 @@ DType predictor_type(std::string_view name, const ModelFile& model);
 /// PowerInfer supports four architectures, each with one activation.
 std::string why_no_powerinfer_file(const ModelSpec& spec);
 
-/// Writes the side file, which open_predictor_file() finds beside the model. If a rank is not a multiple of
-/// the weight block of `type`, the matrix is written as F16. Throws std::runtime_error (one sentence), and
-/// what the source throws.
+/// Writes the side file, which open_predictor_file() finds beside the model. A predictor matrix whose rows
+/// are not whole weight blocks of `type` is written as F16. Throws std::runtime_error (one sentence), and any
+/// exception of `predictors`.
 void write_predictor_file(const ModelFile& model, const ModelSpec& spec, const PredictorSource& predictors,
                           DType type);
 

@@ -12,19 +12,21 @@
 namespace hearth {
 namespace {
 
-// The cost of a layer's misses is measured on windows with this many tokens in total. More would take too
-// long, because there are many layers; a divergence over 500 scored tokens is already accurate to a tenth.
+// The cost of a layer's misses is measured on windows with this many tokens in total. With more tokens, the
+// measurement of all layers would take too long. Half of the tokens are scored, and the divergence over 500
+// scored tokens is accurate to a tenth.
 constexpr size_t kProbeTokens = 1024;
-// The number of tokens that are run before a price may be rejected or accepted early.
+// At least this number of tokens is run before the search may decide early, without running all windows,
+// whether the thresholds of one price keep the budget.
 constexpr size_t kFewTokens = 4096;
 constexpr double kClear = 3;  // distance from the budget for an early decision, in standard errors
 // A layer's cost is measured at a threshold at which its predictor misses about this share of the
 // contributions. The share is larger than the final thresholds will miss, so that its effect can be measured,
 // but small enough that the cost is proportional to the share.
 constexpr double kProbeMissed = 0.03;
-// A price is the share of neurons that may be proposed to avoid one unit of divergence, so the higher the
-// price, the fewer neurons are skipped. The search bisects the range from kFirstPrice to kLastPrice on a
-// logarithmic scale.
+// The price of misses: how large a share of the neurons may be proposed in addition, to reduce the divergence
+// by one nat per token. The higher the price, the fewer neurons are skipped. The search bisects the range
+// from kFirstPrice to kLastPrice on a logarithmic scale.
 constexpr double kFirstPrice = 1e4, kLastPrice = 0.1;
 // The maximum memory, in bytes, for the exact distributions that results are compared with.
 constexpr size_t kKeptBytes = size_t{256} << 20;
@@ -74,7 +76,7 @@ class Chooser {
         std::clamp<size_t>(kKeptBytes / (n_windows_ * n_vocab_ * sizeof(float)), 1, n_scored);
     keep_every_ = (n_scored + n_kept - 1) / n_kept;
     // The total work, in windows: exact scoring, the final evaluation, the measurement of each layer's cost,
-    // and the search. Most steps of the search stop early, so they count half.
+    // and the search. Each step of the search counts as half of the windows, because most steps stop early.
     n_all_ =
         static_cast<double>(n_windows_ * (2 + kShareSteps / 2) + windows_of(kProbeTokens) * curves.size());
   }
@@ -135,8 +137,8 @@ class Chooser {
     tick_(n_done_ / n_all_);
   }
 
-  /// Runs a window. For each scored token, calls `row` with its index among the scored tokens, its
-  /// log-probabilities [n_vocab] and the token that follows it.
+  /// Runs a window. For each scored position, calls `row` with three arguments: the index among the window's
+  /// scored positions, the log-probabilities [n_vocab] of the next token, and the next token of the text.
   template <class Row>
   void score_window(size_t w, Row row) {
     const size_t n = static_cast<size_t>(in_.n_context);
@@ -207,8 +209,9 @@ class Chooser {
   }
 
   /// Returns the highest step that each layer's threshold may have. If a layer can reach the wanted recall
-  /// without too many false positives, its threshold must keep this recall. The limit includes a margin for
-  /// other texts, as far as the false positives allow. Other layers have no limit.
+  /// without too many false positives, its threshold must keep this recall. Because other texts may have a
+  /// lower recall than this text, the limit is then set for a higher recall, as far as the allowed false
+  /// positives permit. Layers that cannot do so have no limit.
   std::vector<int> highest_steps() const {
     const double wanted = in_.recall + kRecallMargin * (1 - in_.recall);
     std::vector<int> highest;

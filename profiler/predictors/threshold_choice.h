@@ -4,14 +4,15 @@
 // The rule: a price of missed contributions, which is the same for all layers, determines each layer's
 // threshold. The lowest price is chosen at which both conditions hold on a text that was not trained on:
 //   1. The measured rise of the mean loss, plus a margin, is within the budget log(1 + max_rise). The margin
-//      is 1.64 standard errors of the rise over the text's windows. In only one of twenty cases, chance makes
-//      a result look better than it is by more than this margin.
-//   2. The mean divergence of the next-token distributions from the exact ones, with the same margin, is
-//      within the budget too. This divergence is the average rise of the loss over texts that the model
-//      itself would write, and has a tenth of the noise. The condition protects other texts if this text
-//      happens to gain from skipped neurons.
+//      is 1.64 standard errors of the rise over the text's windows. With this margin, chance makes a rise
+//      beyond the budget pass the test in at most one of twenty cases.
+//   2. The mean divergence of the next-token distributions from the exact distributions, plus the margin of
+//      condition 1, is within the budget too. This divergence is the average rise of the loss over texts that
+//      the model itself would write. It has a tenth of the noise of the rise in condition 1. Condition 2
+//      protects other texts if the loss on this text happens to fall when neurons are skipped.
 // The cost of a layer's misses is measured separately for each layer, as the divergence that only this
-// layer's predictor causes. A layer that reaches the wanted recall does not fall below it.
+// layer's predictor causes. If a layer can reach the wanted recall with the allowed false positives, its
+// threshold keeps this recall.
 //
 // Called by train_predictors.cpp, on the thread that runs the model.
 #pragma once
@@ -41,15 +42,15 @@ struct ThresholdChoice {
   double exact_perplexity = 0;    // perplexity of the text without predictors
   double perplexity = 0;          // perplexity of the text with predictors
   double divergence = 0;          // nats per token, from the exact distributions
-  double margin = 0;              // the margin added to the divergence
-  /// Whether the divergence is within the budget. If false, the divergence exceeds the budget even when as
-  /// many neurons as possible are proposed.
+  double margin = 0;              // the margin added to the rise and to the divergence
+  /// Whether both conditions hold. If false, at least one of them fails even at the lowest thresholds that
+  /// were tried.
   bool kept = false;
 };
 
-/// Chooses the thresholds. curves [n_layers]: counted with the quotients that predict_over_unit() computes,
-/// that is, logits divided by the input's size. tick: called after each window with the completed share; may
-/// throw. `observer` must observe the model during the call. REQUIRES: at least one whole window of text.
+/// Chooses the thresholds. curves [n_layers]: counts over the quotients that predict_over_unit() computes
+/// (logits divided by the input's size). tick: called after each window with the completed share; may throw.
+/// `observer` must observe the model during the call. REQUIRES: at least one whole window of text.
 ThresholdChoice choose_thresholds(ModelRuntime& model, ProposingObserver& observer,
                                   std::span<const LogitCurve> curves, const ThresholdInputs& inputs,
                                   const std::function<void(double)>& tick);

@@ -1,4 +1,4 @@
-// Fits the shift of a predictor's threshold, and implements ProposingObserver.
+// Fits the weights that estimate the input's size (TrainedPredictor::unit), and implements ProposingObserver.
 #include "profiler/predictors/trained_predictor.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@ namespace hearth {
 namespace {
 
 constexpr int64_t kRows = 4096;  // maximum number of tokens in the least-squares fit
-// The ridge added to the matrix's diagonal, as a share of the mean diagonal element. With it, units with
-// equal outputs get equal weights.
+// The number added to the diagonal of the least-squares matrix (ridge regression), as a share of the mean
+// diagonal element. Because of this ridge, units with equal outputs get equal weights.
 constexpr double kRidge = 1e-3;
 constexpr float kLeastUnit = 0.0625f;  // lower limit of an estimated input size, as a share of the true size
 
@@ -104,8 +104,8 @@ PredictorNet shifted(const TrainedPredictor& predictor, float threshold) {
                    from.d_ff,
                    {from.in.begin(), from.in.end()},
                    {from.out.begin(), from.out.end()}};
-  // Scale the input so that typical inputs give logits of the same size as in training. A threshold that the
-  // user gives then keeps its meaning.
+  // Scale the first matrix so that typical inputs give logits of the same size as in training. The value of
+  // --predictor-threshold then has the same unit as logits in training.
   for (float& weight : net.in) weight /= predictor.input_scale;
   for (int64_t j = 0; j < net.d_ff; ++j) {
     float* row = net.out.data() + j * net.rank;

@@ -1,11 +1,12 @@
 // Defines a trained predictor, the meaning of its threshold, and an observer with which a model runs as if it
 // had predictors that are not in a file yet.
 //
-// Each layer needs its own threshold, which grows with the input as logits do. The file has only a single
-// constant threshold for all layers, and PowerInfer's predictors have no biases with which to shift logits.
-// Therefore the predictor's own units produce the shift. Least squares finds a combination of the units that
-// is close to the input's root mean square for any input; a multiple of this combination is subtracted from
-// every neuron's row. A neuron is then proposed if its logit is at least 0.
+// Each layer needs its own threshold, which must be proportional to the input's size, because logits are. But
+// the file has only one constant threshold for all layers, and PowerInfer's predictors have no biases that
+// could be added to logits. Therefore the weights include the threshold: least squares finds a weighted sum
+// of the predictor's hidden units that is close to the input's root mean square for any input. The weights of
+// this sum, multiplied by the layer's threshold, are subtracted from every neuron's row. A neuron is then
+// proposed if its logit is at least 0.
 //
 // Used by training, on the thread that runs the model.
 #pragma once

@@ -24,8 +24,8 @@ class Cutter {
   std::vector<int32_t> windows(const NamedText& text, int32_t& bos) {
     std::vector<int32_t> tokens = tokenizer_.encode(text.text, true, false);
     n_tokens_ += tokens.size();
-    // The tokenizer begins the text with a begin token if the model expects one. If so, every window begins
-    // with this token.
+    // If the model expects a begin token, the tokenizer adds one to the beginning of the text. The first
+    // token of every other window is replaced by a begin token.
     if (!tokens.empty() && tokenizer_.bos() >= 0 && tokens.front() == tokenizer_.bos()) bos = tokens.front();
     tokens.resize(tokens.size() / n_context_ * n_context_);
     for (size_t at = 0; bos >= 0 && at < tokens.size(); at += n_context_) tokens[at] = bos;
@@ -37,8 +37,8 @@ class Cutter {
               from.begin() + static_cast<ptrdiff_t>(end * n_context_));
   }
 
-  /// Keeps windows with at most n_tokens tokens, spread evenly over the text. Mixes them so that the first
-  /// windows represent all texts.
+  /// Keeps at least one window, and at most as many windows as have n_tokens tokens together. The kept
+  /// windows are spread evenly over the text, and mixed so that the first windows represent all texts.
   void thin_out(std::vector<int32_t>& text, int64_t n_tokens) const {
     const size_t n_windows = text.size() / n_context_;
     const size_t n = std::max<size_t>(1, static_cast<size_t>(n_tokens) / n_context_);
@@ -126,7 +126,8 @@ std::string whole_lines(std::string text) {
   const auto inside = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
   const size_t first = static_cast<size_t>(std::ranges::find_if_not(text, inside) - text.begin());
   size_t last = text.size();
-  // the loop stops at the character's first byte, which the next line removes
+  // Find the first byte of the last character, which may be incomplete. The next statement drops this
+  // character.
   while (last > first && inside(text[last - 1])) --last;
   return text.substr(first, std::max(last, first + 1) - first - 1) + '\n';
 }

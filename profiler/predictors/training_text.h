@@ -42,15 +42,16 @@ struct TextCut {
 TrainingText cut_texts(const Tokenizer& tokenizer, std::span<const NamedText> texts,
                        std::span<const NamedText> held_out, const TextCut& cut);
 
-/// The size of a stretch of text that is read from a large file. It is much longer than a window of tokens,
-/// so that little is lost where it is cut.
+/// The size of a stretch of text that is read from a large file. A stretch is much longer than a window of
+/// tokens, so that only a small share of it is lost at its two ends.
 inline constexpr size_t kStretchBytes = size_t{1} << 16;
 
-/// Reads a file of text. Reads the whole file if it has at most max_bytes or kStretchBytes. Otherwise reads
-/// as many stretches as fit in max_bytes, in order and spread evenly over the file. Each stretch is cut at
-/// the end of a line or a word, and ends with a line break. If the input is not a regular file, for example a
-/// pipe, reads up to max_bytes from its beginning. Throws std::runtime_error (one sentence that names
-/// `option`) if the file cannot be read, is empty or is not text.
+/// Reads a file of text. If max_bytes is less than kStretchBytes, uses kStretchBytes instead. Reads the whole
+/// file if it has at most max_bytes. Otherwise reads as many stretches as fit in max_bytes, in order and
+/// spread evenly over the file. Each stretch is cut at the end of a line or a word, and ends with a line
+/// break. If the input is not a regular file, for example a pipe, reads up to max_bytes from its beginning.
+/// Throws std::runtime_error (one sentence that names `option`) if the file cannot be read, is empty or is
+/// not text.
 NamedText sample_text(const std::string& path, size_t max_bytes, std::string_view option);
 
 }  // namespace hearth

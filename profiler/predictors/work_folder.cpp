@@ -74,7 +74,8 @@ class Reader {
     bytes_.remove_prefix(sizeof(value));
     return true;
   }
-  /// Reads exactly n floats; if `optional` is true, there may also be none. `values` points into the bytes.
+  /// Reads a list of n floats, or an empty list if `optional` is true. Sets `values` to a view of the bytes
+  /// of the floats.
   bool get_floats(std::string_view& values, uint64_t n, bool optional) {
     uint64_t found = 0;
     if (!get(found) || (found != n && !(optional && found == 0)) || bytes_.size() / sizeof(float) < found) {

@@ -24,8 +24,8 @@ class Importance {
   /// Without importance: all columns count alike.
   Importance() = default;
 
-  /// Reads an activity file of this model, or an importance matrix (.gguf, or .dat as llama.cpp wrote it
-  /// before). Throws std::runtime_error (one sentence) if the file is neither, is damaged, belongs to another
+  /// Reads an activity file of this model, or an importance matrix of llama.cpp (.gguf, or .dat in the older
+  /// format). Throws std::runtime_error (one sentence) if the file is neither, is damaged, belongs to another
   /// model, or has no entry for any of the model's matrices. ffn_activation: as for read_model_spec().
   static Importance read(const std::filesystem::path& path, const ModelFile& model,
                          std::string_view ffn_activation);

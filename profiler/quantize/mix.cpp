@@ -16,7 +16,7 @@ constexpr DType kF16 = DType::kF16, kQ4_0 = DType::kQ4_0, kQ4_1 = DType::kQ4_1, 
 constexpr RichLayers kNone = RichLayers::kNone, kFirst = RichLayers::kFirstEighth,
                      kEdges = RichLayers::kEdgesAndThirds;
 
-// In the MXFP4 mix, only experts have this type, as in published models, because its values are too coarse
+// In the MXFP4 mix, as in published models, only experts have the type MXFP4, because this type is too coarse
 // for attention.
 constexpr std::array<QuantMix, 11> kMixes = {{
     //  name  file type  matrices  ffn   output  qkv    rich   layers
@@ -33,8 +33,9 @@ constexpr std::array<QuantMix, 11> kMixes = {{
     {"MXFP4", 38, kQ8_0, kMXFP4, kQ8_0, kQ8_0, kQ8_0, kNone},
 }};
 
-/// Returns the type that replaces `type` if rows are not whole blocks of 256 weights. It has blocks of 32
-/// weights, and at least as many bits per weight.
+/// Returns the type that replaces a `type` with blocks of 256 weights if rows are not whole blocks. The
+/// returned type has blocks of 32 weights, and at least as many bits per weight as `type`. Returns other
+/// types unchanged.
 DType of_32(DType type) {
   switch (type) {
     case DType::kQ4_K:
@@ -58,8 +59,8 @@ DType fitting(DType type, int64_t n_cols) {
 constexpr std::string_view kKept[] = {"_norm", "ffn_gate_inp", "position_embd", "token_types", "rel_b"};
 
 bool is_kept(const TensorInfo& tensor) {
-  // The names of all matrices end in this, including PowerInfer's transposed down projections. The names of
-  // biases do not.
+  // The names of all matrices end in ".weight", including PowerInfer's transposed down projections. The names
+  // of biases do not.
   if (tensor.n_dims < 2 || !tensor.name.ends_with(".weight")) return true;
   return std::ranges::any_of(
       kKept, [&](std::string_view part) { return tensor.name.find(part) != tensor.name.npos; });

@@ -1,6 +1,5 @@
-// Runs a model on held-out text, on which its neurons were not counted. Finds which neurons are active, which
-// of them the predictors would have proposed, and how many of the needed neurons are among those chosen for
-// the GPU.
+// Runs a model on held-out text: text that was not used to count active neurons. Finds which neurons are
+// active, which neurons the predictors would propose, and how many of the active neurons would be on the GPU.
 //
 // The run is dense and looks at every neuron. Therefore the results are exact, and the run is as slow as a
 // dense prompt. run_held_out() runs the model on the calling thread; all other functions are pure functions
@@ -70,28 +69,30 @@ struct ReportHits {
 double hit_rate(const ActivityProfile& needed, const std::vector<std::vector<int32_t>>& order,
                 const std::vector<int64_t>& n);
 
-/// For each layer, whether it may have hot neurons. Only layers with attention on the GPU may.
+/// A flag for each layer: true if the layer may have hot neurons, because its attention is on the GPU.
 using LayerMask = std::vector<bool>;
 
-/// Returns, for each layer, how many of its neurons are among the n most active of the masked layers. If
-/// neurons are equally active, the earlier layer takes precedence.
+/// Finds the n most active neurons of the layers whose flag in `layers` is true. Returns how many of these
+/// neurons each layer has. If neurons are equally active, the lower layer takes precedence.
 std::vector<int64_t> most_active(const ActivityProfile& counted, int64_t n, const LayerMask& layers);
 
-/// Divides n neurons evenly among the masked layers, so that two layers differ by at most one neuron.
+/// Divides n neurons evenly among the layers whose flag in `layers` is true, so that two of these layers
+/// differ by at most one neuron. Returns the number of neurons of each layer.
 std::vector<int64_t> even(int64_t n, const LayerMask& layers);
 
-/// The neurons that a plan keeps on the GPU. `n` [n_layers]: how many neurons of each layer are there always
-/// or nearly always. `layers`: the layers that the plan places on the GPU.
+/// The neurons that a plan keeps on the GPU. n [n_layers]: the number of each layer's neurons that are on the
+/// GPU always or nearly always. layers: the layers that the plan places on the GPU.
 struct PlannedHot {
   std::vector<int64_t> n;
   LayerMask layers;
 };
 
-/// Compares the plan's placement with three others: the most active neurons, the most active neurons of each
-/// layer with the same number from each, and random neurons. All have the same number of neurons as the plan,
-/// in the layers that the plan has on the GPU, so that attention takes the same bytes. planned: if nullopt,
-/// there is no plan, and the placements contain a quarter of all neurons of all layers. REQUIRES: all neurons
-/// of the model have the same size; the shapes agree; planned, if given, contains neurons.
+/// Compares the plan's placement with three other placements: the most active neurons, the most active
+/// neurons of each layer with the same number from each layer, and random neurons. Each placement has as many
+/// neurons as the plan, and only in the layers that the plan has on the GPU, so that attention takes as many
+/// bytes as in the plan. planned: if nullopt, there is no plan, and the three placements contain a quarter of
+/// all neurons of all layers. REQUIRES: all neurons of the model have the same size; the shapes agree;
+/// planned, if given, contains neurons.
 ReportHits compare_placements(const ActivityProfile& counted, const ActivityProfile& needed,
                               const std::optional<PlannedHot>& planned);
 

@@ -157,7 +157,7 @@ ReportExperts report_experts(const ActivityCounts& counts) {
 }
 
 /// Returns how many neurons of each layer are hot in the plan or nearly always cached. Returns nullopt if
-/// these are none or all of the neurons, because there is nothing to compare then.
+/// this number is 0 or d_ff in every layer, because all placements are then equal.
 std::optional<PlannedHot> planned_hot(const ReportInputs& in) {
   PlannedHot hot;
   int64_t n = 0;

@@ -18,8 +18,10 @@ inline constexpr int kHeatClasses = 8;
 /// activity.
 std::string activity_map(const ReportData& data);
 
-/// Returns a chart of the share of activations over the share of neurons, for the whole model and for the
-/// mean of its layers, with the point that PowerInfer measured. REQUIRES: `data` has activity.
+/// Returns a chart of how concentrated activity is: at x, the share of all activations that the share x of
+/// the neurons has, the most active neurons first. One curve is for all neurons of the model, the other is
+/// the mean of its layers' curves. A dot shows PowerInfer's measurement. For a mixture, the chart is about
+/// experts and their choices, without the dot. REQUIRES: `data` has activity.
 std::string activity_curve(const ReportData& data);
 
 /// Returns the share of the whole model's activations that are due to the most active `share` of neurons.

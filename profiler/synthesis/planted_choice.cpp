@@ -18,7 +18,8 @@ namespace {
 // Streams of random numbers.
 constexpr uint64_t kChoiceOfExperts = 1, kChoiceOfTokens = 2, kChoiceOfTopics = 3;
 
-/// The length of the part that all tokens of a topic have in common, relative to the varying part.
+/// The length of the direction that add_topic() adds to all tokens of a topic, relative to a token's varying
+/// part.
 constexpr float kTopicLength = 1.0f;
 
 /// A token's varying part is a weighted sum over the token itself and previous tokens. Returns the weights by

@@ -1,7 +1,8 @@
 // Decides without a model which experts a mixture's routers choose for a token. How often each expert is
-// chosen, and how often the next token chooses it again, follow counts if there are any. Otherwise they
-// follow the frequencies of synthetic models (planted_routing.h). Each layer has its own directions. A given
-// token always gets the same result.
+// chosen, and how often the next token chooses it again, comes from counts of the model's experts. Without
+// counts, both frequencies are those of synthetic models. The choice depends on random directions: each token
+// has a direction, and so does each expert of each layer (planted_routing.h). A given token always chooses
+// the same experts.
 //
 // A simulated device computes no logits, so a simulation derives them from these choices (PlantedActivity).
 // Plans use the number of experts that the tokens of a prompt's step choose. Planted traces store all
@@ -25,9 +26,9 @@ struct ChoiceLaw {
   ChoiceLaw();   // the law of synthetic models
   double skew;   // exponent of the power law of how often experts are chosen
   double reuse;  // share of a token's experts that the previous token chose too
-  /// The number of tokens after which the topic changes; 0: there are no topics. Routers distinguish tokens
-  /// by a direction. The directions of all tokens of a topic have a part in common, so each topic has its own
-  /// hot experts.
+  /// The number of tokens after which the topic changes; 0: there are no topics. Each topic has a direction,
+  /// which is added to the directions of all its tokens. These tokens therefore choose similar experts, and
+  /// each topic has its own hot experts.
   int topic_tokens = 0;
   uint64_t seed = 0;
 };
@@ -58,7 +59,7 @@ class PlantedChoice {
 
   uint64_t key(uint64_t stream) const;
   const Direction& own(int32_t sequence, int32_t position);
-  /// Adds the part that all tokens of the position's topic have in common.
+  /// Adds the direction of the topic at this position to the token's direction `to`.
   void add_topic(int32_t position, Direction& to) const;
   /// Returns the direction by which routers distinguish tokens: the token's own direction, mixed with those
   /// of previous tokens.

@@ -13,8 +13,9 @@ namespace {
 using Direction = ActivitySpace::Direction;
 
 // Queries and keys use only pairs of dimensions that rotate by at most this angle, in radians per token. With
-// faster pairs, the attention weights would fall from the first token on, and the w' of adjacent tokens would
-// differ too much. With this limit, their correlation can be up to 0.8.
+// pairs that rotate faster, attention weights would fall already between distances 0 and 1, and the w' of
+// adjacent tokens would differ too much. With this limit, the correlation between the w' of adjacent tokens
+// can be up to 0.8.
 constexpr double kFastest = 0.25;
 // The exponent of the power law that weights follow after their flat part. With an exponent above 1, the
 // weights have a finite sum, so the mean of recent tokens is about the same for contexts of any length.

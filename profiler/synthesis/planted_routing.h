@@ -1,22 +1,24 @@
-// Planted routing: makes the routers of a synthetic mixture choose each expert with a known frequency. They
-// also choose a known share of a token's experts again for the next token.
+// Planted routing: makes the routers of a synthetic mixture choose each expert with a known frequency, and
+// choose a known share of a token's experts again for the next token.
 //
 // Why: these two properties decide how much a cache of experts saves, and how many experts a step of many
 // tokens reads.
 //
-// Skew. The router's row of expert e is a gate row of planted activity (synth_activity.h) that would fire
-// with the probability p_e. The n_used experts with the highest logits are roughly those that would fire, so
-// expert e is chosen for about the share p_e of the tokens. p_e is proportional to (r + 0.1)^-skew, where r
-// is the expert's rank, scaled to the range from 0 to 1. The p_e of all experts add up to n_used. With skew
-// 1, the hottest quarter of the experts gets 52 % of the choices, as in OLMoE.
+// Skew. The router's row of expert e is made like the gate row of a neuron that fires with the probability
+// p_e (synth_activity.h), so the logit of expert e is positive for the share p_e of the tokens. The router
+// chooses the n_used experts with the highest logits, which are roughly the experts with positive logits.
+// Expert e is therefore chosen for about the share p_e of the tokens. p_e is proportional to (r + 0.1)^-skew,
+// where r is the expert's rank, scaled to the range from 0 to 1. The p_e of all experts add up to n_used.
+// With skew 1, the hottest quarter of the experts gets 52 % of the choices, as in OLMoE.
 //
-// Reuse. A router's choice depends on the varying part w of a token (synth_activity.h). In one early layer,
-// attention adds the mean of recent tokens' w to it, so that w changes slowly: token t gets w' = own_t + B
-// sum_i k_i own_{t-i}. All queries and keys of the model are the same vector, so with RoPE, an attention
-// score depends only on the distance i, and k_i are the attention weights. The vector is 0 in pairs of
-// dimensions that rotate faster than kFastest. Therefore k is flat over some tokens, and follows a power law
-// beyond them. B is computed from the wanted correlation of w' between neighboring tokens. Sampling finds the
-// correlation that gives the wanted share of reused experts.
+// Reuse. A router's choice depends on the varying part w of a token (synth_activity.h). At first, token t has
+// its own part, w = own_t. In one early layer, attention adds a weighted mean of the w of recent tokens, so
+// that w changes slowly from token to token: token t gets w' = own_t + B sum_i k_i own_{t-i}. All queries and
+// keys of the model are the same vector, so with RoPE, an attention score depends only on the distance i, and
+// k_i are the attention weights. The vector is 0 in pairs of dimensions that rotate faster than kFastest.
+// Therefore k_i is nearly constant for small distances i, and follows a power law for larger ones. B is
+// computed from the wanted correlation between the w' of neighboring tokens. Sampling finds the correlation
+// that gives the wanted share of reused experts.
 //
 // Const after construction, any thread.
 #pragma once
@@ -41,7 +43,8 @@ struct PlantedDirection {
 /// Returns directions that fire with these probabilities, in random order.
 std::vector<PlantedDirection> plant_directions(std::span<const double> probabilities, uint64_t seed);
 
-/// Stores the experts that a token with this w chooses in `chosen`, the best first, until it is full.
+/// Fills `chosen` with the experts that a token with this w chooses, the best first. The size of `chosen` is
+/// the number of experts to choose.
 void choose_experts(std::span<const PlantedDirection> experts, const ActivitySpace::Direction& w,
                     std::span<int32_t> chosen);
 

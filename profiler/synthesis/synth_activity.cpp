@@ -11,9 +11,9 @@ namespace hearth {
 namespace {
 
 constexpr int kRank = ActivitySpace::kRank;
-// The lengths of an input's three parts. A long constant part keeps the thresholds along this part small
-// compared with the directions. Large thresholds would reduce the precision of the quantized gate. Most of
-// the remaining length decides which neurons fire.
+// The lengths of an input's three parts. The longer the constant part, the smaller the factors t_i of u in
+// the gate rows a_i - t_i u. Large factors would reduce the precision of the quantized gate. Most of the
+// remaining length is the space part, which decides which neurons fire.
 constexpr double kConstantPart = 0.6, kSpacePart = 0.7, kRestPart = 0.387298;  // squares add up to 1
 
 double dot(std::span<const float> a, std::span<const float> b) {

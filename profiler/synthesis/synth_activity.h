@@ -5,11 +5,11 @@
 // model's activity known, every input of an FFN has two planted parts in addition to a random part:
 //   - a constant part along a direction u, and
 //   - a part of constant length in a space of kRank dimensions. Its direction w is uniform over the sphere.
-// Gate row i is a_i - t_i u, where a_i is a unit direction in that space. The factor t_i is chosen such that
-// the gate has the sign of <a_i, w> - x_i. The cosine x_i is chosen such that neuron i fires with probability
-// p_i. All directions are orthogonal to the vector of ones, so LayerNorm's centering does not change them. To
-// keep this true in every layer, synth_model makes attention and FFNs add little to the residual compared
-// with the embedding.
+// Gate row i is a_i - t_i u, where a_i is a unit direction in the space of kRank dimensions. The factor t_i
+// is chosen such that the gate has the sign of <a_i, w> - x_i. The cosine x_i is chosen such that neuron i
+// fires with probability p_i. All directions are orthogonal to the vector of ones, so LayerNorm's centering
+// does not change them. So that the inputs of every layer have the two planted parts, synth_model makes
+// attention and FFNs add little to the residual compared with the embedding.
 //
 // Const after construction, any thread.
 #pragma once
@@ -23,9 +23,9 @@
 
 namespace hearth {
 
-/// Returns the probabilities with which n neurons fire, the largest first. They follow a power law with the
-/// mean `mean`, are flattened at its head, and are at most 0.98. REQUIRES: n >= 1, 0 < mean <= 0.95, exponent
-/// >= 0.
+/// Returns the probabilities with which n neurons fire, the largest first. Their mean is `mean`. They follow
+/// a power law that is flattened for the most active neurons, and are at most 0.98. REQUIRES: n >= 1, 0 <
+/// mean <= 0.95, exponent >= 0.
 std::vector<double> firing_probabilities(int n, double mean, double exponent = 2.0);
 
 /// The lengths of an embedding row's parts, each relative to the same part of a complete FFN input. An input
@@ -48,8 +48,8 @@ class ActivitySpace {
   /// Returns the cosine x for which P(<a, w> > x) = p, if the direction w is uniform.
   static double cosine_of(double p);
 
-  /// Makes a row of an embedding: an FFN input [d_model] with the two parts described above and a random
-  /// rest. If all shares are 1, its elements have a mean square of 1.
+  /// Makes a row of an embedding: an FFN input [d_model] that is the sum of the constant part, the space part
+  /// and a random rest. If all shares are 1, the row's elements have a mean square of 1.
   void input_row(NormalStream& random, const InputShares& shares, std::span<float> out) const;
   /// The mean square of an input row's elements.
   static double mean_square(const InputShares& shares);
@@ -63,8 +63,8 @@ class ActivitySpace {
 
   /// Makes a row [d_model] whose product with an input is the input's coordinate k in the space.
   void coordinate_row(int k, std::span<float> out) const;
-  /// Returns the coordinate to which element e of an input belongs, and the element's weight. From
-  /// coordinates c, element e gets the value weight * c[coordinate].
+  /// Returns the coordinate on which element e of an input depends, and its weight: in the vector with the
+  /// coordinates c, element e is weight * c[coordinate].
   struct Element {
     int coordinate;
     float weight;
@@ -73,7 +73,8 @@ class ActivitySpace {
     return {class_[static_cast<size_t>(e)], entry_[static_cast<size_t>(e)]};
   }
 
-  /// Removes the part of x along u. An output row then gives no token a constant advantage.
+  /// Removes the part of x along u. Every input has the same part along u, so without this removal an output
+  /// row would give its token the same advantage or disadvantage for every input.
   void remove_constant_part(std::span<float> x) const;
 
  private:

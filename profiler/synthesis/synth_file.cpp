@@ -50,8 +50,8 @@ SynthVocabulary make_synth_vocabulary(int n) {
     std::snprintf(text, sizeof(text), "<0x%02X>", byte);
     add(text, 0.0f, kByte);
   }
-  // Adds a piece that joins two earlier pieces. The tokenizer makes the merges in the order of the added
-  // pieces.
+  // Adds a piece. Except for single characters, each piece joins two earlier pieces. The tokenizer merges
+  // earlier pieces first, because they have higher scores.
   const auto add_piece = [&](std::string piece) {
     const size_t rank = vocabulary.pieces.size() - kSynthFirstPiece;
     add(std::move(piece), -static_cast<float>(rank), kNormal);

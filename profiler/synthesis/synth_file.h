@@ -34,7 +34,7 @@ SynthVocabulary make_synth_vocabulary(int n);
 enum class SynthKind : uint8_t { kPlain, kSparse };
 
 /// Writes `model`, which must have been made with these options. Calls `progress` with the number of bytes
-/// written so far. If it throws, the work ends, no file is left, and the exception is passed on. Throws
+/// written so far. If `progress` throws, this function leaves no file and passes the exception on. Throws
 /// std::runtime_error if `path` exists and may not be replaced, or if writing fails.
 void write_synth_file(const std::filesystem::path& path, SynthKind kind, const SynthOptions& options,
                       const SynthModel& model, bool replace, const std::function<void(uint64_t)>& progress);

@@ -49,8 +49,8 @@ class MixtureMaker {
     // The mixing layer is the first layer with rotary embedding; SmallThinker's layer 0 has none.
     const int mixing = is_thinker() ? 1 : 0;
     model.special.push_back({mixing, mixing_output()});
-    // SmallThinker's routers read the layer's input. Up to the mixing layer, this input does not yet contain
-    // the whole w', only the token's own part of it, which is shorter.
+    // SmallThinker's routers read the layer's input. Up to and including the mixing layer, this input does
+    // not contain w' but only the token's own part, which has the length mix_.own relative to w'.
     for (int i = 0; is_thinker() && i <= mixing; ++i) {
       model.special.push_back({i, router(static_cast<uint64_t>(i), mix_.own)});
     }
@@ -205,8 +205,8 @@ class MixtureMaker {
                             mix_keys(key(kExperts), number));
   }
 
-  /// Makes a router. number: the index of the layer, of the two distinct layers. length: the length of w in
-  /// the router's input, relative to its length in a complete input.
+  /// Makes a router. number: 0 or 1, the index of one of the two distinct layers. length: the length of w in
+  /// the router's input, relative to the length of w in a complete input.
   SynthTensor router(uint64_t number, double length) const {
     const std::vector<PlantedDirection> all = experts(number);
     SynthTensor tensor{"ffn_gate_inp.weight", DType::kF32, {shape_.d_model, shape_.n_experts}, {}};

@@ -80,8 +80,8 @@ class Maker {
                   });
   }
 
-  // OPT's output matrix is its embedding, so greedy decoding repeats one token. Only the position embeddings
-  // make its activity vary.
+  // OPT's output matrix is its embedding, so greedy decoding repeats one token. Because of the position
+  // embeddings, the neurons' activity still varies from token to token.
   SynthTensor positions() {
     return matrix("position_embd.weight", n_positions(shape_), shape_.d_model,
                   [&](int64_t row, std::span<float> out) {
