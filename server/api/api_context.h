@@ -81,15 +81,16 @@ class ApiContext {
   /// Returns the facts about the model against which requests are checked.
   RequestLimits limits() const;
 
-  /// Returns the model name for the answer: the body's `model`, or else path_model, or else the default name.
-  /// Throws RequestError: 404 if the name is not served, 400 if it names the embedding model.
+  /// Returns the model name for the answer: the body's `model`. If the body has none, returns path_model, or
+  /// the default name if path_model is empty. Throws RequestError: 404 if the name is not served, 400 if it
+  /// is a name of the embedding model.
   std::string model_name(const Json& body, std::string_view path_model = {}) const;
   /// Like model_name(), but for a name. An empty name selects the default.
   std::string served_name(const std::string& asked) const;
 
-  /// Returns the model that embeds, and the model name for the answer. If the request contains no name, this
-  /// is the embedding model or, without one, the served model. Throws RequestError (404) if the name is not
-  /// served. The pointer is valid as long as the context.
+  /// Returns the model that embeds the request's texts, and the model name for the answer. If the request
+  /// contains no name, returns the embedding model, or the served model if no embedding model is loaded.
+  /// Throws RequestError (404) if the name is not served. The pointer is valid as long as the context.
   std::pair<const EmbeddingTarget*, std::string> embedding_target(const Json& body,
                                                                   std::string_view path_model) const;
 

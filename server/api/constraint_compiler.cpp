@@ -31,8 +31,8 @@ std::string chat_key(const ChatForm& form) {
          json_text(form.choice.allowed) + format_key(form.format) + json_text(form.choice.tools);
 }
 
-/// Throws ConstraintError if no answer can begin under the constraint. Otherwise the engine would accept the
-/// request and fail at the first token.
+/// Throws ConstraintError if no answer can begin under the constraint. Without this check, the engine would
+/// accept such a request and fail at the first token.
 void check_beginning(const std::shared_ptr<const Constraint>& constraint) {
   ConstraintState state(constraint);
   if (state.mask().none() && !state.may_end()) {

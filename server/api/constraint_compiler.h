@@ -22,8 +22,8 @@ namespace hearth {
 
 class ConstraintCompiler {
  public:
-  /// The tokenizer must outlive the constraints. controls: ChatSyntax::control_tokens, which match their text
-  /// in the grammars of chats.
+  /// The tokenizer must outlive the constraints. controls: ChatSyntax::control_tokens. Where the grammar of a
+  /// chat requires the text of one of these control tokens, its constraint allows the token.
   ConstraintCompiler(const Tokenizer& tokenizer, std::span<const int32_t> controls);
 
   /// Returns the constraint on a text completion, or null for AnswerFormat::Kind::kText. Throws RequestError

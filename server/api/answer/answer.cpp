@@ -10,8 +10,8 @@
 namespace hearth {
 namespace {
 
-/// A stream is silent during a long prefill. Some clients and proxies close a stream after 30 s of silence.
-/// With a ping every 10 s, one ping may be lost.
+/// A stream is silent during a long prefill, and some clients and proxies close a stream after 30 s of
+/// silence. With a ping every 10 s, the silence stays below 30 s even if one ping is lost.
 constexpr std::chrono::seconds kStreamPingInterval{10};
 
 /// JSON parsers skip white space before a value.
@@ -101,8 +101,9 @@ bool Answer::send_update(ResponseWriter& writer, const Choices::Update& update) 
   return write(writer, bytes);
 }
 
-/// A stream reports the error in its body. An unstreamed answer has the error's status. If an unstreamed body
-/// has begun, the connection is broken, so that the client does not take the body for complete.
+/// Sends the error in the body of a stream, or as the response to an unstreamed request. If an unstreamed
+/// body has already begun with blank lines, does not end the body. The HTTP server then breaks the
+/// connection, so that the client does not take the body for complete.
 void Answer::send_failure(ResponseWriter& writer, const ApiError& error) {
   if (!begun_) return writer.send(failure_response(error, shape_->error_style()));
   if (spec_.stream && write(writer, shape_->failure(error))) writer.finish();

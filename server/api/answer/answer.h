@@ -29,9 +29,10 @@ class Answer final : public PendingAnswer {
   /// run() must not be called. Call at most once.
   std::optional<ApiError> look_ahead(std::chrono::milliseconds timeout);
 
-  /// Sends the answer. A stream sends its status immediately. An unstreamed answer sends its status when it
-  /// is complete, so that a failure can have an error status, or with the first blank line that keeps a
-  /// silent connection open. If the client disconnects before the status is sent, the access log shows 499.
+  /// Sends the answer. A stream sends its status immediately. An unstreamed answer sends its status when the
+  /// answer is complete, so that a failure can have an error status. If blank lines must keep the silent
+  /// connection open, the status precedes the first blank line. If the client disconnects before the status
+  /// is sent, the access log shows 499.
   void run(ResponseWriter& writer) override;
 
  private:

@@ -13,8 +13,8 @@ namespace hearth {
 
 class AnswerControl {
  public:
-  /// Connects the engine's request. If cancel() was called before, cancels the request immediately. Called
-  /// once, by the thread that submitted the request.
+  /// Stores the engine's request, which cancel() cancels. If cancel() was called before attach(), cancels the
+  /// request immediately. Called once, by the thread that submitted the request.
   void attach(const std::shared_ptr<TokenStream>& events);
 
   /// Makes the engine end the request within one step. Any thread may call it; later calls have no effect.

@@ -37,8 +37,8 @@ class AnswerEvents {
   /// Call after bytes were sent to the client, to restart the time until the next ping.
   void sent() { last_sent_ = now_(); }
 
-  /// Cancels the request and returns its next event, or nullopt if none arrives in time. Needed because the
-  /// last event of a sequence contains the sequence's times.
+  /// Cancels the request and returns its next event, or nullopt if none arrives within a second. The caller
+  /// reads events until the last one of each sequence, which contains the sequence's times.
   std::optional<StreamEvent> next_after_cancel();
 
   void cancel() { stream_->cancel(); }

@@ -113,8 +113,8 @@ class AnswerShape {
   /// such bytes.
   virtual std::string_view ping() const { return ": ping\n\n"; }
 
-  /// Receives the number of prompt tokens. Called once, when the engine has accepted the request, before
-  /// accepted().
+  /// Receives the number of prompt tokens. Called once, after the engine has accepted the request and before
+  /// the call of accepted().
   virtual void know_prompt(int64_t /*n_tokens*/) {}
   /// Called when the engine has accepted the request. Returns a handle with which other threads can cancel
   /// the answer, or null if only a disconnect of the client cancels it.

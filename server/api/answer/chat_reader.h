@@ -1,4 +1,5 @@
-// Splits a generated chat answer into text up to a stop string, thinking, and tool calls.
+// Splits a generated chat answer into text, thinking and tool calls. A stop string in the text ends the
+// answer.
 //
 // ChatReader receives whole characters from a TextStream and finds calls and thinking in them with a
 // ToolCallParser. Stop strings are searched only in the answer's text, not in thinking or calls. Each
@@ -19,8 +20,8 @@ class ChatReader {
   /// stop: strings that end the answer; none is empty. The form must outlive this object.
   ChatReader(const ChatForm& form, MakeCallId make_id, std::vector<std::string> stop);
 
-  /// Adds text and returns the parts that are now certain. The texts of parts are not empty. REQUIRES:
-  /// !stopped().
+  /// Adds text, and returns the parts that later text can no longer change. The texts of parts are not empty.
+  /// REQUIRES: !stopped().
   std::vector<ToolEvent> push(std::string_view text);
   /// Call once, when the text has ended. Returns the text that was held back.
   std::vector<ToolEvent> finish();

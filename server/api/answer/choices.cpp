@@ -145,8 +145,8 @@ void Choices::count_tokens(Candidate& candidate) {
   candidate.n_placed = candidate.tokens.size();
 }
 
-// Creates parts for a stream, or items for an unstreamed answer. A token belongs to the first part that
-// follows it. If this part is the end of a call, the token belongs to the part after it.
+// Creates parts for a stream, or items for an unstreamed answer. Assigns the tokens since the previous part
+// to the next part. The end of a call gets no tokens; they are assigned to the part after the call.
 void Choices::take_parts(int sequence, const std::vector<ToolEvent>& parts, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   for (const ToolEvent& part : parts) {
@@ -241,9 +241,9 @@ AnswerTotals Choices::totals() const {
     usage.prediction = {.n_accepted = drafts_.n_foreseen,
                         .n_rejected = drafts_.n_predicted - drafts_.n_foreseen};
   for (size_t prompt = 0; prompt < spec_->prompts.size(); ++prompt) {
-    // Candidates share their prompt, which counts only once. The first candidate stores the prompt in the
-    // prefix cache, where the others find it. The minimum over the candidates is therefore the number of
-    // tokens that were cached before the request.
+    // Candidates share their prompt, so its tokens count only once. The first candidate stores the prompt in
+    // the prefix cache, where the other candidates find it. Only the first candidate shows how many tokens
+    // the cache held before the request, and this number is the minimum over the candidates.
     int n_cached = std::numeric_limits<int>::max();
     for (size_t i = 0; i < static_cast<size_t>(spec_->best_of); ++i) {
       const Candidate& candidate = candidates_[prompt * static_cast<size_t>(spec_->best_of) + i];

@@ -10,8 +10,8 @@
 namespace hearth {
 namespace {
 
-/// Suggested delay before a client repeats its request. The server has stopped by then, so that the repeated
-/// request reaches a new server.
+/// Suggested delay before a client repeats its request. After this delay, the stopping server should have
+/// ended, so that the repeated request reaches a new server.
 constexpr const char* kStoppingRetrySeconds = "5";
 
 HttpResponse retry_response(const ApiError& error, std::string retry_seconds, ErrorStyle style) {

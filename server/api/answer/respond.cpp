@@ -17,8 +17,9 @@
 namespace hearth {
 namespace {
 
-/// The maximum wait for the first event. An engine that fails at once does so within this time, and the
-/// client then gets an error status. The wait delays no other request, because a first token takes longer.
+/// The maximum wait for the first event. If the engine fails immediately, the failure arrives within this
+/// time, and the client gets an error status. If it does not fail, the wait does not delay the first token,
+/// which takes longer than this time.
 constexpr std::chrono::milliseconds kFirstLook{10};
 
 /// Returns the tokens of the request's prediction. Null if the request has no prediction or the engine does

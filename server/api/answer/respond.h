@@ -30,7 +30,8 @@ Reply respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec
 Reply respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
                       std::unique_ptr<AnswerShape> shape);
 
-/// Returns a number for the request's client. The engine shares its slots among these numbers.
+/// Returns a number that identifies the request's client. The engine shares its slots fairly among clients,
+/// which it distinguishes by this number.
 uint64_t client_number(const HttpRequest& request);
 
 /// Returns a response with status 200 and this body.

@@ -29,8 +29,8 @@ class StopMatcher {
   /// of whole UTF-8 characters. If a stop string is complete, returns the text before the stop string, and
   /// stopped() becomes true. REQUIRES: !stopped().
   std::string push(std::string_view text);
-  /// Call when the text has ended. Returns the text that was held back, because no stop string can be
-  /// completed anymore.
+  /// Call when the text has ended. Returns the text that push() has held back: without more text, it cannot
+  /// become a stop string.
   std::string finish();
   bool stopped() const { return stopped_; }
   /// Returns the stop string that was found, or an empty string.
@@ -67,9 +67,9 @@ class TextStream {
   TextStream(const Tokenizer& tokenizer, bool at_start, std::vector<std::string> stop, bool keep_tokens,
              std::vector<int32_t> shown = {});
 
-  /// Adds a token and returns the text that is now certain. If the token completes a stop string, the
-  /// returned piece is the last. Its tokens include each held token that begins before the end of the text;
-  /// other held tokens are dropped. REQUIRES: !stopped().
+  /// Adds a token, and returns the text that cannot belong to a stop string. If the token completes a stop
+  /// string, the returned piece is the last piece of the text. This piece includes each held token that
+  /// begins before the end of the text; other held tokens are dropped. REQUIRES: !stopped().
   TextPiece push(TokenEvent event);
   /// Call when the sequence has ended. Returns the text and tokens that were held back. An incomplete
   /// character becomes U+FFFD. Returns an empty piece after a stop.

@@ -87,8 +87,9 @@ std::string MessageShape::open(Block kind, Json block) {
   return events;
 }
 
-/// Returns the events that open a block of this kind, unless the current block has this kind, and the event
-/// of the delta `what`, unless it is null.
+/// Returns the events that continue the message in a block of this kind. If the current block has another
+/// kind, the first events close the current block and open a new one. If the delta `what` is not null, its
+/// event follows.
 std::string MessageShape::continue_as(Block kind, Json empty_block, Json what) {
   std::string events = open_ == kind ? std::string() : open(kind, std::move(empty_block));
   if (!what.is_null()) events += delta(std::move(what));
@@ -141,8 +142,8 @@ std::string MessageShape::failure(const ApiError& error) {
   return "event: error\ndata: " + error_json(error, ErrorStyle::kAnthropic) + "\n\n";
 }
 
-/// Omits incomplete calls: `input` must be a JSON object, and the client could not see that a part of it is
-/// missing.
+/// Returns the blocks of an unstreamed answer. Omits calls whose arguments are incomplete: `input` must be a
+/// JSON object, and the client could not see that members are missing.
 Json MessageShape::content_of(std::span<const SaidItem> said) const {
   Json content = Json::array();
   for (const SaidItem& item : said) {

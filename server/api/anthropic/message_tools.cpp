@@ -1,4 +1,4 @@
-// Converts the members to OpenAI's format and passes them to read_tool_choice().
+// Converts `tools` and `tool_choice` to OpenAI's format and passes them to read_tool_choice().
 #include "server/api/anthropic/message_tools.h"
 
 #include <string>

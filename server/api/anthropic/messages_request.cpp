@@ -14,7 +14,7 @@
 namespace hearth {
 namespace {
 
-/// Features of Anthropic's servers, not of its models.
+/// Parameters of features that only Anthropic's servers have.
 constexpr RefusedField kRefusedInMessages[] = {
     {"mcp_servers", "[]", "this server runs no tools itself"},
     {"container", "[]", "this server runs no tools itself"},
@@ -49,7 +49,8 @@ void read_prefill(ChatRequest& request) {
   request.add_generation_prompt = false;
 }
 
-/// Whether the model should think. between_tools: only after a tool result.
+/// Returns whether the model should think. With the type between_tools, it thinks only if the last message is
+/// a tool result.
 bool read_thinking_type(const RequestFields& thinking, const Json& messages) {
   const std::string type =
       thinking.required_word("type", {"enabled", "disabled", "adaptive", "between_tools"});

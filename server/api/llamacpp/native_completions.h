@@ -1,4 +1,4 @@
-// POST /completion and POST /infill of llama.cpp's API, for its own clients and for editors.
+// POST /completion and POST /infill of llama.cpp's API, for llama.cpp's clients and for editors.
 //
 // Called on HTTP threads.
 #pragma once

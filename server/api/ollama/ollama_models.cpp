@@ -60,8 +60,8 @@ Json capabilities(const ApiContext& api) {
   return list;
 }
 
-/// Returns the metadata of the model file. Replaces the context of the training by the context that a request
-/// can use.
+/// Returns the metadata of the model file. Replaces the file's context length, which is that of the training,
+/// by the context length of a request.
 Json model_info(const EmbeddingTarget& target) {
   Json info = target.facts.keys;
   info[target.facts.architecture + ".context_length"] = target.context_tokens;

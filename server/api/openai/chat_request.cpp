@@ -83,7 +83,7 @@ ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits) {
   request.choice = read_tool_choice(fields);
   check_modalities(fields);
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  // If several of these are present, the last one is used.
+  // If a request has several of these members, the one that is last in this list is used.
   for (const char* name : {"n_predict", "max_tokens", "max_completion_tokens"}) {
     const std::optional<int64_t> n = fields.integer(name, -1, kMax);
     if (!n) continue;

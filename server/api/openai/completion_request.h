@@ -16,7 +16,7 @@ namespace hearth {
 struct CompletionRequest {
   GenerationFields generation;
   std::vector<Prompt> prompts;  // at least one; an absent prompt is one empty text
-  // At least 0. Absent: 16, or up to the end of the context if that is nearer.
+  // At least 0. If absent, the limit is 16 tokens, or fewer if the context has less room.
   std::optional<int64_t> max_tokens;
   int best_of = 1;              // sequences per prompt, at least generation.n
   bool echo = false;            // whether the answer begins with the prompt

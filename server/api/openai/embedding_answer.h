@@ -39,9 +39,9 @@ class EmbeddingAnswer final : public PendingAnswer {
 
   EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events, AnswerEvents::Clock now);
 
-  /// Sends the status when the vectors have arrived, so that a failure can have an error status, or with the
-  /// first blank line that keeps a silent connection open. If the client disconnects before the status is
-  /// sent, the access log shows 499.
+  /// Sends the status when the vectors have arrived, so that a failure can have an error status. If blank
+  /// lines must keep the silent connection open, the status precedes the first blank line. If the client
+  /// disconnects before the status is sent, the access log shows 499.
   void run(ResponseWriter& writer) override;
 
  private:

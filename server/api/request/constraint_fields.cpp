@@ -90,7 +90,8 @@ std::optional<AnswerFormat> read_response_format(const RequestFields& fields) {
                    describe(*format) + ".");
 }
 
-/// Reads an object with one member, as in vLLM's API.
+/// Reads `structured_outputs` of vLLM's API. Returns an element for each kind of format; at most one of them
+/// should have a value, which the caller checks.
 std::vector<std::optional<AnswerFormat>> read_structured_outputs(const RequestFields& fields) {
   const Json* outputs = fields.object("structured_outputs");
   if (outputs == nullptr) return {};

@@ -6,7 +6,8 @@
 namespace hearth {
 namespace {
 
-/// Placeholders for missing names of the project and of the current file. Models saw them in training.
+/// Used in place of the names of the project and of the current file, which requests do not contain. Models
+/// were trained on prompts with both names.
 constexpr std::string_view kProjectName = "project\n";
 constexpr std::string_view kFileName = "file\n";
 

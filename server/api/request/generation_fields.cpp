@@ -21,8 +21,9 @@ constexpr size_t kMaxStopBytes = 1024;
 constexpr int kMaxAnswers = 128;  // limit of OpenAI's specification
 /// Each generated token is compared with all stop tokens, and each sequence has a copy of the list.
 constexpr size_t kMaxStopTokens = 256;
-/// Limits the entries of logit_bias times the sequences, because each sequence has a copy of the entries. 2
-/// million entries use 16 MB; they suffice for 13 sequences that bias all tokens of a vocabulary of 150,000.
+/// Limit on the number of entries of logit_bias, multiplied by the number of sequences, because each sequence
+/// has a copy of the entries. 2 million entries use 16 MB, which is enough for 13 sequences that bias all
+/// tokens of a vocabulary of 150,000.
 constexpr size_t kMaxBiasCopies = 2'000'000;
 
 /// Accepts -2^63 to 2^64 - 1, because clients generate signed or unsigned seeds.

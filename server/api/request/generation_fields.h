@@ -32,8 +32,8 @@ struct GenerationFields {
   AnswerFormat format;                  // the required format of the answer
   bool ignore_eos = false;              // extension: the model's end tokens do not end the text
   int n = 1;                            // choices per prompt
-  /// Extension truncate_prompt_tokens: a longer prompt is truncated to this many tokens at its end; -1: to as
-  /// many as fit.
+  /// Extension truncate_prompt_tokens: only this many tokens at the end of a longer prompt are kept; -1: as
+  /// many as leave room for the answer (truncate_prompt()).
   std::optional<int64_t> keep_prompt_tokens = {};
   /// OpenAI's prediction: a text that the client expects in the answer. Does not change any token.
   std::optional<std::string> prediction = {};

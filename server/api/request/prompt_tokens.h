@@ -27,8 +27,9 @@ struct PreparedPrompt {
 };
 
 /// Tokenizes the prompt of a completion. Names of special tokens in the text become these tokens. An empty
-/// text becomes the model's <|endoftext|> token, as in OpenAI's API; without this token, the begin token, or
-/// else the end token. Throws RequestError if the vocabulary has none of these.
+/// text becomes one token: the model's <|endoftext|> token, as in OpenAI's API. If the model has no such
+/// token, the begin token is used, or the end token if there is no begin token. Throws RequestError if the
+/// vocabulary has none of these three tokens.
 PreparedPrompt prepare_prompt(const Prompt& prompt, bool add_special_tokens, const Tokenizer& tokenizer);
 
 /// Tokenizes the output of a chat template, which contains all special tokens. opens_answer: whether the

@@ -15,8 +15,8 @@
 
 namespace hearth {
 
-/// OpenAI's limit on the prompts in a request. Here it limits all sequences, including those of best_of,
-/// because each has a copy of its prompt.
+/// OpenAI's limit on the number of prompts in a request. This server limits the number of sequences, which is
+/// the number of prompts times best_of, because each sequence has a copy of its prompt.
 inline constexpr size_t kMaxSequences = 2048;
 
 /// A text, or at least one token id.

@@ -18,14 +18,15 @@ namespace hearth {
 namespace {
 
 constexpr int64_t kMaxTokenCount = std::numeric_limits<int32_t>::max();
-/// A lower temperature becomes 0, which selects the most likely token. The softmax would have the same result
-/// in float, and dividing by the temperature would overflow.
+/// A temperature below this limit becomes 0, which selects the most likely token. The softmax with such a
+/// temperature would have the same result in float, and dividing by the temperature could overflow.
 constexpr double kLeastTemperature = 1e-4;
 /// The limits keep the arithmetic finite. Useful repetition penalties are between 0.5 and 2: a higher one
 /// produces noise, and a lower one makes the model repeat a token.
 constexpr double kMaxRepetitionPenalty = 100, kLeastRepetitionPenalty = 0.01;
 constexpr double kMaxDryMultiplier = 100;
-/// A smaller positive double would become 0 as a float, so it is replaced by this value.
+/// The least value of parameters that must be positive, because a smaller positive double may become 0 as a
+/// float.
 constexpr float kLeastFloat = std::numeric_limits<float>::min();
 constexpr double kMaxTau = 100;  // in bits; no vocabulary exceeds 20
 constexpr size_t kMaxBreakers = 64;

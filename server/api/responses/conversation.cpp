@@ -13,8 +13,8 @@ Conversation::Conversation(const std::string& instructions) {
   if (!instructions.empty()) add_system(instructions);
 }
 
-/// Adds a system message, or appends to the last one, because many templates accept only one at the
-/// beginning.
+/// Adds a system message. If the last message is a system message, appends the text to it instead, because
+/// many templates accept only one system message at the beginning.
 void Conversation::add_system(const std::string& text) {
   if (!messages_.empty() && messages_.back()["role"] == "system") {
     std::string& before = messages_.back()["content"].get_ref<std::string&>();

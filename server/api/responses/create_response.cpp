@@ -62,8 +62,9 @@ void name_items(const ApiContext& api, Json& items) {
   }
 }
 
-/// Returns the stored responses before this request, oldest first. Throws RequestError if one is missing or
-/// incomplete.
+/// Returns the stored responses of the conversation that this request continues, oldest first. previous_id:
+/// the id of the last of these responses; empty: the request continues no conversation. Throws RequestError
+/// if a response is missing or incomplete.
 std::vector<KeptResponse> earlier(ResponseStore& store, const std::string& previous_id,
                                   int status_of_missing) {
   if (previous_id.empty()) return {};
@@ -119,7 +120,8 @@ ApiError in_own_words(ApiError error) {
   return error;
 }
 
-/// Runs the steps after parsing, and converts the parameter names in their errors.
+/// Calls steps(), the part of handling a request after parsing. Converts the parameter names in its errors to
+/// those of the Responses API.
 template <typename Steps>
 auto in_own_words(Steps steps) {
   try {
