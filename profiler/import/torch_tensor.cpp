@@ -75,9 +75,8 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Finds an entry's bytes. The header before the bytes repeats the name and the sizes that the directory
-// states. From this header, only the lengths of the name and of the extra field are used. Its sizes may be
-// missing, because a zip writer may put them behind the data.
+// Finds an entry's bytes. Of the header before the bytes, only the lengths of the name and of the extra field
+// are used. The sizes in it may be missing, because a zip writer may put them behind the data.
 std::span<const std::byte> data_at(std::span<const std::byte> bytes, const std::string& file, uint64_t at,
                                    uint32_t size, std::string_view name) {
   gguf::Cursor cursor = cursor_at(bytes, file, at, "zip entry");
@@ -487,8 +486,7 @@ bool lies_within(int64_t elements, int64_t offset, int64_t n_rows, int64_t row_s
 
 constexpr const char* kSaveAgain = "; save the tensor again with torch.save";
 
-// The limit for a vector is some twenty times the width of known FFNs. It bounds the size of the result even
-// if a view repeats one element (stride 0).
+// Twenty times the width of known FFNs. Bounds the result even if a view repeats one element (stride 0).
 constexpr int64_t kMaxElements = int64_t{1} << 20;
 
 template <typename T>
