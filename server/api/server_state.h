@@ -1,5 +1,5 @@
-// The server's state (loading, ready, unloaded or stopping), the loaded model, and the probes that report
-// both.
+// The server's state (loading, ready, unloaded or stopping) and the loaded model. ServerState also
+// answers the probes.
 //
 // The load thread and main change the state, and HTTP threads read it. Thread-safe.
 #pragma once
@@ -45,7 +45,7 @@ class ServerState {
   /// minute.
   static constexpr std::chrono::seconds kStaleAfter{180};
   /// The maximum wait of a request while a model is loaded again. A large model on a slow disk takes this
-  /// long.
+  /// long to load.
   static constexpr std::chrono::seconds kPatience{900};
 
   void set_progress(double fraction) { progress_ = fraction; }
@@ -60,7 +60,8 @@ class ServerState {
   double progress() const { return progress_; }
   /// Returns the loaded model, or null.
   std::shared_ptr<const ReadyModel> model() const;
-  /// Like model(), but waits up to `patience` for an unloaded model. The waiting makes is_wanted() true.
+  /// Like model(), but if the model is unloaded, waits up to `patience` until it is loaded again. During the
+  /// wait, is_wanted() is true.
   std::shared_ptr<const ReadyModel> await_model(std::chrono::seconds patience = kPatience) const;
   /// Whether a request waits for an unloaded model. ModelHost then loads the model again.
   bool is_wanted() const;
@@ -75,8 +76,8 @@ class ServerState {
   /// Returns 200 if requests are served, even if the model must first be loaded again. Otherwise returns 503
   /// with Retry-After.
   HttpResponse health() const;
-  /// Returns 503 if only a restart of the process helps, otherwise 200, even while the model is loading or
-  /// the server is stopping.
+  /// Returns 503 if only a restart of the process helps. Otherwise returns 200, also while the model is
+  /// loading or the server is stopping.
   HttpResponse live() const;
   /// Returns the status code of health(). With status 503, the body contains a sentence that explains the
   /// reason and, while the model is loading, the progress.

@@ -26,15 +26,16 @@ struct ChatSyntax {
   ThinkingSyntax thinking = {};
   /// Whether the ids of new calls must consist of nine letters and digits (ChatTemplate::wants_short_ids()).
   bool short_ids = false;
-  /// The tokens that spell tags(), in ascending order. Answers contain their text although they are control
-  /// tokens. Set by the owner of the tokenizer.
+  /// The tokens that spell tags(), in ascending order. These control tokens, unlike others, appear as text in
+  /// answers, because the parser needs the tags. ChatDialect sets this member from the tokenizer.
   std::vector<int32_t> control_tokens = {};
 
   /// Whether the model thinks before it answers, in a syntax that Hearth recognizes.
   bool thinks() const { return thinking.exists() || calls.form == ToolSyntax::Form::kHarmony; }
   /// Returns whether the answer to this prompt may contain thinking, or begins inside thinking.
   ThinkingMode thinking_after(std::string_view prompt) const;
-  /// Returns all tags that mark calls and thinking, each once. In many vocabularies, tags are control tokens.
+  /// Returns all tags that mark calls and thinking, without duplicates. In many vocabularies, tags are
+  /// control tokens.
   std::vector<std::string> tags() const;
 };
 

@@ -42,8 +42,8 @@ std::string joined_parts(const Json& parts) {
   return joined;
 }
 
-// Replaces JSON text of an object by the object, and empty text by an empty object. Other texts stay
-// unchanged.
+// Converts arguments that are JSON text to the object that the text describes. Empty text becomes an empty
+// object. Text that is not a JSON object stays unchanged.
 void arguments_to_object(Json& arguments) {
   if (!arguments.is_string()) return;
   const std::string& text = arguments.get_ref<const std::string&>();
@@ -132,8 +132,8 @@ void ChatTemplate::probe() {
   probe_reasoning();
 }
 
-// Sets no_content_. Renders null and "" as the content, each with arguments as an object and as text, because
-// some templates accept arguments only in one form.
+// Sets no_content_. Renders a call with the content null and with the content "". Tries both forms of
+// arguments, an object and text, with each content, because some templates accept only one form.
 void ChatTemplate::probe_content() {
   const std::string needle(kNeedle);
   const auto shows_call = [&](const Json& content) {
@@ -154,9 +154,9 @@ void ChatTemplate::probe_content() {
   if (!takes_null && (!prints(with_null, "") || prints(with_null, "None"))) no_content_ = NoContent::kText;
 }
 
-// Determines whether the template gets arguments as an object or as text. If it prints JSON text unchanged,
-// the argument's key has plain quotes in the output. If it applies tojson to the text, the quotes are
-// escaped.
+// Determines whether the template gets arguments as an object or as text. A template that prints JSON text
+// unchanged prints the argument's key in plain quotes. A template that applies tojson to the text prints
+// escaped quotes.
 void ChatTemplate::probe_arguments() {
   const std::string needle(kNeedle);
   const Json arguments = {{needle, 1}};

@@ -54,8 +54,8 @@ class TextReleaser {
   bool at_edge_ = false;
 };
 
-/// Returns the number of bytes before the longest suffix of `text` that is a proper prefix of `wanted`. Later
-/// text may complete this suffix to `wanted`.
+/// Returns how many bytes at the beginning of `text` cannot belong to an occurrence of `wanted` that later
+/// text completes. These are all bytes, except the longest proper prefix of `wanted` with which `text` ends.
 inline size_t certain_before(std::string_view text, std::string_view wanted) {
   const size_t most = std::min(wanted.empty() ? 0 : wanted.size() - 1, text.size());
   for (size_t n = most; n > 0; --n)

@@ -20,8 +20,8 @@ std::optional<std::string> render(const ChatTemplate& chat_template, const Json&
   }
 }
 
-/// Returns the texts before and after the reasoning of a past message if both are tags. Other texts are
-/// ignored, because some templates print the reasoning as a separate turn.
+/// Renders a past message with reasoning, and returns the texts before and after the reasoning if both are
+/// tags. Otherwise returns empty texts: some templates print the reasoning as a separate turn, without tags.
 ThinkingSyntax from_rendering(const ChatTemplate& chat_template) {
   Json messages = Json::array({{{"role", "user"}, {"content", "hearth asks this"}}});
   const std::optional<std::string> prompt = render(chat_template, messages, true);

@@ -13,9 +13,9 @@
 
 namespace hearth {
 
-/// If requested, stores the response as soon as the engine has accepted the request. If the client
-/// disconnects early, the part of a stream that was sent is stored as cancelled. In this case, an unstreamed
-/// response is removed, because no client knows its id.
+/// If Asked::store is set, stores the response as soon as the engine has accepted the request. If the client
+/// disconnects before the end of a stream, the part that was sent is stored as a cancelled response. If it
+/// disconnects from an answer that is not streamed, the response is removed, because no client knows its id.
 class ResponseShape final : public AnswerShape {
  public:
   struct Asked {

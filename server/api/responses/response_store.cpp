@@ -71,8 +71,9 @@ std::optional<KeptResponse> ResponseStore::find(const std::string& id) {
   return entry->kept;
 }
 
-// Marks the newest response as used first and the oldest response last. A conversation therefore loses its
-// newest responses first, and its older responses can still be continued.
+// Marks all responses of the conversation as used: the newest first, the oldest last. The store drops the
+// least recently used response first. A conversation therefore loses its newest responses first, and the
+// others can still be continued.
 std::vector<KeptResponse> ResponseStore::conversation(const std::string& id, std::string& missing) {
   const MutexLock lock(mutex_);
   std::vector<KeptResponse> found;
@@ -109,7 +110,8 @@ size_t ResponseStore::bytes() const {
   return bytes_;
 }
 
-/// Drops least recently used entries until the others are within the limits of age, number and bytes.
+/// Drops the least recently used entry until the remaining entries are within the limits of age, number and
+/// bytes.
 void ResponseStore::make_room() {
   const auto oldest = now_() - limits_.max_age;
   while (!entries_.empty() && (entries_.size() > limits_.max_responses || bytes_ > limits_.max_bytes ||

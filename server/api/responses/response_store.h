@@ -30,7 +30,7 @@ struct KeptResponse {
   std::shared_ptr<AnswerControl> control = {};  // cancels the response; null after the response has ended
 };
 
-/// Limits of a store. One household's conversations in a day need much less.
+/// Limits of a store. They are far above what the conversations of one household need in a day.
 struct ResponseStoreLimits {
   size_t max_responses = 1024;
   size_t max_bytes = size_t{64} << 20;                    // sum of json_bytes() over inputs and responses
@@ -42,7 +42,7 @@ class ResponseStore {
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
   explicit ResponseStore(Clock now, ResponseStoreLimits limits = {});
 
-  /// Stores a response under a new id, unless it is larger than the limit of the whole store.
+  /// Stores a response under a new id. Does nothing if this response alone is larger than max_bytes.
   void put(const std::string& id, KeptResponse response);
 
   /// Replaces a stored response by its final state and removes `control`. Does nothing if the response is no
@@ -58,7 +58,7 @@ class ResponseStore {
   /// them is not stored, returns an empty vector and sets `missing` to its id.
   std::vector<KeptResponse> conversation(const std::string& id, std::string& missing);
 
-  /// Returns the items with these ids in stored inputs and outputs.
+  /// Searches the stored inputs and outputs, and returns the items that have one of these ids.
   std::map<std::string, Json> items(const std::set<std::string>& ids);
 
   size_t size() const;

@@ -8,8 +8,8 @@
 namespace hearth {
 namespace {
 
-/// Converts {"type": "function", "name", ...} to the form of chats: {"type": "function", "function": {"name",
-/// ...}}.
+/// Converts a tool from the form of the Responses API, {"type": "function", "name", ...}, to the form of the
+/// Chat API: {"type": "function", "function": {"name", ...}}.
 Json nested_tool(const Json& tool, const std::string& param) {
   if (!tool.is_object())
     refuse_param(param, "'" + param + "' must be an object, found " + describe(tool) + ".");

@@ -1,4 +1,5 @@
-// The tools of a response. The Responses API describes functions without an inner object "function".
+// The tools of a request to the Responses API. A tool has the members of its function, which the Chat API
+// writes into an inner object "function".
 //
 // Called on the HTTP thread.
 #pragma once

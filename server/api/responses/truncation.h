@@ -8,10 +8,10 @@
 
 namespace hearth {
 
-/// Drops the oldest turns in request.messages until there is enough room for the answer: the requested
-/// length, or a quarter of the context if that is less. A turn is a user message with all messages up to the
-/// next user message. System messages and the last turn always stay, so the prompt may still be too long.
-/// Throws RequestError if the template refuses the messages.
+/// Drops the oldest turns in request.messages until the context has enough room for the answer: as many
+/// tokens as the request allows for the answer, but at most a quarter of the context. A turn is a user
+/// message with all messages up to the next user message. System messages and the last turn always stay, so
+/// the prompt may still be too long. Throws RequestError if the template refuses the messages.
 void drop_oldest_turns(const ApiContext& api, ChatRequest& request);
 
 }  // namespace hearth

@@ -133,7 +133,8 @@ std::optional<LocatedCall> locate_python(std::string_view text, const ProbeCall&
   return located;
 }
 
-/// Positions of the keys and values of the call's two arguments, in the order of these members.
+/// Positions of the arguments of a ProbeCall in a text: key and value of the text argument (a), then key and
+/// value of the number argument (b).
 struct ParameterPlaces {
   Slot key_a, value_a, key_b, value_b;
 };

@@ -27,13 +27,14 @@ struct TextWindow {
 
 enum class Match { kYes, kNo, kMore };
 
-/// Compares the window's next characters with `text`, ignoring all white space in both. On kYes, moves past
-/// these characters. kMore: the window's characters match the beginning of `text`, and the window has no more
-/// characters. An empty or blank `text` always matches.
+/// Compares the window's next characters with `text`, ignoring all white space in both. kYes: they match all
+/// of `text`, and the window moves past them. kMore: they match so far, but the window ends before `text`.
+/// kNo: a character differs. An empty or blank `text` always matches.
 Match match(TextWindow& window, std::string_view text);
 
-/// Reads a name or id up to a character that cannot belong to it, and moves past the word. kMore: the end of
-/// the word has not arrived yet. kNo: the word is empty or too long.
+/// Reads a name or id, and moves past it. It ends before a blank, a bracket or another character that names
+/// do not contain, or before the first character of next_text, the text that follows in the syntax. kMore:
+/// the end has not arrived yet. kNo: the word is empty or too long.
 Match read_word(TextWindow& window, std::string_view next_text, std::string& word);
 
 /// Turns the parts of calls, which a CallReader passes to it, into events.

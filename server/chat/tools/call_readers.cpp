@@ -86,8 +86,8 @@ class TaggedCallReader : public CallReader {
     return read_arguments(window, sink);
   }
 
-  /// Reads the name. If the text may also be plain text, accepts only names of the request's tools and
-  /// text_recipient.
+  /// Reads the name. If an opener has shown that the text is a call, accepts every name. Otherwise, accepts
+  /// only names of the request's tools, and text_recipient, which marks plain text.
   Match read_name(TextWindow& window) {
     const Match found = name_reader_.read(window, next_text(), name_);
     if (found != Match::kYes) return found;
@@ -141,7 +141,8 @@ class TaggedCallReader : public CallReader {
   JsonScanner scanner_;
 };
 
-/// Whether the schema says that the parameter's value is text. Such a value must not be parsed as JSON.
+/// Whether the parameter's schema has the type string, or an enum that contains the value as a string. Such a
+/// value is text and must not be parsed as JSON.
 bool takes_text(const Json* parameters, const std::string& key, const std::string& value) {
   if (parameters == nullptr || !parameters->is_object()) return false;
   const auto properties = parameters->find("properties");

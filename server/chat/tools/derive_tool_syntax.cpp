@@ -62,9 +62,10 @@ class Probe {
   Json tools_, question_;
 };
 
-/// Returns the position in a rendered conversation at which the last answer begins. This is the end of the
-/// longest prompt with which the conversation begins. If it begins with no prompt, this is the end of the
-/// longest prefix that it shares with a prompt.
+/// Returns the position in a rendered conversation at which the last answer begins. Compares the conversation
+/// with the prompts that the template renders before an answer. If the conversation begins with such a
+/// prompt, returns the end of the longest one. Otherwise, returns the length of the longest common prefix of
+/// the conversation and a prompt.
 size_t answer_begin(const Probe& probe, std::string_view rendered) {
   size_t whole = 0, shared = 0;
   for (const Json& extra : {Json(nullptr), Json{{"enable_thinking", false}}, Json{{"thinking", false}}}) {
@@ -107,8 +108,9 @@ class Answer {
   std::string text_;
 };
 
-/// Handles templates whose prompt ends with the text that opens the first call. The comparison of one call
-/// with two has stored this text as `separator`; it becomes call_begin.
+/// Handles templates whose prompt already ends with the text that opens the first call. Between two calls,
+/// this text is part of the answer, so compare_with_two() has stored it as `separator`. Moves it to
+/// call_begin.
 void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
   const std::string_view opener = probe::trim(syntax.separator);
   const std::string prompt = probe.prompt(true).value_or("");
@@ -139,8 +141,8 @@ ToolSyntax of_one_call(const std::string& answer, const LocatedCall& call) {
   return syntax;
 }
 
-/// Compares an answer with two calls with an answer with one. Divides the texts around the one call into
-/// texts around each call and texts around all calls.
+/// Compares an answer with two calls with an answer with one call. call_begin and call_end contain all text
+/// around the one call. Moves the parts that are not repeated for each call to section_begin and section_end.
 void compare_with_two(const Probe& probe, const std::string& two, ToolSyntax& syntax) {
   const std::optional<LocatedCall> first = locate_call(two, probe.call(0));
   if (!first) return;
@@ -178,8 +180,9 @@ std::optional<ToolSyntax> read_off(const Probe& probe, const ThinkingSyntax& thi
   if (const std::optional<std::string> with_two = probe.calls_answer(2)) {
     compare_with_two(probe, Answer(probe, *with_two, thinking, end_texts).text(), syntax);
   }
-  // If section_begin is empty, section_end is only the end of the turn, which some templates write
-  // differently after calls than after text (Llama's eom).
+  // If section_begin is empty, nothing encloses the calls. section_end is then only the end of the turn,
+  // which Answer has not removed, because some templates end a turn with calls differently from a turn with
+  // text (Llama's eom).
   if (probe::trim(syntax.section_begin).empty()) syntax.section_end.clear();
   take_opener_from_prompt(probe, syntax);
   return syntax;

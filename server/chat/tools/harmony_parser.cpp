@@ -114,8 +114,8 @@ bool HarmonyParser::read_header() {
     return true;
   }
   if (rest.size() < kMaxHeaderBytes && !window_.ended) return false;
-  // This is not a header. Only its first byte becomes text, so that the rest does not look like a header
-  // again.
+  // This is not a header, so it is text. Its first byte becomes text here, because read_body() would take a
+  // marker at its beginning for the end of the text.
   text_.push(rest.substr(0, 1));
   ++window_.at;
   state_ = State::kText;
@@ -207,8 +207,8 @@ bool HarmonyParser::call_is_text() {
     end_call(true);
     return true;
   }
-  // Everything from the header on is text. Only its first byte becomes text now, so that the rest does not
-  // look like a header again.
+  // The message is text, and so is its header. The header's first byte becomes text here, because read_body()
+  // would take a marker at its beginning for the end of the text.
   window_.at = window_.kept;
   text_.push(window_.rest().substr(0, 1));
   ++window_.at;

@@ -160,9 +160,10 @@ class JsonCallReader : public CallReader {
     return name_ ? Status::kDone : Status::kBad;
   }
 
-  /// Passes the call's beginning to the sink once the name, the id (if the syntax has ids) and some arguments
-  /// are known. If `done`, also passes on the arguments. Returns false if the text is not a call: the syntax
-  /// has no opening text, and the request has no tool of this name.
+  /// Begins the call in the sink once the name, the id (if the syntax has ids) and the first part of the
+  /// arguments are known. `done`: the text of the call is complete; begins the call even without an id, and
+  /// passes on the waiting arguments. Returns false if the text is not a call: the syntax has no opening
+  /// text, and the request has no tool of this name.
   bool release(CallSink& sink, bool done) {
     if (done && !has_arguments_) waiting_ = "{}";
     const bool named = name_ && (syntax_->id_key.empty() || id_);

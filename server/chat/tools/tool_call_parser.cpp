@@ -1,4 +1,5 @@
-// Reads text, thinking and the texts around calls. A CallReader reads the inside of a call.
+// Reads text, thinking, and the texts that open, separate and close calls. A CallReader reads the text inside
+// a call.
 #include "server/chat/tools/tool_call_parser.h"
 
 #include <algorithm>
@@ -50,7 +51,8 @@ class TextAnswerParser : public AnswerParser {
   bool answer_begins_ = true;
   std::unique_ptr<CallReader> reader_;
   size_t virtual_bytes_ = 0;  // bytes at the front of the window that belong to the prompt
-  // If the text turns out not to be a call, this many bytes of it become plain text without being read again.
+  // Number of bytes of the opener with which the current call begins. If the text turns out not to be a call,
+  // the opener becomes plain text, and the text after it is read again.
   size_t opener_bytes_ = 0;
 };
 
@@ -145,8 +147,9 @@ bool TextAnswerParser::read_reasoning() {
   return true;
 }
 
-/// Looks for thinking, and for a call if calls have no opening text. Both occur only at the start of an
-/// answer. Returns true if it found one of them. Sets `waits` if more text could still begin thinking.
+/// Looks for thinking and, if calls have no opener, for a call. Thinking and such calls occur only at the
+/// start of an answer. Returns true if it found thinking or a call. Sets `waits` if the text so far may be
+/// the beginning of the tag that opens thinking.
 bool TextAnswerParser::read_answer_start(bool& waits) {
   const std::string_view rest = window_.rest();
   const std::string_view solid = probe::trim_start(rest);
@@ -232,8 +235,9 @@ bool TextAnswerParser::read_call_body() {
   return true;
 }
 
-/// Handles text that began like a call but is not a call, or breaks off. Its opener becomes text, and
-/// everything after the opener is read again as text.
+/// Called if the text since begin_call() is not a call after all, or breaks off. Ends the call if its
+/// beginning has been emitted; otherwise, the opener becomes text. Everything after that is read again as
+/// text.
 void TextAnswerParser::give_up_call() {
   if (sink_.begun()) end_call(false);
   const size_t real = std::max(window_.kept, virtual_bytes_);
@@ -259,8 +263,8 @@ bool TextAnswerParser::read_call_end() {
   return true;
 }
 
-/// Reads what follows a call. If more_may_follow_ is set, this is another call or the text after the last
-/// call. Otherwise, it is plain text.
+/// Reads the text after a call: the text before another call, or after_last_. If neither follows, or if
+/// more_may_follow_ is false, the text is plain text.
 bool TextAnswerParser::read_after_call() {
   window_.skip_white();
   if (more_may_follow_) {

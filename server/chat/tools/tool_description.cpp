@@ -18,7 +18,8 @@ std::string arguments_of(const Json& function) {
   return arguments->is_string() ? arguments->get<std::string>() : one_line(*arguments);
 }
 
-/// Writes one call, without the texts around all calls. name: as the syntax writes it. arguments: JSON text.
+/// Writes one call with call_begin and call_end, but without section_begin, separator and section_end. name:
+/// as the syntax writes it. arguments: JSON text.
 std::string call_text(const ToolSyntax& syntax, const std::string& name, const std::string& arguments) {
   if (syntax.form == ToolSyntax::Form::kHarmony)
     return syntax.call_begin + name + syntax.name_end + arguments + syntax.call_end;

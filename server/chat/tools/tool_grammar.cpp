@@ -80,8 +80,8 @@ class Builder {
     return sequence({text(), maybe(calls(true))});
   }
 
-  /// Matches an answer after a prompt that ends with the opener of a call. Plain text is then written as a
-  /// call of text_recipient.
+  /// Matches an answer to a prompt that already ends with the opener of a call. In such an answer, plain text
+  /// is also written as a call, with the name text_recipient.
   Expr answer_to_open_call() {
     if (mode() == ToolMode::kRequired) return calls(false);
     const std::string after_name = syntax_->pieces.size() > 1 ? syntax_->pieces[1].text : std::string();
@@ -99,8 +99,9 @@ class Builder {
     return grammar_.except(any_text(), sequence({white(), call_begin(), any_text()}));
   }
 
-  /// Matches text in the required format. The parser can mistake such text for a call only at the start of
-  /// the answer. JSON can be mistaken only if calls are JSON objects without an opener.
+  /// Matches text in the required format. If calls are also allowed, excludes text of a regular format
+  /// (kRegex, kChoice) that the parser would read as the beginning of a call. JSON is not excluded; the
+  /// parser reads it as a call only if calls are JSON objects without an opener.
   Expr formatted_text() {
     const Expr text = format_expression(grammar_, form_->format);
     const AnswerFormat::Kind kind = form_->format.kind;
@@ -134,7 +135,7 @@ class Builder {
     return sequence({literal(begin), grammar_.call(body_rule()), literal(syntax_->call_end)});
   }
 
-  /// Matches a call of any tool, without the texts around calls.
+  /// Matches a call of any tool, without call_begin and call_end.
   Grammar::Rule body_rule() {
     if (!has_body_) {
       std::vector<Expr> bodies;
@@ -199,8 +200,8 @@ class Builder {
   }
 
   /// Matches the parameters in order, joined by the separator. Optional parameters may be missing. Builds the
-  /// expression from the last parameter to the first, because the text before a parameter depends on whether
-  /// it is the first that is present.
+  /// expression from the last parameter to the first, in two forms: without a separator before the first
+  /// parameter that is present (rest_first), and with one (rest_later).
   Expr parameters(const GrammarTool& tool, const std::function<Expr(const GrammarParameter&)>& written,
                   const std::string& separator) {
     Expr rest_first = grammar_.empty(), rest_later = grammar_.empty();
@@ -215,8 +216,7 @@ class Builder {
     return rest_first;
   }
 
-  /// Wraps an expression in a rule. Two places use the expression, and the grammar then contains it only
-  /// once.
+  /// Wraps an expression that is used in two places in a rule, so that the grammar contains it only once.
   Expr as_rule(Expr what) {
     const Grammar::Rule rule = grammar_.declare("parameters");
     grammar_.define(rule, what);

@@ -22,7 +22,8 @@ namespace hearth {
 /// A function that adds expressions to the grammar and returns the expression of a value written as JSON.
 using ValueExpr = std::function<Grammar::Expr(Grammar&)>;
 
-/// A parameter of a tool, for syntaxes that write parameters separately.
+/// A parameter of a tool, for syntaxes that write each parameter separately instead of all in one JSON
+/// object.
 struct GrammarParameter {
   std::string name;
   bool required = false;

@@ -24,7 +24,7 @@ ValueExpr value_expr(const Json& schema) {
   return [text = json_text(schema)](Grammar& grammar) { return json_schema_expression(grammar, text); };
 }
 
-/// Whether the schema has no constraints. Models write text for such a parameter.
+/// Whether the schema allows all values. The value of such a parameter may be any text.
 bool says_nothing(const Json& schema) {
   static const std::set<std::string_view> kNotes{"title", "description", "default", "examples"};
   if (!schema.is_object()) return true;

@@ -4,8 +4,8 @@
 // A chat template writes past calls in the syntax that the model learned in training. derive_tool_syntax()
 // therefore derives the syntax from the template. It renders short conversations with known calls when the
 // model is loaded, and examines the texts around these calls. ToolCallParser uses the syntax to find calls in
-// the model's output; build_tool_grammar() uses it to constrain the output. Clients' view:
-// docs/structured.md.
+// the model's output; build_tool_grammar() uses it to constrain the output. docs/structured.md describes tool
+// calls for clients.
 //
 // Plain data; any thread may read it.
 #pragma once
@@ -72,8 +72,8 @@ struct ToolSyntax {
   /// Returns the text by which the parser recognizes a call: the first line of section_begin + call_begin,
   /// without white space at either end. Empty if both are empty.
   std::string opener() const;
-  /// Whether the opener is empty or "[", which may also begin plain text. Calls are then recognized only at
-  /// the start of the answer, and only if they name a tool of the request.
+  /// Whether calls have no opener, or only "[", with which plain text may also begin. Calls are then
+  /// recognized only at the start of the answer, and only if they name a tool of the request.
   bool bare() const;
   /// The texts after a call, without white space at either end: next_call() if another call follows,
   /// after_last() otherwise.
