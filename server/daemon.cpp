@@ -19,14 +19,14 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// HTTP threads in addition to one per request that the engine accepts. They send refusals, answer /health and
-// /v1/models, and read slow bodies.
+// HTTP threads in addition to those of the requests in the engine's slots and queue, which have one each.
+// They send refusals, answer /health and /v1/models, and read slow bodies.
 constexpr size_t kSpareThreads = 128;
 // Reserved file descriptors for the log, model, trace, ports, signals and libraries.
 constexpr size_t kOwnDescriptors = 64;
 // Interval at which main checks the load, the watchdog and the drain. A signal wakes main immediately.
 constexpr milliseconds kTick{100};
-// Interval of progress lines during a load. A shorter load logs none.
+// Interval of progress lines during a load. A load that takes less time logs no progress line.
 constexpr seconds kLoadProgressEvery{2};
 // The maximum wait, after the engine has drained, until clients have received the last bytes.
 constexpr milliseconds kLastBytes{2000};
@@ -244,7 +244,8 @@ Daemon::Outcome Daemon::abandon_loading() {
   host_.abandon_load();
   const Clock::time_point deadline = Clock::now() + kLastBytes;
   while (!host_.has_ended()) {
-    // Nothing is being served and nothing must be saved, so a slow disk is not waited for.
+    // After the deadline, the process exits without waiting for the load, which may be reading from a slow
+    // disk. Nothing is being served, and nothing must be saved.
     if (signals_.wait_for(kTick) || Clock::now() > deadline) return {0, true};
   }
   server_->stop(milliseconds(0));

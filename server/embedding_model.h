@@ -2,8 +2,8 @@
 // and generated answers do not wait for each other.
 //
 // Each ServingModel has at most one EmbeddingModel. The model runs on the CPU, with half of the threads,
-// because the served model uses the GPU if there is one. If both compute at once, they share the processors
-// like two programs.
+// because the served model uses the GPU if there is one. If both models compute on the CPU at once, they
+// share the processors like two programs.
 //
 // Built by hearthd's load thread before the served model. Const after that.
 #pragma once

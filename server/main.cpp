@@ -85,7 +85,7 @@ std::string version_line() {
 }
 
 /// Reads a key from standard input and prints a line for a key file that contains the key's hash. Warns about
-/// a short key, because a key that can be guessed can be found from its hash.
+/// a short key: an attacker with the hash could find the key by trying all short keys.
 int hash_key() {
   constexpr size_t kMostKeyBytes = 4096, kShortKeyBytes = 20;
   std::string key;
@@ -103,8 +103,8 @@ int hash_key() {
   return 0;
 }
 
-/// The start condition of hearthd's service. Returns 1 if no model is configured, and prints a hint, but logs
-/// no error.
+/// The condition under which the systemd service starts: a model is configured. If none is, prints a hint
+/// without logging an error, and returns 1.
 int has_model(const Options& options) {
   if (!options.model.empty()) return 0;
   std::cerr << "hearthd: no model is named yet; "
@@ -203,7 +203,7 @@ int serve(Invocation invocation, const Environment& environment, bool& logging) 
   set_up_logging(invocation.options.log_level, invocation.options.log_format, invocation.options.log_file);
   logging = true;
   log_configuration(invocation);
-  // 2. Download missing models. In no other step does a server use the network on its own.
+  // 2. Download missing models. In all other steps, the server connects to no other machine.
   if (const int code = pull_models(invocation.options, environment)) return code;
   const ModelsInUse in_use(invocation.options);
   gguf::survive_lost_pages();

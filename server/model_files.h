@@ -29,8 +29,8 @@ struct ModelFiles {
 
 /// Opens the model files once for the whole start. Throws StartError for errors that the load would detect
 /// only later: no model is given, a path is not a readable and complete GGUF file, the chat template file is
-/// not readable, the machine lacks the requested ISA or GPU, no name is left for the embedding model, or the
-/// draft model's vocabulary differs from the served model's.
+/// not readable, the machine lacks the requested ISA or GPU, all names of the embedding model are also names
+/// of the served model, or the draft model's vocabulary differs from the served model's.
 ModelFiles open_checked(const Options& options);
 
 /// Returns the GPU, or the reason why no GPU is used. Throws StartError if the options request a GPU and

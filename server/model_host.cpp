@@ -173,8 +173,8 @@ void ModelHost::leave(Clock::time_point deadline) {
 
 void ModelHost::look_after_leaving() {
   for (Leaving& one : leaving_) {
-    // Each request refers to the model until it is answered. When no request refers to it, only background
-    // answers may be running.
+    // Each request refers to its model until the request is answered. When no request refers to the model,
+    // only background answers may still use it.
     const bool in_use = one.model.use_count() > 1;
     if (!one.drained.valid()) {
       if (in_use && Clock::now() < one.deadline) continue;

@@ -56,8 +56,8 @@ class ModelHost {
   /// Options of the served model, or of the last served model if none is loaded.
   const Options& options() const { return options_; }
 
-  /// Called for SIGHUP. now: the options that a start would have now. Schedules a load of their model if it
-  /// is not the served model, or if its file has changed.
+  /// Called for SIGHUP. now: the options that the server would have if it were started now. Schedules a load
+  /// of the model in `now` if this is not the served model, or if the file of the served model has changed.
   void reload(const Options& now);
   void start_profiling();
   bool skip_profiling();

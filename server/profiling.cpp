@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Interval of progress lines. Shorter work logs none.
+// Interval of progress lines. Work that takes less time logs no progress line.
 constexpr std::chrono::seconds kProgressEvery{2};
 
 /// Thrown to stop a placement when the engine ends.
@@ -146,7 +146,8 @@ bool Profiling::measure_and_place(const std::stop_token& stop) {
       kept_activity(in_.activity_file, identify(in_.runtime.facts().file, in_.runtime.facts().spec)),
       log_solution);
   again.prompt_rates = prompt_rates(profile->machine);
-  // The engine may call this function after the Profiling object is destroyed, but not after the engine is.
+  // When the engine calls this function, the Profiling object may have been destroyed, but the engine and the
+  // runtime still exist.
   in_.engine.when_idle(
       [over = over_, &runtime = in_.runtime, again, before = in_.load](const std::function<bool()>& go_on) {
         if (!over->exchange(true)) place_again(runtime, again, before, go_on);

@@ -44,8 +44,8 @@ class Profiling {
   bool measure_and_place(const std::stop_token& stop);
 
   const Inputs in_;
-  /// Whether skip() has nothing to stop, because the profiling has ended, was skipped, or is placing the
-  /// model. Shared with the function that is given to the engine, which may outlive this object.
+  /// True if skip() can stop nothing anymore: the profiling has ended, was skipped, or is placing the model.
+  /// Shared with the function that is given to the engine, which may outlive this object.
   const std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);
   std::jthread thread_;  // declared last, because the thread uses the other members
 };

@@ -13,7 +13,8 @@
 namespace hearth {
 namespace {
 
-/// Returns the options and arguments of a start now, or nullopt if a start would fail.
+/// Reads the options and arguments again, as a start would read them. If a start would fail, logs the error
+/// and returns nullopt.
 std::optional<Invocation> read_again(const Invocation& started, const Environment& environment) try {
   Invocation now = read_invocation(started.arguments, environment);
   use_local_models(now.options, environment);

@@ -1,9 +1,9 @@
 // --sandbox: the rights that hearthd gives up, and when.
 //
-// Without a GPU, before the first thread starts: files and connections (Landlock), and system calls
-// (seccomp).
-// With a GPU, when the model is loaded: system calls. Files are not confined, because the GPU driver opens
-// devices and files, and starts a program that creates them, at unpredictable times.
+// Without a GPU, hearthd gives up access to other files and new connections (Landlock) and system calls
+// (seccomp) before the first thread starts. With a GPU, it gives up only system calls, when the model is
+// loaded. Files are then not confined, because the GPU driver opens devices and files, and starts a program
+// that creates them, at unpredictable times.
 //
 // Daemon calls these functions on main's thread.
 #pragma once

@@ -135,7 +135,7 @@ std::string why_not_counted(const ModelRuntime& runtime) {
   return "every neuron of this model is active for every token";
 }
 
-/// Turns on the counting of neurons, and pauses it. Returns false if neurons cannot be counted;
+/// Prepares the counting of neurons and leaves it paused. Returns false if neurons cannot be counted;
 /// start_profile() logs the reason.
 bool starts_counting(ModelRuntime& runtime) try {
   if (!why_not_counted(runtime).empty()) return false;
@@ -146,8 +146,8 @@ bool starts_counting(ModelRuntime& runtime) try {
   return false;
 }
 
-/// Runs the model in the same way as the engine, so that the first request is not slower. counted: also warms
-/// up the counting of neurons, if they can be counted.
+/// Runs the model as the engine does, so that the first request is not slower than later ones. counted: also
+/// warms up the counting of neurons, if they can be counted.
 void warm_up(ModelRuntime& runtime, const EngineOptions& engine, bool counted) {
   NeuronObservation& observation = runtime.observation();
   WarmUp how{.n_slots = engine.n_slots, .context_tokens = engine.context_tokens};
@@ -182,9 +182,9 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
   }
 }
 
-/// Subtracts another model's memory from the limit in `load`. A limit from the options does not include the
-/// pages of model files, so only the reserved bytes are subtracted. Without a limit, the machine's memory
-/// must also hold the pages of the other model's file.
+/// Subtracts another model's memory from the limit in `load`. If the options set this limit, it does not
+/// include the pages of model files, so only the reserved bytes are subtracted. Otherwise, the limit is the
+/// machine's memory, which must also hold the pages of the other model's file.
 void leave_memory_to(const ModelRuntime& other, LoadOptions& load) {
   const bool budget = load.memory_limit_bytes > 0;
   const uint64_t limit = budget ? load.memory_limit_bytes : memory_limit_bytes();
@@ -233,7 +233,7 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   model->load_runtime(std::move(files.model), options, environment, cache, trace, shares);
   LiveActivity* const live =
       options.page == Options::Page::kOn ? &model->runtime_->observation().show_live() : nullptr;
-  // 3. Warm up, so that the first request is not slower, and start the engine.
+  // 3. Warm up, so that the first request is not slower than later ones, and start the engine.
   model->start_engine(options, cache);
   // 4. Create the API.
   model->make_api(options, version, live);

@@ -124,9 +124,9 @@ std::optional<std::string_view> match_path(std::string_view pattern, std::string
   return path.substr(before.size(), path.size() - before.size() - after.size());
 }
 
-/// Returns the first row with a pattern that matches the path and with any method, or null. The path's other
-/// methods are in rows with exactly this pattern. Rows with other patterns are not for this path, even if
-/// their '*' matches it.
+/// Returns the first row whose pattern matches the path, with any method, or null. All methods of the path
+/// are in rows with this pattern. A later row with another pattern does not apply to the path, even if its
+/// '*' matches.
 const Endpoint* first_row(std::string_view path, bool has_page) {
   const auto* found = std::ranges::find_if(kEndpoints, [path, has_page](const Endpoint& endpoint) {
     return (has_page || !endpoint.of_page) && match_path(endpoint.path, path);

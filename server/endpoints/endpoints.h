@@ -28,7 +28,8 @@ enum class ModelUse {
   kWakes,    // needs the model; causes an unloaded model to be loaded
 };
 
-/// The parts of the server that handlers without a model use. The parts must outlive this struct's users.
+/// The parts of the server for handlers that need no model. `state`, and the objects to which the functions
+/// refer, must outlive this struct.
 struct ServerParts {
   const ServerState& state;
   std::function<HttpResponse()> metrics;                  // answers GET /metrics
@@ -61,8 +62,8 @@ struct Endpoint {
   bool is_probe = false;
 };
 
-/// The whole table. The first row that matches the path of a request determines the pattern. The first row
-/// with this pattern and the request's method answers the request.
+/// The whole table. A request belongs to the first pattern that matches its path. The first row with this
+/// pattern and the request's method answers it.
 std::span<const Endpoint> endpoints();
 
 /// The endpoint of a request. Valid as long as the request's path.

@@ -3,7 +3,7 @@
 // Many clients label JSON with a wrong type: curl -d sends application/x-www-form-urlencoded, and fetch()
 // sends text/plain. These types are accepted, and the body decides. Types of bodies that are never JSON (a
 // form with files, XML, an image) are refused. The refusal shows that the client uses a wrong endpoint or
-// library; the error "not JSON at byte 1" would not.
+// library, which the error "not JSON at byte 1" would not show.
 #pragma once
 
 #include <optional>

@@ -1,9 +1,9 @@
 // Decides which web pages may call the server. Pure; const and thread-safe.
 //
 // A script on a web page sends an Origin header. The browser lets the script read an answer only if the
-// server agrees, but it sends many requests without asking first. Without API keys, any web page could
-// therefore use the model through its visitor's browser, so requests from pages that are not allowed are
-// refused.
+// server allows it. But the browser sends many requests without asking the server first. Without API keys,
+// any web page could therefore use the model through its visitor's browser, so requests from pages that are
+// not allowed are refused.
 #pragma once
 
 #include <string>

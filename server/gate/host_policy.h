@@ -17,9 +17,9 @@ namespace hearth {
 class HostPolicy {
  public:
   /// bound: the address of --host. allowed: the values of --allowed-host; "*" allows any name. A server that
-  /// does not listen on loopback may have any name in its network. It checks names only if `allowed` is not
-  /// empty, and accepts any IP address: health probes use addresses, and the origin of a foreign page cannot
-  /// contain this server's address.
+  /// does not listen on loopback cannot know its names in the network, so it checks names only if `allowed`
+  /// is not empty. It also accepts every IP address, because health probes use addresses. This is safe,
+  /// because the origin of a foreign page cannot contain this server's address.
   HostPolicy(const std::string& bound, const std::vector<std::string>& allowed);
 
   /// Returns the 403 error unless the request's host name is a name of this machine (localhost and names

@@ -181,7 +181,7 @@ std::vector<ApiKey> parse_key_file(std::string_view text, const std::string& pat
     if (line.empty() || line.front() == '#') continue;
     const std::string n = std::to_string(number);
     ApiKey key = parse_key_line(line, "line-" + n, path + ", line " + n);
-    // A line without fields that repeats an earlier key is ignored.
+    // A line that has no fields and repeats the key of an earlier line is ignored.
     const bool repeated = !has_fields(line) && std::ranges::find(keys, key.hash, &ApiKey::hash) != keys.end();
     if (!repeated) keys.push_back(std::move(key));
   }

@@ -1,7 +1,8 @@
 // Reads API keys from files and the environment: name, roles, limits and SHA-256 hash.
 //
-// hearthd stores only the hashes of keys, so that a memory dump does not show the keys of a file, and all
-// comparisons have equal lengths. The keys are read on the main thread, at start and on SIGHUP.
+// hearthd stores only the hashes of keys. A memory dump therefore does not show the keys of a file, and the
+// two sides of every comparison have the same length. The keys are read on the main thread, at start and on
+// SIGHUP.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // Determines the client's address if requests pass through a proxy. Pure; const and thread-safe.
 //
-// All requests through a proxy come from the proxy's address. Without keys, its clients would share slots as
-// if they were one client. The header X-Forwarded-For, if a trusted proxy sends it, distinguishes the
-// clients. It does not affect access, which depends on the connection's address.
+// All requests through a proxy come from the proxy's address. Without API keys, all clients of the proxy
+// would therefore share slots as if they were one client. If a trusted proxy sends the header
+// X-Forwarded-For, the clients are distinguished by it. The header does not affect access, which depends on
+// the connection's address.
 #pragma once
 
 #include <array>
@@ -20,10 +21,11 @@ class TrustedProxies {
   /// malformed entry.
   explicit TrustedProxies(const std::vector<std::string>& networks);
 
-  /// Returns the client's numeric address. This is the connection's address, unless this address belongs to a
-  /// trusted proxy. In this case, it is the last address in X-Forwarded-For that does not belong to a trusted
-  /// proxy: each proxy appends the address of its client, and anyone can forge the part before. The search
-  /// stops at a text that is not an address.
+  /// Returns the client's numeric address. This is the connection's address, unless that belongs to a trusted
+  /// proxy. In this case, reads X-Forwarded-For from its end, because each proxy appends the address of its
+  /// client, and anyone can forge the entries before those of trusted proxies. Returns the first address that
+  /// does not belong to a trusted proxy. If the entries end, or one is not an address, returns the address
+  /// read last.
   std::string sender(const HttpRequest& request) const;
 
  private:

@@ -13,7 +13,7 @@ namespace hearth {
 /// Exists on the stack of the request's thread until the answer has ended. `answer` may therefore hold
 /// objects with this lifetime, such as the request's KeyLimits::Place.
 struct Admission {
-  /// Set if the answer does not depend on the body. The body is then not waited for.
+  /// Set if the answer does not depend on the body. The answer is then sent without waiting for the body.
   std::optional<HttpResponse> at_once = {};
   /// Answers the request when its body has arrived. Empty only if `at_once` is set. If it throws, the client
   /// gets a 500 without the exception's text. If the answer's body has begun, the connection is broken

@@ -21,7 +21,8 @@ struct HttpRequest {
   std::string query;           // text after the path's '?', not decoded; empty if absent
   std::string body;            // the whole body
   std::string remote_address;  // numeric; behind a proxy, the address of the proxy
-  /// The client's numeric address. A trusted proxy may report it. Set by the gate.
+  /// The client's numeric address: remote_address, or the address that a trusted proxy reports. Set by the
+  /// gate.
   std::string sender;
   /// "key NAME" if the request has a known key, otherwise the sender. Used to share slots among clients, not
   /// for logs. Set by the gate.

@@ -217,7 +217,7 @@ Value group_by(Evaluator& e, const Value& self, const Args& args) {
   return e.heap().list(std::move(groups));
 }
 
-// Filters that apply a filter or a test to each item.
+// The filters default and attr, then filters that apply a filter or a test to each item.
 
 Value or_default(Evaluator& e, const Value& self, const Args& args) {
   const Params p("default", args, {"default_value", "boolean"});

@@ -138,8 +138,8 @@ Selection select(std::size_t n, const Value& start, const Value& stop, const Val
   };
   const std::int64_t first = adjust(start, by < 0 ? highest : lowest);
   const std::int64_t last = adjust(stop, by < 0 ? lowest : highest);
-  // A stride beyond the size selects one element, so the clamp does not change the result. It keeps the sums
-  // from overflowing.
+  // The clamp keeps sums with the stride from overflowing. It does not change the result, because a stride
+  // beyond the size selects one element.
   const std::int64_t stride = std::clamp(by, -size - 1, size + 1);
   const std::int64_t distance = by < 0 ? first - last : last - first;
   const std::int64_t count = distance > 0 ? (distance - 1) / std::abs(stride) + 1 : 0;

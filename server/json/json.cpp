@@ -26,8 +26,8 @@ constexpr size_t kShownReasonBytes = 200;
   throw RequestError({.status = 400, .message = std::move(message), .param = std::move(param), .code = {}});
 }
 
-/// Receives the parser's events. A callback may throw RequestError, because the parser has no state to
-/// restore.
+/// Receives the parser's events. A callback may throw RequestError through the parser, which is not used
+/// after that.
 class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
   TreeBuilder() noexcept(false) {}  // Json's default constructor is declared noexcept, but may throw

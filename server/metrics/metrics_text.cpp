@@ -39,7 +39,7 @@ void add_requests(MetricFamilies& to, const RequestCounts::Totals& totals) {
   }
 }
 
-/// Adds one value per engine to the current family. read: a function from MeteredEngine to the value.
+/// Adds one value per engine to the current family. read: returns the value of a MeteredEngine.
 template <class Read>
 void each(MetricFamilies& to, const MetricsInput& in, Read read) {
   for (const MeteredEngine& engine : in.engines) {

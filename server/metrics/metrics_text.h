@@ -31,8 +31,8 @@ struct MetricsInput {
   // The engine of the served model, then the engine of the embedding model, if any. Empty while the model is
   // loading.
   std::vector<MeteredEngine> engines;
-  // Share of active neurons, and weight bytes read per token with this share and with all neurons. Measured
-  // with a short text when the model is loaded. Negative if unknown.
+  // Share of active neurons; weight bytes that a token reads if only these neurons are read, and if all
+  // neurons are read. Measured with a short text when the model is loaded. Negative if unknown.
   double active_share = -1, bytes_per_token = -1, dense_bytes_per_token = -1;
   RequestCounts::Totals requests;
   ProcessFigures process;

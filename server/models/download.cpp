@@ -24,7 +24,7 @@ constexpr milliseconds kFirstWait{250}, kMostWait{30'000};
 // If a server requests a longer pause than this, the download fails, and the user can repeat it later.
 constexpr int64_t kMostRetryAfterSeconds = 600;
 
-/// Thrown if the file at the URL is not the file whose bytes were downloaded before.
+/// Thrown if the file at the URL is no longer the file from which the present bytes were downloaded.
 struct FileChanged {
   std::string why;
 };
@@ -49,9 +49,9 @@ std::string validator_of(const TransferHead& head, const std::string& url) {
   return own.empty() ? std::string() : origin_of(url) + " " + own;
 }
 
-/// Waits before a request is repeated. n_failures: consecutive failures so far. Each wait is twice as long as
-/// the previous one, up to kMostWait, but not shorter than asked_s, the server's request in seconds. Passes
-/// on exceptions from report.look.
+/// Waits before a request is repeated. n_failures: consecutive failures so far. asked_s: the pause in seconds
+/// that the server has requested, or 0. Each wait is twice as long as the previous one, up to kMostWait, but
+/// at least asked_s. Passes on exceptions from report.look.
 void wait_to_repeat(int n_failures, int64_t asked_s, const std::string& why, const DownloadReport& report) {
   milliseconds wait = kFirstWait;
   for (int i = 1; i < n_failures && wait < kMostWait; ++i) wait *= 2;
@@ -182,7 +182,7 @@ class FileDownload {
       const auto [known, is_new] = validators_.emplace(origin_of(exchange_.url()), validator);
       if (!is_new && known->second != validator)
         throw FileChanged{"it has changed on the server between two requests"};
-      // This is the first validator of this run. The recorded validator is from an earlier run.
+      // Compare only the first validator of this run with the recorded one, which is from an earlier run.
       const bool is_first = is_new && validators_.size() == 1;
       if (is_first && !state.validator.empty() && state.sha256.empty() && state.validator != validator)
         throw FileChanged{"it has changed on the server since the last pull"};
@@ -268,7 +268,8 @@ class FileDownload {
 /// Prepares the part file for this download. Discards its bytes if they belong to a different file.
 void begin_state(const DownloadOptions& options, PartFile& part) {
   const PartState& had = part.state();
-  // A checksum identifies the bytes, even if another commit or a mirror has another address.
+  // If the checksum is known, it identifies the file, even if the address has changed (another commit or
+  // mirror). Otherwise, the address must be the same, and the present bytes must have a validator.
   const bool sure = !options.sha256.empty() ? had.sha256 == options.sha256
                                             : had.sha256.empty() && !had.validator.empty() &&
                                                   had.source == without_query(options.url);

@@ -74,8 +74,8 @@ class Exchange {
   /// The last request's head and URL.
   const TransferHead& head() const { return head_; }
   const std::string& url() const { return url_; }
-  /// Returns the number of seconds after which the server asks for a retry (Retry-After, as seconds or as a
-  /// date), or 0.
+  /// Returns the seconds to wait before a retry, as the server requests in Retry-After (a number of seconds
+  /// or a date), or 0.
   int64_t retry_after_s() const;
   /// Returns libcurl's message for a failure, with details.
   std::string failure(CURLcode code) const;

@@ -127,8 +127,8 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
       throw ReferenceError(file_error::quoted(name, 512) + " is not a model of " + store.folder().string() +
                            "; hearthd list shows those that are");
     }
-    // An unfinished download does not make the name ambiguous: it is a newer version of the model and is
-    // removed with the model.
+    // An unfinished download does not make the name ambiguous: it is a newer version of the complete model
+    // with this name and is removed with that model.
     std::set<fs::path> folders;
     for (const StoredModel& model : found)
       if (!model.unfinished) folders.insert(model.path());

@@ -227,7 +227,8 @@ class Pull {
     if (file.origin.sha256.empty())
       return origin.has_value() && (file.origin.size == 0 || file.origin.size == bytes);
     if (origin) return origin->sha256 == file.origin.sha256;
-    // A file without a recorded origin was copied here by the user, so its contents are compared.
+    // A file without a recorded origin was copied here by the user, so its size and checksum are compared
+    // with those on the hub.
     if (file.origin.size != 0 && file.origin.size != bytes) return false;
     std::fprintf(stderr, "hearthd: %s is here; comparing its checksum\n", file.place.filename().c_str());
     const UniqueFd fd(::open(file.place.c_str(), O_RDONLY | O_CLOEXEC));

@@ -17,7 +17,7 @@ std::string event_text(const char* type, const Json& data) {
 
 }  // namespace
 
-/// One of the kMaxStreams streams, which enter() has counted. The destructor subtracts it.
+/// One open stream. enter() has added it to n_streams_, and the destructor subtracts it.
 class LiveEvents::Place {
  public:
   explicit Place(LiveEvents& events) : events_(events), watch_(events.source_.live) {}

@@ -3,7 +3,7 @@
 // There are two kinds of events; docs/clients.md lists their members. `model` is sent first and after each
 // change of placement: layers, buckets, placement, memory. `frame` is sent a few times a second: requests,
 // slots, KV cache, tokens per second, and the neurons that were active in a sampled step. The number of
-// streams is limited, so that they cannot occupy all threads of the server. The engine samples steps only
+// streams is limited, so that streams cannot occupy all threads of the server. The engine samples steps only
 // while there is a stream. Thread-safe: HTTP threads call stream(), and any thread may call close().
 #pragma once
 

@@ -17,7 +17,7 @@ namespace hearth {
 /// exist are skipped. No other file can be opened.
 struct FileRights {
   std::vector<std::filesystem::path> readable;
-  // Can also be read. In these folders, files can be created, renamed and removed.
+  // In these folders, files can be read, written, created, renamed and removed.
   std::vector<std::filesystem::path> writable;
 };
 

@@ -10,9 +10,10 @@
 
 namespace hearth {
 
-/// Makes the denied calls fail with EPERM in all current and later threads. Calls with numbers of another
-/// architecture fail too. Also denies additional rights to programs that the process starts (no_new_privs).
-/// Returns nullopt on success, otherwise a phrase with the reason.
+/// Makes the denied calls fail with EPERM in all current and later threads. Calls through the interface of
+/// another architecture, such as x32, fail too. Also sets no_new_privs, so that a program that the process
+/// starts cannot have more rights than the process. Returns nullopt on success, otherwise a phrase with the
+/// reason.
 std::optional<std::string> deny_system_calls();
 
 /// Returns the numbers of the denied system calls, for tests.

@@ -30,8 +30,8 @@ class ServiceManager {
   /// nullopt without a watchdog.
   std::optional<std::chrono::microseconds> watchdog_interval() const { return watchdog_interval_; }
   /// Call several times a second. First sends the messages that were kept. Then, if is_alive, sends
-  /// "WATCHDOG=1" twice per watchdog_interval(). systemd restarts the server if it receives no such message
-  /// for its limit.
+  /// "WATCHDOG=1" unless the last one was sent less than half of watchdog_interval() ago. systemd restarts
+  /// the server if it receives no such message for its limit.
   void beat(bool is_alive);
 
  private:

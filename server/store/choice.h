@@ -37,10 +37,10 @@ struct SplitName {
 };
 SplitName split_name(std::string_view path);
 
-/// Returns the model with the reference's file or quantization. Upper and lower case are equal, and "Q4_K_XL"
-/// also matches "UD-Q4_K_XL". If the reference has neither, returns the model with the first quantization of
-/// preferred_quants() that the repository has, or else its only model. Throws PullError, which lists the
-/// models, if no model or several models match, or if parts are missing.
+/// Returns the model with the reference's file or quantization. Ignores case; "Q4_K_XL" also matches
+/// "UD-Q4_K_XL". If the reference names neither a file nor a quantization, returns the model with the first
+/// quantization of preferred_quants() that the repository has, or else its only model. Throws PullError,
+/// which lists the models, if no model or several models match, or if parts are missing.
 ModelFilesOnHub chosen_model(const std::vector<ModelFilesOnHub>& models, const HubReference& reference);
 
 /// Returns the order of preference if no file is named: first quantizations of about 4 bits, then of 5 and 6

@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-// nlohmann::json sorts keys. A malicious object with many keys would otherwise take quadratic time.
+// nlohmann::json sorts keys. With ordered_json, a malicious object with many keys would take quadratic time.
 using HubJson = nlohmann::json;
 
 constexpr size_t kMostFiles = 100'000;

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A body may take kBodyTime and one second per 16 KiB. Even slow modems are faster than 16 KiB/s.
+// A body may take kBodyTime and one second per 16 KiB. Usual DSL and mobile connections are faster than that.
 constexpr seconds kBodyTime{20};
 constexpr uint64_t kBodyBytesPerSecond = 16 * 1024;
 
@@ -121,8 +121,8 @@ ssize_t Connection::read(char* to, size_t size) {
     used_ += n;
     return static_cast<ssize_t>(n);
   }
-  // A whole block is received, because chunk lines are read byte by byte. used_ counts the bytes of the block
-  // that have been returned.
+  // A whole block is received into input_, so that callers can read chunk lines byte by byte without a system
+  // call for each byte. used_ counts the bytes of the block that have been returned.
   input_.resize(16 * 1024);
   used_ = 0;
   ssize_t n = -1;

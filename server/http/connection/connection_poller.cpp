@@ -60,7 +60,8 @@ void ConnectionPoller::stop() {
 
 void ConnectionPoller::wake() {
   const uint64_t one = 1;
-  // The write fails only if the counter is full; the poller is then awake.
+  // The write fails only if the eventfd's counter is full. In this case, the poller has not yet handled
+  // earlier wakes, so it will not sleep.
   [[maybe_unused]] const ssize_t n = ::write(wake_fd_.get(), &one, sizeof(one));
 }
 
@@ -174,8 +175,8 @@ bool ConnectionPoller::advance(std::unique_ptr<Connection>& connection) {
 
 void ConnectionPoller::refuse(Connection& connection, int status) {
   const std::string answer = refusal_(status);
-  // One attempt to send is enough: a new connection has room for a short answer, and the poller must not
-  // block.
+  // Sends only once, because the poller must not block. The send buffer of a new connection has room for a
+  // short answer.
   ::send(connection.fd(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   connection.finish_sending();
   connection.lingering = true;

@@ -12,8 +12,8 @@
 namespace hearth {
 namespace {
 
-// Connections that the kernel accepts before accept(). With the usual default of 5, a burst of clients would
-// be refused.
+// Maximum number of connections that wait in the kernel until accept() returns them. With the usual default
+// of 5, a burst of clients would be refused.
 constexpr int kBacklog = 1024;
 
 std::string without_brackets(const std::string& host) {

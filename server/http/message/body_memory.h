@@ -1,9 +1,10 @@
 // Limits the total memory of all request bodies. The size of each body is limited, but hundreds may arrive at
 // once.
 //
-// The share of a body grows while the body arrives, and is released when the request has been read. Small
-// bodies are never refused, so large unfinished bodies that fill the memory keep out only other large bodies.
-// A large body that has arrived waits for a Place before it is parsed. Thread-safe.
+// The counted memory of a body grows while the body arrives, and is released when the request has been read.
+// Small bodies are never refused: if large unfinished bodies use up the limit, only other large bodies are
+// refused. When a large body has arrived, it waits for one of a few LargeBodyPlaces before it is parsed.
+// Thread-safe.
 #pragma once
 
 #include <atomic>

@@ -22,7 +22,8 @@ struct RequestHead {
   BodyFraming body;               // empty if there is a fault
   Framing framing;                // framing of the answer
   bool expects_continue = false;  // the client waits for 100 Continue before it sends its body
-  // Whether the connection closes after the answer, as the client requests or because it lacks keep-alive.
+  // Whether the connection closes after the answer: if the client requests it, after a fault or a chunked
+  // body, and in HTTP/1.0 without keep-alive.
   bool closes = false;
   std::optional<ApiError> fault;  // set if the request is refused before its body is read
 };
