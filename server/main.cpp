@@ -248,8 +248,8 @@ int main(int argc, char** argv) {
     return fail(kCouldNotStart,
                 "there is not enough memory; lower --context or --slots, or serve a smaller model");
   } catch (const ConfigError& error) {
-    // The start condition fails only if no model is configured. With a wrong configuration, the start
-    // proceeds and reports the error.
+    // With --has-model, a wrong configuration is not an error: the service manager then starts the service,
+    // and that start reports the error.
     if (is_condition) return 0;
     return fail(kCouldNotStart, error.what());
   } catch (const StartError& error) {

@@ -76,7 +76,8 @@ void shorten_id(Json& object, const char* key) {
   if (id != object.end() && id->is_string()) *id = short_id(id->get_ref<const std::string&>());
 }
 
-// A tool call that is rendered to examine the template. The defaults suit most cases.
+// A tool call that is rendered to examine the template. Each examination sets the members that it
+// tests.
 struct CallProbe {
   Json content = "";
   std::string name = "probe";

@@ -261,8 +261,8 @@ Value map(Evaluator& e, const Value& self, const Args& args) {
 }
 
 // Returns the items for which the test returns `wanted`. If by_attribute is true, the first argument names an
-// attribute, and the test is applied to the attribute's value instead of the item. Without a test, the
-// value's truth decides.
+// attribute, and the test is applied to the attribute's value instead of the item. Without a test, compares
+// the truth of this value with `wanted`.
 Value pick(Evaluator& e, const Value& self, const Args& args, bool by_attribute, bool wanted) {
   const std::size_t n_attribute = by_attribute ? 1 : 0;
   if (args.positional.size() < n_attribute) throw Failure("Missing parameter for attribute name");

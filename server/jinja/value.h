@@ -99,7 +99,7 @@ class Level {
 };
 
 struct Undefined {
-  // The reason that error messages give. Not null if the Heap created the value.
+  // Why the value is undefined, for error messages. Not null if the Heap created the value.
   const std::string* why = nullptr;
 };
 struct None {};

@@ -145,7 +145,8 @@ class FileDownload {
       fault_ = range_fault(head);
     if (!fault_.empty()) return false;
     learn(head, head.status == 206 ? *head.content_total : head.content_length.value_or(0));
-    // A server without ranges sends the whole file, which begins with bytes that are already present.
+    // A server that does not support ranges sends the whole file, which begins with bytes that are already
+    // present.
     answer_ = head.status == 206 ? *head.content_range : ByteRange{0, size() > 0 ? size() : kMostFileBytes};
     at_ = answer_.begin;
     return true;

@@ -178,7 +178,7 @@ std::optional<StoredModel> ModelStore::find(const ModelReference& reference) con
   const HubReference* hub = std::get_if<HubReference>(&reference);
   if (hub == nullptr) return std::nullopt;
   std::erase_if(here, [&](const StoredModel& model) { return !is_of(model, *hub); });
-  // The files in the store are chosen by the rules for downloads.
+  // Several files may match the reference. The choice among them follows the rules for downloads.
   std::vector<HubFile> files;
   for (const StoredModel& model : here) {
     const fs::path root = folder_ / hub->owner / hub->repository;

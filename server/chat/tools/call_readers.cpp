@@ -212,8 +212,8 @@ class ParameterCallReader : public CallReader {
 
   Match read_name_end(TextWindow& window, CallSink& sink) {
     const Match found = then(State::kKeyBegin, match(window, syntax_->name_end));
-    // If the syntax has no text after the name, the name alone does not prove that the text is a call. The
-    // call then begins with the next tag.
+    // If the syntax has no text after the name, the name alone does not prove that the text is a call. It
+    // is a call only if key_begin or call_end follows.
     if (found == Match::kYes && !probe::trim(syntax_->name_end).empty()) begin(window, sink);
     return found;
   }

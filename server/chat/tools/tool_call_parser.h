@@ -1,10 +1,11 @@
 // Finds tool calls and thinking in a model's output while the output is generated.
 //
 // push() takes text in pieces of any size and returns events. The sizes of the pieces affect only how text is
-// divided among events of one kind. Text that may turn out to be a call is held back until this is decided.
-// If it is not a call, it is returned as text, without loss. kCallBegin is returned only after the call's
-// name and the beginning of its arguments have arrived. If the text stops being a call later, the call's
-// arguments end there, and the rest becomes text. White space between text, thinking and calls is dropped.
+// divided among events of one kind. Text that may turn out to be a call is held back until more text shows
+// whether it is one. If it is not a call, it is returned as text, without loss. kCallBegin is returned only
+// after the call's name and the beginning of its arguments have arrived. If text after kCallBegin is not a
+// valid call, the call's arguments end there, and the rest becomes text. White space between text, thinking
+// and calls is dropped.
 //
 // Each generated sequence has one ToolCallParser, on the HTTP thread that answers the request.
 #pragma once

@@ -2,10 +2,10 @@
 // thinking, text (which may have a format) and calls of the request's tools in the model's syntax. The
 // arguments of a call conform to the tool's schema.
 //
-// The grammar contains tags such as <tool_call> as bytes. In many vocabularies these tags are control tokens,
-// which a constraint on bytes would ignore. The constraint therefore matches each of
-// ChatSyntax::control_tokens as its text. The grammar does not contain the text of end tokens: where the
-// grammar may end, an end token may be sampled.
+// The grammar contains tags such as <tool_call> as bytes. In many vocabularies, these tags are control
+// tokens, and a constraint on bytes normally ignores control tokens. The constraint therefore matches each of
+// ChatSyntax::control_tokens as its text. The grammar does not contain the text of end tokens: an end token
+// may be sampled wherever the text so far is complete.
 //
 // Called once per request, on the HTTP thread. A ConstraintError that a ValueExpr throws reaches the caller.
 #pragma once

@@ -75,8 +75,8 @@ struct ToolSyntax {
   /// Whether calls have no opener, or only "[", with which plain text may also begin. Calls are then
   /// recognized only at the start of the answer, and only if they name a tool of the request.
   bool bare() const;
-  /// The texts after a call, without white space at either end: next_call() if another call follows,
-  /// after_last() otherwise.
+  /// Return the text after call_end: next_call() is separator and call_begin, for another call; after_last()
+  /// is section_end, after the last call. White space at the ends is removed.
   std::string next_call() const;
   std::string after_last() const;
 };

@@ -12,8 +12,8 @@ namespace hearth {
 namespace {
 
 // Limit of the first line of a chunk, which holds the chunk's size and extensions (clients do not send
-// extensions). The limit is low because chunk lines do not count toward the body's size: with chunks of one
-// byte each, at most about a hundred times the body's size is received.
+// extensions). Chunk lines do not count toward the body's size. With this limit, a body in chunks of one byte
+// each makes the server receive about a hundred times the body's size at most.
 constexpr size_t kMaxChunkLineBytes = 128;
 // Trailers contain checksums and signatures. They are read and discarded.
 constexpr size_t kMaxTrailerBytes = 8 * 1024;
