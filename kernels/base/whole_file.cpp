@@ -30,11 +30,12 @@ std::string reason() { return std::generic_category().message(errno); }
 /// A new file beside `path`. The destructor removes it unless it was renamed to `path`.
 class PartFile {
  public:
-  explicit PartFile(const fs::path& path) : path_(path) {
+  PartFile(const fs::path& path, Readers readers) : path_(path) {
+    const mode_t mode = readers == Readers::kOwner ? 0600 : 0666;
     static std::atomic<unsigned> n_made{0};
     do {  // a killed process with our process id may have left a file of this name
       part_ = path.string() + ".part-" + std::to_string(::getpid()) + "-" + std::to_string(n_made++);
-      fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     } while (fd_ < 0 && errno == EEXIST);
     if (fd_ < 0)
       fail(path, "a file cannot be made beside it (" + reason() + "); choose a folder that you may write");
@@ -81,25 +82,34 @@ class PartFile {
   int fd_ = -1;
 };
 
+/// Throws if something other than a plain file has the name.
+void refuse_other_kinds(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status) || fs::is_regular_file(status)) return;
+  fail(path, "is not a plain file, and is not replaced by one; choose another name");
+}
+
 }  // namespace
 
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-void write_whole_file(const fs::path& path, std::span<const std::byte> bytes) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (fs::exists(status) && !fs::is_regular_file(status)) {
-    fail(path, "is not a plain file, and is not replaced by one; choose another name");
-  }
-  PartFile part(path);
+void write_whole_file(const fs::path& path, std::span<const std::byte> bytes, Readers readers) {
+  refuse_other_kinds(path);
+  PartFile part(path, readers);
   part.write(bytes);
   part.take_name();
 }
 
 void write_whole_file(const fs::path& path, std::string_view text) {
   write_whole_file(path, std::as_bytes(std::span(text)));
+}
+
+void check_writable(const fs::path& path) {
+  refuse_other_kinds(path);
+  const PartFile part(path, Readers::kOwner);
 }
 
 std::string read_whole_file(const fs::path& path, size_t max_bytes) {

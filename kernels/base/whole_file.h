@@ -3,10 +3,10 @@
 //
 // Used for files that two programs may write at the same time, and for writes that may be interrupted. Any
 // thread.
-//
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -14,11 +14,19 @@
 
 namespace hearth {
 
+/// Who may read a written file: all users that the umask allows, or only its owner (mode 0600).
+enum class Readers : uint8_t { kAll, kOwner };
+
 /// Writes the file `path`, and replaces an existing file. Throws std::runtime_error (one sentence: what
 /// failed, why, and what to do) if `path` is not a plain file, its folder is missing or not writable, or the
 /// disk is full; an existing file then stays unchanged.
-void write_whole_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
+void write_whole_file(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                      Readers readers = Readers::kAll);
 void write_whole_file(const std::filesystem::path& path, std::string_view text);
+
+/// Checks that write_whole_file() can replace or make the file, without doing so: makes an empty file of
+/// another name beside it, and removes that again. Throws like write_whole_file().
+void check_writable(const std::filesystem::path& path);
 
 /// Reads a plain file of at most `max_bytes`. Throws std::runtime_error (one sentence).
 std::string read_whole_file(const std::filesystem::path& path, size_t max_bytes);

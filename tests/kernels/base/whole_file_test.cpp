@@ -49,6 +49,28 @@ TEST_CASE("writing a whole file replaces the old one completely or not at all") 
     CHECK_THROWS_WITH(write_whole_file("/dev/full", "x"), ContainsSubstring("not a plain file"));
 }
 
+TEST_CASE("a file for its owner alone is readable to nobody else, even if the old one was") {
+  const TempFolder folder;
+  const fs::path file = folder / "f";
+  write_whole_file(file, "one");
+  fs::permissions(file, fs::perms(0644));
+  write_whole_file(file, std::vector<std::byte>(1), Readers::kOwner);
+  CHECK(fs::status(file).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+}
+
+TEST_CASE("checking that a file can be written changes nothing") {
+  const TempFolder folder;
+  const fs::path file = folder / "f";
+  check_writable(file);
+  CHECK(files_in(folder.path()) == 0);
+  write_whole_file(file, "one");
+  check_writable(file);
+  CHECK(read_whole_file(file, 3) == "one");
+  CHECK(files_in(folder.path()) == 1);
+  CHECK_THROWS_WITH(check_writable(folder / "none/f"), ContainsSubstring("a file cannot be made beside it"));
+  CHECK_THROWS_WITH(check_writable(folder.path()), ContainsSubstring("is not a plain file"));
+}
+
 TEST_CASE("a whole file that cannot be written leaves the old one") {
   const TempFolder folder;
   const fs::path path = folder / "file";
