@@ -224,7 +224,10 @@ bool Engine::do_idle_work(const std::stop_token& stop) {
 
 void Engine::take_new() {
   queue_.take_new(new_sequences_);
-  for (std::unique_ptr<Sequence>& sequence : new_sequences_) scheduler_.add(std::move(sequence));
+  for (std::unique_ptr<Sequence>& sequence : new_sequences_) {
+    sequence->number = ++n_sequences_;
+    scheduler_.add(std::move(sequence));
+  }
   new_sequences_.clear();
 }
 
@@ -271,6 +274,7 @@ int Engine::finish_piece(const StepPiece& piece, StepOutput& rest) {
 
   // The next step overwrites the keys and values that were computed for rejected drafts.
   const int n_rejected = piece.n_drafted - result.chosen.n_accepted;
+  if (n_rejected > 0) model_.reject_drafts(sequence.number, n_rejected);
   scheduler_.computed(piece.slot, piece.n_tokens - n_rejected);
   count_prompt(sequence);
   count_tokens(piece, result.chosen);

@@ -149,6 +149,7 @@ class Engine final : public TokenGenerator {
   Speculation speculation_;
   Batch batch_;
   std::vector<std::unique_ptr<Sequence>> new_sequences_;  // scratch of take_new
+  uint64_t n_sequences_ = 0;                              // number of sequences taken from the queue
   std::vector<StepPiece> pieces_;  // copy of the step's pieces, because the scheduler's list changes when a
                                    // sequence finishes
 

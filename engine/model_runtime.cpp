@@ -509,6 +509,10 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
   return output;
 }
 
+void ModelRuntime::reject_drafts(uint64_t sequence, int n_tokens) {
+  if (ExpertRecorder* const recorder = state_->observation.recorder()) recorder->reject(sequence, n_tokens);
+}
+
 ModelFigures ModelRuntime::figures() const {
   ModelFigures figures = state_->placed_figures;
   const FfnCounts& counts = state_->pass->ffn().counts();

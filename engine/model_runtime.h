@@ -88,6 +88,7 @@ class ModelRuntime final : public ForwardModel {
   StepLimits limits() const override;
   void bind_thread() override;
   StepOutput forward(const Batch& batch) override;
+  void reject_drafts(uint64_t sequence, int n_tokens) override;
   ModelFigures figures() const override;
 
  private:

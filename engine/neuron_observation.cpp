@@ -53,11 +53,8 @@ ActivityCounts NeuronObservation::take_activity() {
 void NeuronObservation::record_experts(int max_tokens) {
   std::unique_ptr<ExpertRecorder> recorder;
   if (max_tokens > 0) {
-    recorder =
-        std::make_unique<ExpertRecorder>(ExpertRecorder::Shape{.layers = traced_layers(spec_, weights_),
-                                                               .n_used = spec_.mixture.n_used,
-                                                               .n_slots = n_slots_,
-                                                               .max_tokens = max_tokens});
+    recorder = std::make_unique<ExpertRecorder>(ExpertRecorder::Shape{
+        .layers = traced_layers(spec_, weights_), .n_used = spec_.mixture.n_used, .max_tokens = max_tokens});
   }
   if (run_.ffn != nullptr) run_.ffn->observers().record_experts(recorder.get());
   recorder_ = std::move(recorder);

@@ -64,13 +64,15 @@ class NeuronObservation {
   /// was counted. REQUIRES: count_activity() was called. Any thread.
   ActivityCounts take_activity();
   /// Starts recording the experts that tokens choose, for up to max_tokens tokens between two calls of
-  /// take_experts(). If max_tokens is 0, stops recording and discards the choices that take_experts() has not
+  /// take_experts(). If max_tokens is 0, stops recording. Discards the choices that take_experts() has not
   /// returned. Call it before the engine thread runs, or on that thread. REQUIRES: the model is a mixture of
   /// experts.
   void record_experts(int max_tokens);
   /// Adds to `trace` what was recorded since the last call; see ExpertRecorder::take(). REQUIRES: experts are
-  /// recorded. Any thread.
+  /// recorded.
   bool take_experts(ExpertTraceWriter& trace) { return recorder_->take(trace); }
+  /// Like take_experts(), but the next call of it adds everything again; see ExpertRecorder::copy().
+  void copy_experts(ExpertTraceWriter& trace) { recorder_->copy(trace); }
   /// Returns a writer for a new, empty trace of the model. REQUIRES: the model is a mixture.
   ExpertTraceWriter trace_writer(const ModelIdentity& model, uint64_t max_tokens) const;
 
@@ -111,7 +113,7 @@ class NeuronObservation {
   void detach();
   /// Returns null if counting is off.
   ActivityCounter* counter() const { return counter_.get(); }
-  /// Returns null if experts are not recorded.
+  /// Returns null if experts are not recorded. Any thread, except during record_experts().
   ExpertRecorder* recorder() const { return recorder_.get(); }
   /// Returns null if show_live() was not called.
   LiveActivity* live() const { return live_.get(); }

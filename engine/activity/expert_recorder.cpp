@@ -4,16 +4,13 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace hearth {
 
 ExpertRecorder::ExpertRecorder(const Shape& shape)
-    : layers_(shape.layers),
-      n_used_(shape.n_used),
-      max_tokens_(static_cast<size_t>(shape.max_tokens)),
-      sequence_(static_cast<size_t>(shape.n_slots)),
-      last_position_(static_cast<size_t>(shape.n_slots), -1) {
+    : layers_(shape.layers), n_used_(shape.n_used), max_tokens_(static_cast<size_t>(shape.max_tokens)) {
   assert(!layers_.empty() && n_used_ > 0);
   tokens_.reserve(max_tokens_);
   experts_.reserve(max_tokens_ * token_experts());  // pages that are never written take no memory
@@ -34,24 +31,18 @@ ExpertRecorder::StepScope::~StepScope() {
 /// Appends the step's tokens, with room for their experts.
 void ExpertRecorder::begin(const Batch& batch) {
   const size_t n = batch.tokens.size();
-  records_step_ = n <= max_tokens_ - tokens_.size();
-  left_out_ = left_out_ || !records_step_;
-  if (!records_step_) return;
   first_token_ = tokens_.size();
   n_layers_added_ = 0;
+  if (n > max_tokens_ - tokens_.size()) full_.store(true, std::memory_order_relaxed);
+  records_step_ = !full();
+  if (!records_step_) return;
   size_t next_prompt_row = 0;
   for (size_t t = 0; t < n; ++t) {
     const bool in_prompt = next_prompt_row < batch.prompt_rows.size() &&
                            batch.prompt_rows[next_prompt_row] == static_cast<int32_t>(t);
     if (in_prompt) ++next_prompt_row;
-    const auto slot = static_cast<size_t>(batch.slots[t]);
-    // A generated token may have the position of a rejected draft. A prompt token's position must be one
-    // above the sequence's last position.
-    const bool follows =
-        last_position_[slot] >= 0 && (!in_prompt || batch.positions[t] == last_position_[slot] + 1);
-    if (!follows) sequence_[slot] = n_sequences_++;
-    last_position_[slot] = batch.positions[t];
-    tokens_.push_back({sequence_[slot], in_prompt ? TraceText::kPrompt : TraceText::kGenerated});
+    tokens_.push_back({batch.sequences.empty() ? static_cast<uint64_t>(batch.slots[t]) : batch.sequences[t],
+                       batch.positions[t], in_prompt ? TraceText::kPrompt : TraceText::kGenerated});
   }
   experts_.resize(tokens_.size() * token_experts());
 }
@@ -79,28 +70,63 @@ void ExpertRecorder::add(int layer, const ExpertChoice& choice) {
   }
 }
 
+void ExpertRecorder::reject(uint64_t sequence, int n_tokens) {
+  const std::lock_guard lock(mutex_);
+  const auto is_other = [sequence](const Token& token) { return token.sequence != sequence; };
+  // The tokens of a sequence are adjacent in a step.
+  const auto begin =
+      std::find_if_not(tokens_.begin() + static_cast<ptrdiff_t>(first_token_), tokens_.end(), is_other);
+  const auto end = std::find_if(begin, tokens_.end(), is_other);
+  if (begin == end) return;  // the step was not recorded
+  assert(n_tokens <= end - begin);
+  const auto per_token = static_cast<ptrdiff_t>(token_experts());
+  const auto at = experts_.begin() + (end - tokens_.begin()) * per_token;
+  experts_.erase(at - n_tokens * per_token, at);
+  tokens_.erase(end - n_tokens, end);
+}
+
 bool ExpertRecorder::take(ExpertTraceWriter& trace) {
   const std::lock_guard lock(mutex_);
-  std::vector<uint32_t> order(tokens_.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::ranges::stable_sort(order, {}, [this](uint32_t t) { return tokens_[t].sequence; });
-  std::vector<uint16_t> run;
-  for (size_t i = 0; i < order.size(); ++i) {
-    const Token& token = tokens_[order[i]];
-    const auto first = experts_.begin() + static_cast<ptrdiff_t>(order[i] * token_experts());
-    run.insert(run.end(), first, first + static_cast<ptrdiff_t>(token_experts()));
-    const Token* const next = i + 1 < order.size() ? &tokens_[order[i + 1]] : nullptr;
-    if (next != nullptr && next->sequence == token.sequence && next->text == token.text) continue;
-    const size_t begin = i + 1 - run.size() / token_experts();
-    const bool begins = begin == 0 || tokens_[order[begin - 1]].sequence != token.sequence;
-    trace.add(token.text, begins, run);
-    run.clear();
-  }
+  add_sequences(tokens_, experts_, trace);
   tokens_.clear();
   experts_.clear();
-  std::ranges::fill(last_position_, -1);
-  n_sequences_ = 0;
-  return !std::exchange(left_out_, false);
+  first_token_ = 0;
+  const bool was_full = full_.exchange(false, std::memory_order_relaxed);
+  return !std::exchange(left_out_, false) && !was_full;
+}
+
+void ExpertRecorder::copy(ExpertTraceWriter& trace) {
+  std::span<const Token> tokens;
+  std::span<const uint16_t> experts;
+  {
+    const std::lock_guard lock(mutex_);
+    tokens = std::span(tokens_).first(first_token_);
+    experts = std::span(experts_).first(first_token_ * token_experts());
+  }
+  add_sequences(tokens, experts, trace);
+}
+
+void ExpertRecorder::add_sequences(std::span<const Token> tokens, std::span<const uint16_t> experts,
+                                   ExpertTraceWriter& trace) const {
+  std::vector<uint32_t> order(tokens.size());
+  std::iota(order.begin(), order.end(), 0u);
+  const auto place = [&tokens](uint32_t t) { return std::tuple(tokens[t].sequence, tokens[t].position); };
+  std::ranges::stable_sort(order, {}, place);
+  const auto repeated = std::ranges::unique(order, {}, place);  // keeps the first of equal ones
+  order.erase(repeated.begin(), repeated.end());
+  std::vector<uint16_t> run;
+  bool begins = true;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Token& token = tokens[order[i]];
+    const std::span<const uint16_t> chosen = experts.subspan(order[i] * token_experts(), token_experts());
+    run.insert(run.end(), chosen.begin(), chosen.end());
+    const Token* const next = i + 1 < order.size() ? &tokens[order[i + 1]] : nullptr;
+    const bool ends = next == nullptr || next->sequence != token.sequence;
+    if (!ends && next->text == token.text) continue;
+    trace.add(token.text, begins, run);
+    run.clear();
+    begins = ends;
+  }
 }
 
 }  // namespace hearth

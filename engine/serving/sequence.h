@@ -25,6 +25,7 @@ struct SequenceEnd {
 };
 
 struct Sequence {
+  uint64_t number = 0;      // counts the sequences that the engine thread has taken from the queue, from 1
   uint64_t request_id = 0;  // equal for all sequences of a request
   uint64_t client = 0;      // GenerationRequest::client
   int priority = 0;         // among the requests of its client

@@ -25,6 +25,7 @@ void add_tokens(const StepPiece& piece, const Sequence& sequence, Batch& batch) 
     if (position < sequence.n_prompt) batch.prompt_rows.push_back(batch.n_tokens() - 1);
     batch.positions.push_back(position);
     batch.slots.push_back(piece.slot);
+    batch.sequences.push_back(sequence.number);
   }
 }
 
@@ -37,6 +38,7 @@ Batch reserved_batch(const StepLimits& limits) {
   for (std::vector<int32_t>* const of_tokens :
        {&batch.tokens, &batch.positions, &batch.slots, &batch.hidden_rows, &batch.prompt_rows})
     of_tokens->reserve(n_tokens);
+  batch.sequences.reserve(n_tokens);
   batch.logit_rows.reserve(n_logit_rows);
   batch.scored_rows.reserve(n_logit_rows);
   return batch;

@@ -26,6 +26,9 @@ struct Batch {
   /// Indices into logit_rows, ascending: rows that only score a prompt. The row of the prompt's last token is
   /// not listed.
   std::vector<int32_t> scored_rows;
+  /// [n_tokens] number of the token's sequence (Sequence::number), for observers. Empty: each slot has only
+  /// one sequence.
+  std::vector<uint64_t> sequences;
   std::span<const int32_t> block_tables;  // [n_slots, max_blocks] ids of KV blocks
   // Like block_tables, but for layers with a window and separate KV blocks (StepLimits::window). If no token
   // of the batch sees a KV block, the entry of that KV block is not read.
@@ -41,6 +44,7 @@ struct Batch {
     hidden_rows.clear();
     prompt_rows.clear();
     scored_rows.clear();
+    sequences.clear();
   }
 };
 
@@ -83,6 +87,9 @@ class ForwardModel {
   /// the tokens of a sequence are adjacent and in order of position; all earlier positions of a sequence are
   /// in the KV cache. Window blocks need to hold only the positions that the tokens see.
   virtual StepOutput forward(const Batch& batch) = 0;
+  /// Tells observers that the last n_tokens tokens of a sequence in the last step were drafts that do not
+  /// continue it. Call this on the engine thread, before the next step. sequence: as in Batch::sequences.
+  virtual void reject_drafts([[maybe_unused]] uint64_t sequence, [[maybe_unused]] int n_tokens) {}
   /// The model's current figures. Call this on the engine thread, between steps; it takes a few hundred
   /// nanoseconds. The neuron totals are zero if neurons are not counted, as in a dense pass that reads the
   /// rows as stored in the model file.
