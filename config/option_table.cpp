@@ -242,6 +242,13 @@ std::vector<OptionSpec> make_table() {
        "It shows what ran on GPU, CPU and PCIe in each layer. It keeps the first million entries in up to 50 "
        "MB of memory, takes 300 MB for a moment at the end, and makes steps a little slower.",
        TextField{&O::trace}, Sources::kAll, Program::kBoth},
+      {"expert-trace", "Running", "FILE",
+       "Write the experts that served tokens choose to this file, for hearth-profiler replay: every 5 "
+       "minutes "
+       "and at the end. Only for mixtures of experts. Keeps the first tokens that fit 64 MiB, and takes "
+       "three "
+       "times that memory while it writes.",
+       TextField{&O::expert_trace}},
       {"config", "Running", "FILE",
        "TOML file of options: lines 'key = value', where the key is a flag's name without dashes.",
        TextField{&O::config}, Sources::kNotFile},
@@ -345,8 +352,8 @@ std::string expectation(const OptionSpec& spec) {
     for (std::string_view choice : f->words) text += (text == "one of" ? " " : ", ") + std::string(choice);
     return text;
   }
-  if (std::holds_alternative<ListField>(spec.field)) return "texts that are not empty";
-  return "one text that is not empty";
+  if (std::holds_alternative<ListField>(spec.field)) return "non-empty texts";
+  return "a non-empty text";
 }
 
 std::string help_text(const OptionSpec& spec) {

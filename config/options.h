@@ -106,8 +106,9 @@ struct Options {
   LogFormat log_format = LogFormat::kText;
   std::string log_file;  // empty: standard error
   Sandbox sandbox = Sandbox::kAuto;
-  std::string trace;   // path of the timeline that is written at the end; empty: no timeline
-  std::string config;  // path of the TOML file; empty: no file
+  std::string trace;         // path of the timeline that is written at the end; empty: no timeline
+  std::string expert_trace;  // path of the trace of served tokens' experts; empty: no trace
+  std::string config;        // path of the TOML file; empty: no file
 
   // Only hearth-profiler has these options. They switch parts of the GPU's work on and off, to measure how
   // much speed each part gains.

@@ -78,6 +78,7 @@ std::string key_lines(const Options& options) {
 std::string check_config(const Invocation& invocation) {
   const Options& options = invocation.options;
   const ModelFiles files = open_checked(options);
+  check_expert_trace(options, files);
   std::string text = "address: " + local_url(options.host, options.port) + "\n";
   text += model_line("model", *files.model, options.ffn_activation, model_names(options));
   if (files.embedding)

@@ -123,7 +123,7 @@ void log_failure(const std::string& what, const std::string& id) {
 }  // namespace
 
 Daemon::Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
-               ModelFiles files, const StopSignals& signals, Trace* trace)
+               ModelFiles files, const StopSignals& signals, const Recorders& recorders)
     : invocation_(invocation),
       options_(invocation_.options),
       version_(version),
@@ -136,7 +136,7 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
       service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
                        environment_value(environment, "WATCHDOG_USEC")),
       metrics_(state_, version),
-      host_(options_, environment_, cache_, version_, state_, trace),
+      host_(options_, environment_, cache_, version_, state_, recorders),
       routes_(state_, metrics_,
               {.auth = auth_,
                .cors = CorsPolicy(options_.cors_origin),
@@ -289,6 +289,7 @@ Daemon::Outcome Daemon::end_after_failure(const std::string& why) {
   service_manager_.notify("STOPPING=1\nSTATUS=The engine has failed");
   server_->stop_keeping_alive();
   server_->wait_until_idle(kLastErrors);
+  host_.finish_trace();
   return {kTryAgainExit, true};
 }
 

@@ -25,10 +25,10 @@ namespace hearth {
 
 class Daemon {
  public:
-  /// Binds the port. files: from open_checked(). signals and trace (which may be null) must outlive the
-  /// daemon. Throws ListenError or KeyFileError.
+  /// Binds the port. files: from open_checked(). signals and recorders must outlive the daemon. Throws
+  /// ListenError or KeyFileError.
   Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
-         ModelFiles files, const StopSignals& signals, Trace* trace);
+         ModelFiles files, const StopSignals& signals, const Recorders& recorders);
   ~Daemon();
 
   struct Outcome {

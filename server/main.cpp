@@ -21,6 +21,7 @@
 #include "engine/model/gguf/lost_pages.h"
 #include "kernels/base/trace.h"
 #include "kernels/cpu/isa/isa.h"
+#include "profiler/activity/served_trace.h"
 #include "server/check_config.h"
 #include "server/daemon.h"
 #include "server/gate/key_file.h"
@@ -170,6 +171,17 @@ std::unique_ptr<TraceFile> open_trace(const Options& options) try {
   throw StartError(error.what());
 }
 
+/// Returns null if the options request no trace of experts. Throws StartError if the model has no experts or
+/// the file cannot be written.
+std::unique_ptr<ServedTrace> open_expert_trace(const Options& options, const ModelFiles& files) try {
+  check_expert_trace(options, files);
+  if (options.expert_trace.empty()) return nullptr;
+  const auto warn = [](const std::string& sentence) { log_warning("expert trace: " + sentence); };
+  return std::make_unique<ServedTrace>(ServedTraceOptions{.file = options.expert_trace, .warn = warn});
+} catch (const std::runtime_error& error) {
+  throw StartError(error.what());
+}
+
 /// Writes the trace. If this fails, logs the error and returns false, so that the program still ends
 /// normally.
 bool write_trace(TraceFile& timeline) try {
@@ -212,10 +224,11 @@ int serve(Invocation invocation, const Environment& environment, bool& logging) 
   const StopSignals signals;
   ModelFiles files = open_checked(invocation.options);
   const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);
+  const std::unique_ptr<ServedTrace> experts = open_expert_trace(invocation.options, files);
   // 4. Bind the port. While the model loads, clients then get 503 with Retry-After instead of a refused
   // connection.
   Daemon daemon(invocation, environment, hearth_version(), std::move(files), signals,
-                timeline ? &timeline->trace() : nullptr);
+                {.timeline = timeline ? &timeline->trace() : nullptr, .experts = experts.get()});
   // 5. Load, serve, drain.
   Daemon::Outcome outcome = daemon.run();
   // 6. Write the trace, especially after a failure.

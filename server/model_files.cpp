@@ -104,6 +104,14 @@ ModelFiles open_checked(const Options& options) {
   return files;
 }
 
+void check_expert_trace(const Options& options, const ModelFiles& files) {
+  if (options.expert_trace.empty() || read_model_spec(*files.model, options.ffn_activation).has_experts())
+    return;
+  throw StartError(
+      options.model +
+      ": it is no mixture of experts, so there are no experts to trace; leave --expert-trace out");
+}
+
 std::vector<std::string> model_names(const Options& options) {
   std::vector<std::string> names;
   for (const std::string& alias : options.alias) {

@@ -33,6 +33,9 @@ struct ModelFiles {
 /// of the served model, or the draft model's vocabulary differs from the served model's.
 ModelFiles open_checked(const Options& options);
 
+/// Throws StartError if --expert-trace is given and the served model has no experts.
+void check_expert_trace(const Options& options, const ModelFiles& files);
+
 /// Returns the GPU, or the reason why no GPU is used. Throws StartError if the options request a GPU and
 /// there is none.
 std::variant<cuda::Device, std::string> find_device(const Options& options);

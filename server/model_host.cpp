@@ -56,13 +56,13 @@ Options wished_options(const Json& body, Options options) {
 }  // namespace
 
 ModelHost::ModelHost(const Options& options, const Environment& environment, CacheFolder cache,
-                     std::string version, ServerState& state, Trace* trace)
+                     std::string version, ServerState& state, const Recorders& recorders)
     : options_(options),
       environment_(environment),
       cache_(std::move(cache)),
       version_(std::move(version)),
       state_(state),
-      trace_(trace) {}
+      recorders_(recorders) {}
 
 ModelHost::~ModelHost() = default;
 
@@ -83,7 +83,7 @@ void ModelHost::load(Wish wish) {
   loading_options_ = wish.options;
   state_.set_progress(0);
   loading_ = std::async(std::launch::async, [this, wish = std::move(wish)]() mutable {
-    return ServingModel::load(std::move(wish.files), wish.options, environment_, cache_, version_, trace_,
+    return ServingModel::load(std::move(wish.files), wish.options, environment_, cache_, version_, recorders_,
                               [this](double fraction) {
                                 state_.set_progress(fraction);
                                 if (abandon_) throw LoadAbandoned();
@@ -228,7 +228,7 @@ void ModelHost::lose(const std::string& why) {
 // only one model at a time, or with a trace, which records only one model.
 bool ModelHost::has_room_beside(const Wish& wish) const {
   if (options_.device != Options::Device::kCpu && current_->uses_device()) return false;
-  return trace_ == nullptr &&
+  return recorders_.timeline == nullptr && recorders_.experts == nullptr &&
          static_cast<double>(wish.files.bytes()) * kBesideWeights < static_cast<double>(available_bytes());
 }
 
@@ -274,6 +274,10 @@ bool ModelHost::drain(Clock::time_point deadline) {
 void ModelHost::finish_profile() {
   if (current_ != nullptr) current_->finish_profile();
   for (const Leaving& one : leaving_) one.model->finish_profile();
+}
+
+void ModelHost::finish_trace() {
+  if (current_ != nullptr) current_->finish_trace();
 }
 
 HttpResponse ModelHost::handle_admin(const HttpRequest& request) try {

@@ -22,7 +22,6 @@
 #include "config/environment.h"
 #include "config/options.h"
 #include "kernels/base/mutex.h"
-#include "kernels/base/trace.h"
 #include "server/api/server_state.h"
 #include "server/http/http_types.h"
 #include "server/serving_model.h"
@@ -33,9 +32,9 @@ class ModelHost {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// state and trace must outlive the host. trace: null for no tracing.
+  /// state and recorders must outlive the host.
   ModelHost(const Options& options, const Environment& environment, CacheFolder cache, std::string version,
-            ServerState& state, Trace* trace);
+            ServerState& state, const Recorders& recorders);
   ~ModelHost();
 
   // -- only main's thread may call these --
@@ -72,8 +71,10 @@ class ModelHost {
   /// returns false. Any thread may call this, but main must not call other functions of this class at the
   /// same time.
   bool drain(Clock::time_point deadline);
-  /// Saves the counted activity. Call after drain().
+  /// Saves the counted activity and the trace of experts. Call after drain().
   void finish_profile();
+  /// Saves the trace of experts. Call after a failure().
+  void finish_trace();
 
   // -- any thread may call this --
 
@@ -115,7 +116,7 @@ class ModelHost {
   const CacheFolder cache_;
   const std::string version_;
   ServerState& state_;
-  Trace* const trace_;
+  const Recorders recorders_;
 
   // Only main's thread uses these members.
   std::shared_ptr<ServingModel> current_;

@@ -44,7 +44,8 @@ FileRights needed_files(const Options& options, const CacheFolder& cache) {
     add_folders(*file, rights.readable);
   // On SIGHUP, names are searched there.
   if (!options.models.empty()) rights.readable.emplace_back(options.models);
-  for (const std::string* file : {&options.log_file, &options.plan_file}) add_folders(*file, rights.writable);
+  for (const std::string* file : {&options.log_file, &options.plan_file, &options.expert_trace})
+    add_folders(*file, rights.writable);
   if (const fs::path* folder = std::get_if<fs::path>(&cache)) rights.writable.push_back(*folder);
   return rights;
 }

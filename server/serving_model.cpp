@@ -221,7 +221,7 @@ class LoadProgress {
 
 std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options& options,
                                                  const Environment& environment, const CacheFolder& cache,
-                                                 const std::string& version, Trace* trace,
+                                                 const std::string& version, const Recorders& recorders,
                                                  std::function<void(double)> progress) try {
   log_device(options);
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
@@ -230,11 +230,11 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   model->load_ = engine_options(options);
   model->load_beside(files, options, shares);
   // 2. Load the served model. Its placement uses the measurements of earlier starts.
-  model->load_runtime(std::move(files.model), options, environment, cache, trace, shares);
+  model->load_runtime(std::move(files.model), options, environment, cache, recorders.timeline, shares);
   LiveActivity* const live =
       options.page == Options::Page::kOn ? &model->runtime_->observation().show_live() : nullptr;
   // 3. Warm up, so that the first request is not slower than later ones, and start the engine.
-  model->start_engine(options, cache);
+  model->start_engine(options, cache, recorders.experts);
   // 4. Create the API.
   model->make_api(options, version, live);
   return model;
@@ -272,7 +272,7 @@ void ServingModel::load_runtime(std::shared_ptr<const ModelFile> file, const Opt
               !load_.activity.empty() && runtime_->facts().spec.has_zero_neurons();
 }
 
-void ServingModel::start_engine(const Options& options, const CacheFolder& cache) {
+void ServingModel::start_engine(const Options& options, const CacheFolder& cache, ServedTrace* experts) {
   EngineOptions engine = engine_for(*runtime_, options.slots, options.queue);
   engine.speculation = {.on = options.speculate == Options::Speculate::kAuto,
                         .max_draft = options.draft_tokens,
@@ -280,7 +280,10 @@ void ServingModel::start_engine(const Options& options, const CacheFolder& cache
                         .draft_model = drafter_.get(),
                         .draft_context = drafter_ ? drafter_->facts().context_tokens : 0};
   const bool counts = options.profile == Options::Profile::kOnline;
+  // Steps whose experts are recorded are other steps to a device, so warm up with them.
+  if (experts != nullptr) recording_ = experts->record(*runtime_);
   warm_up(*runtime_, engine, counts);
+  if (recording_) recording_->begin();
   if (!options.plan_file.empty()) write_plan(options.plan_file, *runtime_);
   chat_template_ = make_chat_template(options, *runtime_);
   if (counts) activity_ = start_profile(*runtime_, load_.activity, cache);
@@ -334,8 +337,19 @@ bool ServingModel::drain(std::chrono::steady_clock::time_point deadline) {
   return (!embedder_ || embedder_->engine().drain(deadline)) && drained;
 }
 
+void ServingModel::finish_trace() {
+  if (!recording_) return;
+  recording_->finish();
+  const ServedTrace& trace = recording_->trace();
+  if (!trace.is_written()) return;
+  log_info("expert trace", {{"tokens", static_cast<int64_t>(trace.n_tokens())},
+                            {"sequences", static_cast<int64_t>(trace.n_sequences())},
+                            {"file", trace.file().string()}});
+}
+
 void ServingModel::finish_profile() {
   profiling_.reset();
+  finish_trace();
   if (!activity_) return;
   activity_->finish();
   log_info("activity", {{"counted_tokens", static_cast<int64_t>(activity_->n_written())},

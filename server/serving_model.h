@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "engine/model_runtime.h"
 #include "profiler/activity/online_activity.h"
+#include "profiler/activity/served_trace.h"
 #include "server/api/api_context.h"
 #include "server/api/server_state.h"
 #include "server/chat/chat_template.h"
@@ -34,14 +35,20 @@ using CacheFolder = std::variant<std::filesystem::path, std::string>;
 
 class LoadProgress;
 
+/// What is recorded while models are served. Both may be null; they must outlive the models.
+struct Recorders {
+  Trace* timeline = nullptr;
+  ServedTrace* experts = nullptr;
+};
+
 class ServingModel {
  public:
   /// Loads the models from their open files. progress: called on this thread with fractions in [0, 1]; may
   /// throw to abandon the load. cache: the folder for the models' activity (profiler/machine/cache_folder.h).
-  /// trace: may be null; must outlive the model. Throws StartError or std::bad_alloc.
+  /// Throws StartError or std::bad_alloc.
   static std::unique_ptr<ServingModel> load(ModelFiles files, const Options& options,
                                             const Environment& environment, const CacheFolder& cache,
-                                            const std::string& version, Trace* trace,
+                                            const std::string& version, const Recorders& recorders,
                                             std::function<void(double)> progress);
   /// Call when the model has begun to serve. Starts the measurements for a good placement if --profile
   /// requests them and the model uses a GPU.
@@ -55,8 +62,11 @@ class ServingModel {
   void close_watchers();
   /// Drains all engines (Engine::drain()). Any thread may call it.
   bool drain(std::chrono::steady_clock::time_point deadline);
-  /// Call after the engines have drained. Saves the activity that was counted while the model served.
+  /// Call after the engines have drained. Saves the activity that was counted while the model served, and the
+  /// trace of experts.
   void finish_profile();
+  /// Saves the trace of experts. Call after the engines have drained or one has failed.
+  void finish_trace();
   /// Returns the parts that the routes use. This object must outlive them.
   ReadyModel ready() const;
   /// Whether a part of the model is on a GPU.
@@ -73,7 +83,7 @@ class ServingModel {
   void load_runtime(std::shared_ptr<const ModelFile> file, const Options& options,
                     const Environment& environment, const CacheFolder& cache, Trace* trace,
                     LoadProgress& progress);
-  void start_engine(const Options& options, const CacheFolder& cache);
+  void start_engine(const Options& options, const CacheFolder& cache, ServedTrace* experts);
   void make_api(const Options& options, const std::string& version, LiveActivity* live);
 
   // Members are destroyed in reverse order: the API uses the engine, and the engine uses the runtime.
@@ -82,7 +92,8 @@ class ServingModel {
   LoadOptions load_;                          // the options with which the runtime was loaded
   bool profiles_ = false;                     // whether something is left to measure
   std::unique_ptr<ModelRuntime> runtime_;
-  std::unique_ptr<OnlineActivity> activity_;  // null if activity is not counted
+  std::unique_ptr<OnlineActivity> activity_;           // null if activity is not counted
+  std::unique_ptr<ServedTrace::Recording> recording_;  // null if experts are not recorded
   std::unique_ptr<ChatTemplate> chat_template_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<LiveEvents> live_events_;  // null if the page is off

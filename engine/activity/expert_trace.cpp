@@ -17,11 +17,12 @@ namespace {
 using file_error::with_commas;
 
 constexpr uint32_t kTraceVersion = 1;
-constexpr MeasurementFile kTraceFile{.magic = "HTRC",
-                                     .what = "a trace of experts",
-                                     .first_version = kTraceVersion,
-                                     .last_version = kTraceVersion,
-                                     .remedy = "; record it again (hearth-profiler count --trace)"};
+constexpr MeasurementFile kTraceFile{
+    .magic = "HTRC",
+    .what = "a trace of experts",
+    .first_version = kTraceVersion,
+    .last_version = kTraceVersion,
+    .remedy = "; record it again (hearth-profiler count --trace or hearthd --expert-trace)"};
 constexpr uint64_t kMaxExpertBytes = uint64_t{1} << 40;  // far above any model's
 constexpr uint8_t kGeneratedBit = 1, kBeginsBit = 2;
 
@@ -194,7 +195,7 @@ void ExpertTraceWriter::add(TraceText text, bool begins_sequence, std::span<cons
 }
 
 void ExpertTraceWriter::write(const std::filesystem::path& path) const {
-  write_whole_file(path, expert_trace_bytes(trace_));
+  write_whole_file(path, expert_trace_bytes(trace_), Readers::kOwner);
 }
 
 }  // namespace hearth

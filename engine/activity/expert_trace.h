@@ -13,8 +13,9 @@
 //   SHA-256 of all bytes before it.
 // Little-endian. Numbers without a stated width are LEB128. A run is a part of a sequence with tokens of only
 // one kind. It continues the sequence of the previous run unless its first byte marks the beginning of a
-// sequence. Written by hearth-profiler count and synth. A trace contains no text, but it reveals something
-// about the texts, so it needs the same protection as they do. Bytes are not trusted. Plain data; any thread.
+// sequence. Written by hearthd, and by hearth-profiler count and synth. A trace contains no text, but it
+// reveals something about the texts, so it needs the same protection as they do. Bytes are not trusted. Plain
+// data; any thread.
 #pragma once
 
 #include <cstddef>
@@ -99,7 +100,7 @@ class ExpertTraceWriter {
   bool full() const { return full_; }
   uint64_t max_tokens() const { return max_tokens_; }
   const ExpertTrace& trace() const { return trace_; }
-  /// Writes the file; throws like write_whole_file.
+  /// Writes the file, which only its owner may read; throws like write_whole_file.
   void write(const std::filesystem::path& path) const;
 
  private:

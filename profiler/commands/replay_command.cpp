@@ -185,7 +185,9 @@ std::function<int()> add_replay_command(CLI::App& app) {
   const auto command = std::make_shared<ReplayCommand>();
   CLI::App* replay = app.add_subcommand(
       "replay", "Compare policies that choose which experts a GPU holds, on a trace of experts");
-  replay->add_option("--trace", command->trace, "Trace of experts, from count --trace or synth --trace")
+  replay
+      ->add_option("--trace", command->trace,
+                   "Trace of experts, from count --trace, synth --trace or hearthd --expert-trace")
       ->required()
       ->type_name("FILE");
   replay
