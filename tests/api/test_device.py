@@ -183,6 +183,26 @@ def test_a_mixture_gives_the_cpus_text_wherever_its_experts_are_and_counts_who_c
     assert chosen(half, "gpu") + chosen(half, "cpu") == chosen(alone, "cpu")
 
 
+def test_the_trace_of_served_experts_is_the_cpus_wherever_the_experts_are(serve, tmp_path):
+    """Also if all experts are on the GPU, which otherwise hands no choices over to the CPU."""
+    def traced(name, *flags):
+        """The bytes of the trace, and a budget for all of the model but half of its experts."""
+        server = serve(*flags, "--expert-trace", tmp_path / name, *SMALL,
+                       model=hearthd.ROOT / "tests/data/arch/qwen3moe.gguf")
+        texts(server)
+        now = hearthd.samples(httpx.get(server.url + "/metrics", timeout=hearthd.PATIENCE).text)
+        budget = (hearthd.total(now, "hearth_memory_bytes", place="vram")
+                  - hearthd.total(now, "hearth_memory_bytes", place="vram", purpose="experts") / 2)
+        server.signal()
+        assert server.wait() == 0
+        return (tmp_path / name).read_bytes(), f"{budget / 2**30:.9f}"
+
+    expected, _ = traced("cpu", "--device", "cpu")
+    whole, budget = traced("whole", "--device", "cuda")
+    half, _ = traced("half", "--device", "cuda", "--vram-budget", budget)
+    assert whole == expected and half == expected
+
+
 def test_a_budget_below_the_least_names_the_least():
     sentence = refused("--device", "cuda", "--vram-budget", "0.0002", *SMALL)
     assert re.search(r"need [0-9.]+ KB", sentence) and "--vram-budget" in sentence, sentence
