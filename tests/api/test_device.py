@@ -342,6 +342,21 @@ def test_after_a_failure_health_tells_why_until_the_last_answer_is_out(serve, tm
     assert any(event["ph"] == "X" for event in json.loads(trace.read_text())["traceEvents"])
 
 
+def test_the_trace_of_experts_has_all_tokens_before_a_failure(serve, tmp_path):
+    trace = tmp_path / "experts.trace"
+    server = serve("--device", "cuda", "--expert-trace", trace, *SMALL,
+                   model=hearthd.ROOT / "tests/data/arch/qwen3moe.gguf",
+                   env={"CUDAEMU_FAIL": "kernel:900:700"})
+    assert complete(server, PROMPTS[0], 40, ignore_eos=True).status_code == 500
+    assert server.wait() == 1
+    [line] = [line for line in server.lines if "prompt_tokens=" in line]
+    n_prompt, n_generated = (int(re.search(rf"{name}_tokens=(\d+)", line).group(1))
+                             for name in ("prompt", "generated"))
+    assert n_generated > 1
+    assert f"expert trace tokens={n_prompt + n_generated - 1} sequences=1" in server.log()
+    assert trace.exists()
+
+
 def test_a_failure_while_draining_is_a_failure(serve):
     server = serve("--device", "cuda", *SMALL, env={"CUDAEMU_FAIL": "kernel:900:700"})
     with server.connect() as connection:
