@@ -49,6 +49,13 @@ struct HybridExpertCall {
   bool wants_choice = false;
 };
 
+/// An expert that takes the slot of another one.
+struct SlotChange {
+  int32_t slot = 0, expert = 0, evicted = 0;
+  const Expert* from = nullptr;          // `expert`, in page-locked host memory
+  const DeviceExperts* layer = nullptr;  // the slots of the layer
+};
+
 class HybridExperts {
  public:
   virtual ~HybridExperts() = default;
@@ -66,6 +73,25 @@ class HybridExperts {
   /// of `shared` last. Adds all pairs to counts. In a long step, ExpertCounts::read grows by all experts. In
   /// another step without a hand-over, it grows by one expert per pair, which is an upper bound.
   virtual void end(const GatedSharedExpert& shared, ExpertCounts& counts) = 0;
+
+  // -- Changing which experts are resident --
+
+  /// The maximum number of changes under way at a time for experts like `one`; 0: their slots cannot be
+  /// changed.
+  virtual int most_changes(const Expert& one) const = 0;
+  /// Starts to copy the expert to the device. The copy runs beside the step and later steps, in which the
+  /// slot still has the evicted expert. Call it between steps or, in a step, after end(). REQUIRES: fewer
+  /// than most_changes() changes are under way, and none for the same slot; the expert has the form that
+  /// most_changes() got.
+  virtual void begin_change(const SlotChange& change) = 0;
+  /// How many of the changes under way have arrived, counted in the order in which they began. Does not wait.
+  virtual int changes_arrived() = 0;
+  /// Moves the experts of the first n changes into their slots, and updates DeviceExperts::slot_of, before
+  /// the next step runs on the device. The caller updates DeviceExperts::slots. If a copy has not arrived,
+  /// the device waits for it. Call it between steps. REQUIRES: n changes are under way.
+  virtual void end_changes(int n) = 0;
+  /// Seconds that the copy of the last change ended by end_changes() took; 0: not known.
+  virtual double change_seconds() const = 0;
 };
 
 }  // namespace hearth

@@ -219,6 +219,11 @@ __global__ void __launch_bounds__(32 * kOneBlockTokens, 1)
   group_few(choice, groups, few);
 }
 
+__global__ void change_slot_kernel(int32_t* slot_of, int32_t slot, int32_t expert, int32_t evicted) {
+  slot_of[evicted] = -1;
+  slot_of[expert] = slot;
+}
+
 void launch_route(const float* logits, const Router& router, const int32_t* slot_of,
                   const DeviceChoice& choice, const ExpertGroups& groups, cudaStream_t stream) {
   const int warps = groups.tiles == nullptr ? 1 : choice.n_tokens;
@@ -255,6 +260,12 @@ void route_and_group(const float* logits, const Router& router, const int32_t* s
     launch_route(logits, router, slot_of, choice, {}, stream);
     group_pairs(choice, groups, stream);
   }
+}
+
+void change_slot(int32_t* slot_of, int32_t slot, int32_t expert, int32_t evicted, cudaStream_t stream) {
+  check(gpu_launch([] { return KernelWork{.kind = KernelClass::kList, .bytes = floats(2), .decides = true}; },
+                   gpu_kernel<change_slot_kernel>, 1, 1, 0, stream, slot_of, slot, expert, evicted),
+        "changing the expert of a slot");
 }
 
 }  // namespace hearth::cuda

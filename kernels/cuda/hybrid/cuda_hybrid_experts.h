@@ -13,6 +13,7 @@
 #include "kernels/cpu/host_experts.h"
 #include "kernels/cuda/hybrid/activation_exchange.h"
 #include "kernels/cuda/hybrid/device_work.h"
+#include "kernels/cuda/hybrid/expert_changes.h"
 #include "kernels/cuda/ops/expert_ops.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/streaming/streamed_share.h"
@@ -26,7 +27,7 @@ class CudaHybridExperts final : public HybridExperts {
   /// device in long steps.
   CudaHybridExperts(DeviceWork& work, ActivationExchange& exchange, HostExperts& host,
                     StreamedShare& streamed)
-      : work_(work), exchange_(exchange), host_(host), streamed_(streamed) {}
+      : work_(work), exchange_(exchange), host_(host), streamed_(streamed), changes_(work, streamed) {}
 
   /// Allocates pinned memory. Call it once at load, after DeviceWork::reserve(), if the device holds experts.
   void reserve(const StepBounds& bounds);
@@ -34,6 +35,12 @@ class CudaHybridExperts final : public HybridExperts {
   void begin(const HybridExpertLayer& layer, const HybridExpertCall& call) override;
   ExpertChoice wait() override;
   void end(const GatedSharedExpert& shared, ExpertCounts& counts) override;
+
+  int most_changes(const Expert& one) const override { return changes_.most(one); }
+  void begin_change(const SlotChange& change) override { changes_.begin(change); }
+  int changes_arrived() override { return changes_.n_arrived(); }
+  void end_changes(int n) override { changes_.end(n); }
+  double change_seconds() const override { return changes_.seconds(); }
 
  private:
   DeviceChoice choice() const;
@@ -68,6 +75,7 @@ class CudaHybridExperts final : public HybridExperts {
   ActivationExchange& exchange_;
   HostExperts& host_;
   StreamedShare& streamed_;
+  ExpertChanges changes_;
 
   // The current layer:
   HybridExpertLayer layer_;

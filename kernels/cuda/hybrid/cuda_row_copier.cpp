@@ -20,25 +20,6 @@
 namespace hearth::cuda {
 namespace {
 
-/// An event that records the time at which the device reaches it. A thread that waits for it sleeps.
-class TimedEvent {
- public:
-  TimedEvent() { check(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync), "creating an event"); }
-  ~TimedEvent() { cudaEventDestroy(event_); }
-  TimedEvent(const TimedEvent&) = delete;
-  TimedEvent& operator=(const TimedEvent&) = delete;
-  void record(cudaStream_t stream) const { check(cudaEventRecord(event_, stream), "marking copies"); }
-  void wait() const { check(cudaEventSynchronize(event_), "waiting for copies of neurons"); }
-  double seconds_since(const TimedEvent& begin) const {
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, begin.event_, event_), "timing copies of neurons");
-    return ms / 1e3;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
 /// The source and the destination of the rows of one layer.
 struct Layer {
   Layer(const HybridLayer& layer, bool gathers) : pinned(layer.host_pinned), first(layer.first_on_host) {
@@ -221,7 +202,7 @@ class CudaRowCopier final : public RowCopier {
   PinnedArray<RowChange> moves_;
   PinnedArray<std::byte> staging_;
   size_t half_bytes_ = 0;
-  TimedEvent copied_from_[2];  // one event for each half of the staging memory
+  TimeMark copied_from_[2];  // one event for each half of the staging memory
 
   struct Started {
     int layer = 0;
@@ -229,7 +210,7 @@ class CudaRowCopier final : public RowCopier {
   };
   Started started_;
   Copied copied_;  // since the last wait()
-  TimedEvent began_, ended_;
+  TimeMark began_, ended_;
   Stream stream_;  // declared last, so that it is destroyed before everything that its work uses
 };
 

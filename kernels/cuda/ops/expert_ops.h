@@ -94,6 +94,9 @@ void route_and_group(const float* logits, const Router& router, const int32_t* s
 void write_slots(const std::byte* raw, DType type, int64_t n_rows, int64_t n_cols, std::byte* to,
                  cudaStream_t stream);
 
+/// Updates the table of a layer's slots: from now on `slot` has `expert` instead of `evicted`.
+void change_slot(int32_t* slot_of, int32_t slot, int32_t expert, int32_t evicted, cudaStream_t stream);
+
 /// One product of expert_products().
 struct ExpertProduct {
   Matrix weight;       // [n_slots * n_rows, n_cols] the experts' rows by slot, in the layout of slot_rows()

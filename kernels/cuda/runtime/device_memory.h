@@ -118,4 +118,36 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
+/// A mark in a stream's work that records the time at which the device reaches it. A thread that waits for it
+/// sleeps.
+class TimeMark {
+ public:
+  TimeMark() { check(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync), "creating an event"); }
+  ~TimeMark() { cudaEventDestroy(event_); }
+  TimeMark(const TimeMark&) = delete;
+  TimeMark& operator=(const TimeMark&) = delete;
+  void record(cudaStream_t stream) const { check(cudaEventRecord(event_, stream), "marking copies"); }
+  void wait() const { check(cudaEventSynchronize(event_), "waiting for copies"); }
+  /// Delays the work that is enqueued on `stream` later until the mark is reached.
+  void delay(cudaStream_t stream) const {
+    check(cudaStreamWaitEvent(stream, event_, 0), "waiting for copies");
+  }
+  /// Whether the device has reached the mark that was recorded last. Does not wait.
+  bool reached() const {
+    const cudaError_t code = cudaEventQuery(event_);
+    if (code == cudaErrorNotReady) return false;
+    check(code, "asking whether copies are complete");
+    return true;
+  }
+  /// Seconds from `begin` to this mark. REQUIRES: both are reached.
+  double seconds_since(const TimeMark& begin) const {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, begin.event_, event_), "timing copies");
+    return ms / 1e3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 }  // namespace hearth::cuda

@@ -75,12 +75,16 @@ StreamedShare::Piece StreamedShare::bring(std::span<const Strip> strips, Piece p
                                           const Scratch& scratch, cudaStream_t stream) {
   piece.number = next_buffer_;
   next_buffer_ = 1 - next_buffer_;
-  piece.buffer = scratch.streamed[piece.number];
-  check(cudaStreamWaitEvent(copies_, used_[piece.number], 0), "waiting until a buffer is free");
+  piece.buffer = borrow(piece.number, scratch);
   for (const Strip& strip : strips) pinned ? bring(strip, piece) : bring_by_staging(strip, piece);
   check(cudaEventRecord(arrived_[piece.number], copies_), "marking the end of a copy");
   check(cudaStreamWaitEvent(stream, arrived_[piece.number], 0), "waiting for a piece of the weights");
   return piece;
+}
+
+std::byte* StreamedShare::borrow(size_t buffer, const Scratch& scratch) {
+  check(cudaStreamWaitEvent(copies_, used_[buffer], 0), "waiting until a buffer is free");
+  return scratch.streamed[buffer];
 }
 
 void StreamedShare::give_back(const Piece& piece, cudaStream_t stream) {

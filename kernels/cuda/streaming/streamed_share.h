@@ -68,7 +68,7 @@ class StreamedShare {
   size_t buffer_bytes() const { return buffer_bytes_; }
   /// Neurons or rows [begin, end) in a buffer. Row `first` would be at the start of the buffer.
   struct Piece {
-    int64_t first, begin, end;
+    int64_t first = 0, begin = 0, end = 0;
     size_t number = 0;  // index of the buffer
     std::byte* buffer = nullptr;
   };
@@ -77,6 +77,11 @@ class StreamedShare {
   Piece bring(std::span<const Strip> strips, Piece rows, bool pinned, const Scratch& scratch,
               cudaStream_t stream);
   void give_back(const Piece& piece, cudaStream_t stream);
+  /// The buffers, for copies that the caller enqueues on copies() while no piece is brought: decoding does
+  /// not use them. bring() waits for the work that is enqueued on `stream` before give_back().
+  size_t n_buffers() const { return used_.size(); }
+  std::byte* borrow(size_t buffer, const Scratch& scratch);
+  void give_back(size_t buffer, cudaStream_t stream) { give_back(Piece{.number = buffer}, stream); }
 
  private:
   void bring(const Strip& strip, const Piece& piece);

@@ -71,6 +71,31 @@ class SharedLayer {
     return {out, out + step.before.size()};
   }
   const ExpertChoice& choice() const { return choice_; }
+
+  /// Begins to copy experts to slots, or completes the changes under way.
+  struct Change {
+    int32_t slot, expert;
+  };
+  void begin(const std::vector<Change>& changes) {
+    changes_.clear();
+    for (const auto& [slot, expert] : changes) {
+      const auto evicted = static_cast<int32_t>(std::ranges::find(slot_of_, slot) - slot_of_.begin());
+      changes_.push_back({slot, expert, evicted, &layer_.experts()[static_cast<size_t>(expert)], &experts_});
+    }
+    REQUIRE(device_->hybrid_experts()->most_changes(layer_.experts().front()) >=
+            static_cast<int>(changes_.size()));
+    for (const SlotChange& change : changes_) device_->hybrid_experts()->begin_change(change);
+  }
+  /// Completes the first n changes.
+  void end(size_t n) {
+    device_->hybrid_experts()->end_changes(static_cast<int>(n));
+    for (const SlotChange& change : std::span(changes_).first(n)) {
+      slot_of_[static_cast<size_t>(change.evicted)] = -1;
+      slot_of_[static_cast<size_t>(change.expert)] = change.slot;
+    }
+    changes_.erase(changes_.begin(), changes_.begin() + static_cast<ptrdiff_t>(n));
+  }
+  HybridExperts& experts() { return *device_->hybrid_experts(); }
   void want_choice() { wants_choice_ = true; }
 
  private:
@@ -119,6 +144,7 @@ class SharedLayer {
   DeviceExperts experts_;
   ExpertChoice choice_;
   bool wants_choice_ = false;
+  std::vector<SlotChange> changes_;
 };
 
 /// The result of the CPU alone.
@@ -238,6 +264,44 @@ TEST_CASE("CUDA: streamed experts give the CPU's bits for any number of experts 
       CHECK(same_choice(shared.choice(), logits));
     }
   }
+}
+
+TEST_CASE("CUDA: experts give the CPU's bits before, while and after they change slots", "[sanitizer]") {
+  const LayerKind kind = GENERATE(
+      LayerKind{DType::kQ4_0, DType::kQ6_K, /*gated=*/true, /*biased=*/true, Activation::kSwigluOai},
+      LayerKind{DType::kMXFP4, DType::kMXFP4, /*gated=*/true, /*biased=*/true, Activation::kSwigluOai},
+      LayerKind{DType::kF16, DType::kF16, /*gated=*/false, /*biased=*/false, Activation::kRelu2});
+  const Layer layer(kind);
+  // With steps of 40 tokens, the missing experts are streamed through the buffers that changes use.
+  const int n_tokens = GENERATE(1, 40);
+  const Expert& one = layer.experts().front();
+  const size_t bytes = 4 * ((one.gate ? one.gate.bytes() : 0) + one.up.bytes() + one.down.bytes());
+  SharedLayer shared(layer, {0, 2, 3, 5}, 40, bytes);
+  std::mt19937 rng(15);
+  const auto check = [&] {
+    const Step step(n_tokens, kUsed, rng);
+    const std::vector<float> logits = normal_numbers(n_tokens * kExperts, rng, 2.0f);
+    ExpertCounts expected_counts, counts;
+    const std::vector<float> expected = run_on_cpu(layer, step, logits, kRouter, expected_counts);
+    CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
+  };
+  check();
+  CHECK(shared.experts().changes_arrived() == 0);
+  shared.begin({{1, 7}, {3, 8}, {0, 6}});
+  if (n_tokens == 1) check();  // the slots still have the old experts
+  shared.end(1);
+  if (n_tokens == 1) check();
+  shared.end(2);
+  check();
+  CHECK(shared.experts().changes_arrived() == 0);
+  CHECK(shared.experts().change_seconds() >= 0);
+  // Every place of the buffers is used, and then used again.
+  for (int i = 0; i < 3 * shared.experts().most_changes(layer.experts().front()); ++i) {
+    shared.begin({{1, i % 2 == 0 ? 2 : 7}});
+    shared.end(1);
+  }
+  check();
+  check();
 }
 
 }  // namespace hearth::test
