@@ -259,7 +259,7 @@ std::vector<OptionSpec> make_table() {
       {"placement", "Device", "NAME",
        "Place neurons by the rates of a typical machine (neutral) or of this one (solved).",
        choice<&O::placement>({"neutral", "solved"}), Sources::kAll, Program::kProfiler},
-      {"no-prefetch", "Device", "", "Copy no neurons to the GPU ahead of their use.",
+      {"no-prefetch", "Device", "", "Copy no neurons to the GPU ahead of their use, and exchange no experts.",
        FlagField{&O::no_prefetch}, Sources::kAll, Program::kProfiler},
       {"prefetch-by", "Device", "NAME",
        "How neurons are copied ahead: by a kernel that gathers them from memory, or by the copy engine "

@@ -91,8 +91,9 @@ struct LoadOptions {
   /// the CPU's, and from the results for generated tokens. If false, Hearth's kernels multiply prompts, with
   /// results that equal the CPU's in all bits.
   bool fast_prompts = false;
-  bool graphs = true;                       // record the GPU's steps as CUDA graphs and replay them
-  bool prefetch = true;                     // copy cold neurons to the GPU before they are needed
+  bool graphs = true;  // record the GPU's steps as CUDA graphs and replay them
+  // Copy cold neurons to the GPU before they are needed, and exchange the experts that it holds.
+  bool prefetch = true;
   CopyWay prefetch_way = CopyWay::kGather;  // how prefetch copies from pinned memory
   bool cpu_share = true;  // false: the CPU computes no neurons in layers that the GPU runs; the GPU streams
                           // the neurons that it does not hold

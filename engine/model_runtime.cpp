@@ -18,6 +18,7 @@
 #include "engine/model/scale_check.h"
 #include "engine/model/weights.h"
 #include "engine/placement/place_model.h"
+#include "engine/residency/expert_exchanger.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/neuron_setup.h"
 #include "engine/residency/sparsity_choice.h"
@@ -143,7 +144,9 @@ struct ModelRuntime::State {
   void build_pass();
   void note_prompt_library();
   bool uses_library() const { return device && !device->prompt_library().empty(); }
+  bool prefetches(const LoadOptions& options) const;
   void start_prefetcher(const LoadOptions& options);
+  void start_exchanger(const LoadOptions& options);
   void publish();
   MemoryByPlace memory_by_place() const;
   ModelFigures figures_of_memory() const;
@@ -168,6 +171,7 @@ struct ModelRuntime::State {
   std::optional<ForwardPass> pass;
   // Null if neurons are not prefetched. Destroyed before the device, after the last step has ended.
   std::unique_ptr<Prefetcher> prefetcher;
+  std::optional<ExpertExchanger> exchanger;  // nullopt if no experts are exchanged
   std::vector<std::string> notes;
   std::optional<PlacedModel> as_placed;
   ModelFigures placed_figures;  // only the memory sizes are set; the other figures change with each step
@@ -198,7 +202,7 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
                           .bounds = resolved->memory.bounds,
                           .kv_counts = resolved->memory.kv_counts,
                           .split = options.split,
-                          .prefetch = options.prefetch && options.cpu_share,
+                          .prefetch = prefetches(options),
                           .order = &neurons->order()};
   size_t budget = resolved->device.budget_bytes;
   for (;;) {
@@ -266,6 +270,13 @@ void ModelRuntime::State::note_prompt_library() {
   notes.push_back("--prompt-products fast has no effect: " + why);
 }
 
+/// Whether cold neurons are prefetched or experts are exchanged. Exchanges read all experts from host memory,
+/// which must have room for them.
+bool ModelRuntime::State::prefetches(const LoadOptions& options) const {
+  return options.prefetch && options.cpu_share &&
+         (!spec.has_experts() || resolved->memory.holds(*model->file));
+}
+
 /// Starts the Prefetcher if the device has a neuron cache. Called after the neurons were placed.
 void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
   if (hooks.prefetcher != nullptr) {
@@ -304,6 +315,21 @@ void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
   pass->ffn().look_ahead(true);
 }
 
+/// Starts to exchange experts if the device holds some experts of a layer but not all.
+void ModelRuntime::State::start_exchanger(const LoadOptions& options) {
+  if (!device || device->hybrid_experts() == nullptr) return;
+  std::vector<ExpertExchanger::Layer> layers = neurons->exchangeable_layers();
+  const std::optional<ModelActivity>& activity = options.placement.activity;
+  if (activity && fits(*activity, spec)) {
+    for (ExpertExchanger::Layer& layer : layers) layer.use = activity->shares_of(layer.layer);
+  }
+  HybridExperts& experts = *device->hybrid_experts();
+  if (!ExpertExchanger::can_exchange(layers, experts)) return;
+  exchanger.emplace(layers, experts);
+  pass->ffn().observers().observe_choices(
+      [this](int layer, const ExpertChoice& choice) { exchanger->use(layer, choice); });
+}
+
 void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) try {
   resolved.emplace(std::move(what));
   notes = resolved->device.notes;
@@ -321,6 +347,7 @@ void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) t
                                                         .activity = options.activity,
                                                         .cpu = cpu,
                                                         .has_device = has_device,
+                                                        .exchanges_experts = prefetches(options),
                                                         .n_threads = cpu.n_threads(),
                                                         .max_tokens = max_tokens,
                                                         .context_tokens = resolved->memory.context_tokens,
@@ -335,6 +362,7 @@ void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) t
   start_prefetcher(options);
   // 5. Set the sparsity mode of the pass, and measure the savings on a short text.
   neurons->use(*pass);
+  start_exchanger(options);
   pass->trace_to(options.trace);
   notes.insert(notes.end(), neurons->notes().begin(), neurons->notes().end());
   publish();
@@ -365,6 +393,7 @@ void ModelRuntime::State::publish() {
                                                     .why_not_counted = why_not_counted(),
                                                     .plan = plan ? &*plan : nullptr,
                                                     .prefetcher = prefetcher.get(),
+                                                    .exchanger = exchanger ? &*exchanger : nullptr,
                                                     .memory = memory_by_place()});
   if (!uncounted.empty()) notes.push_back("activity is no longer counted: " + uncounted);
 }
@@ -425,6 +454,7 @@ void ModelRuntime::State::unplace() {
   observation.detach();
   as_placed.reset();
   prefetcher.reset();
+  exchanger.reset();
   pass.reset();
   kv.reset();
   placed.reset();
@@ -503,8 +533,10 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
   const ExpertRecorder::StepScope recorded(state_->observation.recorder(), batch);
   const LiveActivity::StepScope shown(state_->observation.live(), batch);
   if (state_->prefetcher) state_->prefetcher->begin_step();
+  if (state_->exchanger) state_->exchanger->begin_step(batch);
   const StepOutput output = state_->pass->run(batch);
   if (state_->prefetcher) state_->prefetcher->end_step();
+  if (state_->exchanger) state_->exchanger->end_step();
   gguf::refuse_lost_file();  // results computed from lost pages, which read as zeros, must not be returned
   return output;
 }
@@ -529,6 +561,7 @@ ModelFigures ModelRuntime::figures() const {
         .cold_down_rows = static_cast<uint64_t>(counts.neurons.cold_down_rows)};
   }
   if (state_->prefetcher) figures.prefetch = state_->prefetcher->counters();
+  if (state_->exchanger) figures.exchange = state_->exchanger->totals();
   return figures;
 }
 

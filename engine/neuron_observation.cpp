@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/neurons/down_sizes.h"
+#include "engine/residency/expert_exchanger.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/prefetcher.h"
 #include "engine/residency/sparsity_choice.h"
@@ -118,6 +119,10 @@ void NeuronObservation::attach_live() {
   if (run_.prefetcher != nullptr) {
     cached_neurons = [prefetcher = run_.prefetcher](int layer, std::span<uint64_t> bits) {
       return prefetcher->cached(layer, bits);
+    };
+  } else if (run_.exchanger != nullptr) {
+    cached_neurons = [exchanger = run_.exchanger](int layer, std::span<uint64_t> bits) {
+      return exchanger->resident(layer, bits);
     };
   }
   live_->attach({.placements = run_.plan == nullptr ? std::span<const LayerPlacement>() : run_.plan->layers,

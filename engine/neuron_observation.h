@@ -27,6 +27,7 @@
 namespace hearth {
 
 struct Plan;
+class ExpertExchanger;
 class Prefetcher;
 
 class NeuronObservation {
@@ -103,8 +104,9 @@ class NeuronObservation {
     const Order* order = nullptr;     // the number in the file of each placed neuron; empty: the file's order
     Sparsity mode = Sparsity::kDense;
     std::string why_not_counted;
-    const Plan* plan = nullptr;              // null: there is no device
-    const Prefetcher* prefetcher = nullptr;  // null: no prefetch
+    const Plan* plan = nullptr;                  // null: there is no device
+    const Prefetcher* prefetcher = nullptr;      // null: no prefetch
+    const ExpertExchanger* exchanger = nullptr;  // null: no experts are exchanged
     MemoryByPlace memory = {};
   };
   /// Attaches to this run. If detach() interrupted a count, resumes it, unless this placement does not allow

@@ -90,6 +90,8 @@ void LiveActivity::attach(const Run& run) {
   std::vector<uint64_t> bits(words_);
   for (size_t layer = 0; layer < run.placements.size(); ++layer) {
     std::ranges::fill(bits, uint64_t{0});
+    // Experts that can be exchanged are cached, not hot.
+    if (shape_.experts && run.cached_neurons && run.cached_neurons(static_cast<int>(layer), bits)) continue;
     const LayerPlacement& of_layer = run.placements[layer];
     for (const int32_t unit : shape_.experts ? of_layer.experts : of_layer.hot) {
       bits[static_cast<size_t>(unit) / 64] |= uint64_t{1} << (unit % 64);

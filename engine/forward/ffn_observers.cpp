@@ -46,6 +46,7 @@ bool FfnObservers::counts_choices() const {
 bool FfnObservers::records_choices() const { return recorder_ != nullptr && recorder_->records_step(); }
 
 void FfnObservers::report_choice(int layer, const ExpertChoice& choice) {
+  if (choice_observer_) choice_observer_(layer, choice);
   if (shows_choices()) live_->add(layer, choice);
   if (records_choices()) recorder_->add(layer, choice);
   if (counts_choices()) counter_->add(layer, choice);

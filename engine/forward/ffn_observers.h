@@ -41,6 +41,9 @@ class NeuronObserver {
 using ValueObserver =
     std::function<void(int layer, const float* values, const float* down_sizes, int n_tokens)>;
 
+/// Called with the experts that a layer's tokens chose; `choice` is in host memory.
+using ChoiceObserver = std::function<void(int layer, const ExpertChoice& choice)>;
+
 class FfnObservers {
  public:
   /// There are no observers at first. spec must outlive this object.
@@ -61,6 +64,9 @@ class FfnObservers {
   /// REQUIRES: the device, if any, has reserved memory for the active neurons of steps of up to
   /// Shape::max_tokens.
   void show_activity(LiveActivity* live) { live_ = live; }
+  /// Sets the ChoiceObserver, or none if it is empty. In a step that no other observer needs choices of
+  /// (wants_choices()), it gets only choices that are in host memory anyway.
+  void observe_choices(ChoiceObserver observer) { choice_observer_ = std::move(observer); }
   /// Sets the NeuronObserver, or none if it is null. It must outlive this object or be replaced by null.
   /// REQUIRES: the pass is dense and has no device.
   void observe_neurons(NeuronObserver* observer) { neuron_observer_ = observer; }
@@ -115,6 +121,7 @@ class FfnObservers {
   ExpertRecorder* recorder_ = nullptr;
   LiveActivity* live_ = nullptr;
   NeuronObserver* neuron_observer_ = nullptr;
+  ChoiceObserver choice_observer_;
   ValueObserver value_observer_;
   // Layers with active neurons that the device will report at the end of the step.
   std::vector<int> found_later_;

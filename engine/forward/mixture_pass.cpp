@@ -91,8 +91,8 @@ void MixturePass::run_on_both(const LayerCall& call, FfnObservers& observers, Ex
   if (call.neurons.dense_down.weight) run_dense_ffn(call, observers);
   const GatedSharedExpert shared = run_gated_expert(call);
   const ExpertChoice choice = both.wait();
-  if (choice.n_tokens > 0) observers.report_choice(call.layer, choice);
   both.end(shared, counts);
+  if (choice.n_tokens > 0) observers.report_choice(call.layer, choice);
 }
 
 /// Computes the shared expert on the device if a gate weights it.

@@ -151,4 +151,11 @@ void ExpertSlabs::fill(const MixtureWeights& mixture, ComputeDevice& device,
   copy_biases(mixture, &Expert::down_bias, one.down.n_rows, down_bias_, device);
 }
 
+void ExpertSlabs::exchange(int32_t slot, int32_t expert) {
+  int32_t& in_slot = experts_[static_cast<size_t>(slot)];
+  slots_[static_cast<size_t>(in_slot)] = -1;
+  slots_[static_cast<size_t>(expert)] = slot;
+  in_slot = expert;
+}
+
 }  // namespace hearth

@@ -49,12 +49,17 @@ class ExpertSlabs {
   void fill(const MixtureWeights& mixture, ComputeDevice& device,
             const std::function<void(size_t bytes)>& copied) const;
 
+  /// The experts in the slots, by slot.
+  std::span<const int32_t> experts() const { return experts_; }
+  /// Updates the host's tables after a device has changed the expert of a slot (HybridExperts::end_changes).
+  void exchange(int32_t slot, int32_t expert);
+
   /// Views of the device's memory, valid as long as this object. The pointers are null if the constructor got
   /// a MemoryMeter.
   const DeviceExperts& view() const { return view_; }
 
  private:
-  std::vector<int32_t> experts_;
+  std::vector<int32_t> experts_;            // [n_slots, or fewer if the last slots are empty]
   std::vector<int32_t> slots_;              // [n_experts] DeviceExperts::slots
   Buffer gate_, up_, down_;                 // [n_slots, ...]
   Buffer gate_bias_, up_bias_, down_bias_;  // [n_experts, ...], or empty

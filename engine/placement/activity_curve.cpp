@@ -106,6 +106,17 @@ double ModelActivity::active_share() const {
   return all > 0 ? active / all : 0;
 }
 
+std::vector<double> ModelActivity::shares_of(int layer) const {
+  if (hottest.empty()) return {};
+  const std::vector<int32_t>& ids = hottest[static_cast<size_t>(layer)];
+  std::vector<double> shares(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto n = static_cast<int64_t>(i);
+    shares[static_cast<size_t>(ids[i])] = of(layer).active(n + 1) - of(layer).active(n);
+  }
+  return shares;
+}
+
 ModelActivity law_activity(const ActivityLaw& law, const ModelSpec& spec) {
   ModelActivity activity;
   activity.curves.push_back(curve_of(law, spec.d_ff));
@@ -146,14 +157,33 @@ ModelActivity counted_activity(const ActivityCounts& counts, const std::string& 
   return counted_activity(profile, counts.n_tokens, 0, source);
 }
 
-ModelActivity even_expert_activity(const ModelSpec& spec) {
-  const auto n = static_cast<size_t>(spec.mixture.n_experts);
+namespace {
+
+/// All layers with experts have the same curve.
+ModelActivity expert_activity(const ModelSpec& spec, ActivityCurve curve, const std::string& source) {
   ModelActivity activity;
-  activity.curves.emplace_back(std::vector<double>(n, 1.0 * spec.mixture.n_used / spec.mixture.n_experts));
-  activity.curves.emplace_back(std::vector<double>(n, 0.0));  // for layers without experts
+  activity.curves.push_back(std::move(curve));
+  // for layers without experts
+  activity.curves.emplace_back(std::vector<double>(static_cast<size_t>(spec.mixture.n_experts), 0.0));
   for (int i = 0; i < spec.n_layers; ++i) activity.curve_of_layer.push_back(spec.layer(i).experts ? 0 : 1);
-  activity.source = "if all experts are chosen equally often";
+  activity.source = source;
   return activity;
+}
+
+}  // namespace
+
+ModelActivity even_expert_activity(const ModelSpec& spec) {
+  const std::vector<double> shares(static_cast<size_t>(spec.mixture.n_experts),
+                                   1.0 * spec.mixture.n_used / spec.mixture.n_experts);
+  return expert_activity(spec, ActivityCurve(shares), "if all experts are chosen equally often");
+}
+
+ModelActivity exchanged_expert_activity(const ModelSpec& spec) {
+  constexpr double kMostChosen = 0.9;  // beyond it, the choices cannot be concentrated
+  const double active = 1.0 * spec.mixture.n_used / spec.mixture.n_experts;
+  if (active > kMostChosen) return even_expert_activity(spec);
+  const ActivityLaw law{active, 0.25, 0.5, "if a quarter of the experts get half of the choices"};
+  return expert_activity(spec, curve_of(law, spec.mixture.n_experts), law.source);
 }
 
 double experts_read_by(const ModelActivity& activity, int n_tokens) {

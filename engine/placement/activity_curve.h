@@ -68,6 +68,8 @@ struct ModelActivity {
   }
   /// The share of all neurons that are active for a token, on average.
   double active_share() const;
+  /// The share of tokens for which each neuron or expert of a layer is active, by id; empty if `hottest` is.
+  std::vector<double> shares_of(int layer) const;
 };
 
 ModelActivity law_activity(const ActivityLaw& law, const ModelSpec& spec);
@@ -87,6 +89,10 @@ ModelActivity dense_activity(const ModelSpec& spec);
 /// Returns the activity of a mixture without counts of experts: all experts of a layer are chosen equally
 /// often.
 ModelActivity even_expert_activity(const ModelSpec& spec);
+/// The same if a device exchanges its experts for those that the texts use (ExpertExchanger): a quarter of a
+/// layer's experts get half of the choices. Traces that `synth` plants reach this with 25 to 75 % of the
+/// experts on the device (hearth-profiler replay --policy learned).
+ModelActivity exchanged_expert_activity(const ModelSpec& spec);
 
 /// Returns how many different experts of a layer n_tokens unrelated tokens choose in total. This expected
 /// number is averaged over the layers with experts.

@@ -102,7 +102,8 @@ class Placer {
       solved_.experts = inputs_.experts && inputs_.mode != Sparsity::kExact;  // see why_not_experts()
       solved_.mode = Sparsity::kDense;
       const bool known = known_.activity && fits(*known_.activity, inputs_.spec);
-      return known ? *known_.activity : even_expert_activity(inputs_.spec);
+      if (known) return *known_.activity;
+      return inputs_.prefetch ? exchanged_expert_activity(inputs_.spec) : even_expert_activity(inputs_.spec);
     }
     if (inputs_.mode == Sparsity::kCalibrated) solved_.mode = Sparsity::kDense;
     if (solved_.mode == Sparsity::kDense) return dense_activity(inputs_.spec);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <numbers>
 #include <tuple>
 
 namespace hearth {
@@ -20,12 +19,24 @@ constexpr double kMemory = 1024;
 // confirmed this. This is the sum of their squared uses.
 constexpr double kPrior = 50;
 
+// The share of the time in which the link may copy.
+constexpr double kLinkShare = 0.5;
+// If no use is known, counts begin as if this many tokens had used no expert, so that chance in the first
+// tokens weighs little.
+constexpr double kUnseen = 16;
+
 }  // namespace
+
+void CopyAllowance::pass(double seconds, double copy_s) {
+  const double n = copy_s > 0 ? kLinkShare * seconds / copy_s : 1;
+  // What a token does not use is lost, unless a copy takes several tokens.
+  allowed_ = std::min(allowed_ + n, std::max(n, 1.0));
+}
 
 ExpertCache::ExpertCache(std::span<const Layer> layers, const Rules& rules)
     : rules_(rules),
       growth_{std::exp2(1 / rules.recent), std::exp2(1 / rules.lasting)},
-      per_token_{std::numbers::ln2 / rules.recent, std::numbers::ln2 / rules.lasting},
+      seen_{kUnseen, kUnseen},
       weights_{0, 1},
       squares_{kPrior, 0, kPrior},
       products_{0, kPrior} {
@@ -40,9 +51,12 @@ ExpertCache::ExpertCache(std::span<const Layer> layers, const Rules& rules)
       state.rows[i] = layer.cached[i];
       state.experts[static_cast<size_t>(layer.cached[i])].state = State::kOnDevice;
     }
+    if (layer.use.empty()) continue;
     // These are the counts after a long time of constant use.
-    for (size_t i = 0; i < layer.use.size(); ++i)
-      for (size_t k = 0; k < kUses; ++k) state.experts[i].counts[k] = layer.use[i] / per_token_[k];
+    for (size_t k = 0; k < kUses; ++k) {
+      seen_[k] = growth_[k] / (growth_[k] - 1);
+      for (size_t i = 0; i < layer.use.size(); ++i) state.experts[i].counts[k] = layer.use[i] * seen_[k];
+    }
   }
 }
 
@@ -50,7 +64,7 @@ ExpertCache::ExpertCache(std::span<const Layer> layers, const Rules& rules)
 /// and in case it is used as often as in the long run.
 ExpertCache::Uses ExpertCache::predicted(const Expert& expert) const {
   Uses uses;
-  for (size_t k = 0; k < kUses; ++k) uses[k] = kHorizon * per_token_[k] * expert.counts[k] / units_[k];
+  for (size_t k = 0; k < kUses; ++k) uses[k] = kHorizon * expert.counts[k] / units_[k] / seen_[k];
   return uses;
 }
 
@@ -60,14 +74,17 @@ double ExpertCache::expected(const Expert& expert) const {
   return weights_[0] * uses[0] + weights_[1] * uses[1];
 }
 
-void ExpertCache::use(int layer, std::span<const int32_t> experts) {
+/// Counts the uses of a token, and lists the experts that are worth a look in wanted_.
+void ExpertCache::count(int layer, std::span<const int32_t> experts) {
   LayerState& state = layers_[static_cast<size_t>(layer)];
+  wanted_.clear();
   for (const int32_t number : experts) {
     Expert& expert = state.experts[static_cast<size_t>(number)];
+    if (expert.last == token_) continue;  // by another token of the step
     for (size_t k = 0; k < kUses; ++k) expert.counts[k] += units_[k];
-    expert.again = token_ - expert.last <= rules_.window;
+    const bool again = token_ - expert.last <= rules_.window;
     expert.last = token_;
-    if (expert.state == State::kInHost && expert.again) state.wanted.push_back(number);
+    if (expert.state == State::kInHost && again) wanted_.push_back(number);
     for (Watch& watch : state.watches) {
       watch.gain += watch.in == number ? 1 : 0;
       watch.gain -= watch.out == number ? 1 : 0;
@@ -75,23 +92,34 @@ void ExpertCache::use(int layer, std::span<const int32_t> experts) {
   }
 }
 
-/// Pairs the layer's wanted experts, the most useful first, with the rows of its least useful ones.
-void ExpertCache::add_offers(int layer) {
-  LayerState& state = layers_[static_cast<size_t>(layer)];
-  if (state.wanted.empty()) return;
+void ExpertCache::use(int layer, std::span<const int32_t> experts, int n, std::vector<ExpertExchange>& out) {
+  out.clear();
+  count(layer, experts);
+  for (const Offer& offer : add_offers(layer)) {
+    if (static_cast<int>(out.size()) >= n) break;
+    if (offer.exchange.evicted >= 0 && offer.gain < rules_.margin) continue;
+    make(offer.exchange);
+    out.push_back(offer.exchange);
+  }
+}
+
+/// Pairs the layer's wanted experts, the most useful first, with the rows of its least useful ones. Returns
+/// these offers, which have been added to offers_.
+std::span<const ExpertCache::Offer> ExpertCache::add_offers(int layer) {
+  const LayerState& state = layers_[static_cast<size_t>(layer)];
+  if (wanted_.empty()) return {};
   const auto value = [&](int32_t expert) {
     return expert < 0 ? -1.0 : expected(state.experts[static_cast<size_t>(expert)]);
   };
-  std::ranges::sort(state.wanted, [&](int32_t a, int32_t b) {
-    return std::tuple(-value(a), a) < std::tuple(-value(b), b);
-  });
+  std::ranges::sort(
+      wanted_, [&](int32_t a, int32_t b) { return std::tuple(-value(a), a) < std::tuple(-value(b), b); });
   places_.clear();
   for (size_t i = 0; i < state.rows.size(); ++i) {
     const int32_t expert = state.rows[i];
     if (expert < 0 || state.experts[static_cast<size_t>(expert)].state == State::kOnDevice)
       places_.push_back(static_cast<int32_t>(i));
   }
-  const size_t n = std::min(places_.size(), state.wanted.size());
+  const size_t n = std::min(places_.size(), wanted_.size());
   const auto in_row = [&](int32_t row) {
     return std::tuple(value(state.rows[static_cast<size_t>(row)]), row);
   };
@@ -99,10 +127,10 @@ void ExpertCache::add_offers(int layer) {
                     [&](int32_t a, int32_t b) { return in_row(a) < in_row(b); });
   for (size_t i = 0; i < n; ++i) {
     const int32_t evicted = state.rows[static_cast<size_t>(places_[i])];
-    const double gain = value(state.wanted[i]) - std::max(0.0, value(evicted));
-    offers_.push_back({gain, {layer, state.wanted[i], places_[i], evicted}});
+    const double gain = value(wanted_[i]) - std::max(0.0, value(evicted));
+    offers_.push_back({gain, {layer, wanted_[i], places_[i], evicted}});
   }
-  state.wanted.clear();
+  return std::span(offers_).last(n);
 }
 
 void ExpertCache::watch(const Offer& offer) {
@@ -146,8 +174,7 @@ void ExpertCache::make(const ExpertExchange& exchange) {
   state.rows[static_cast<size_t>(exchange.row)] = exchange.expert;
 }
 
-void ExpertCache::end_token(int n, std::vector<ExpertExchange>& out) {
-  out.clear();
+void ExpertCache::end_token() {
   // 1. Learn from the watched exchanges that are over.
   for (LayerState& layer : layers_) {
     std::erase_if(layer.watches, [&](const Watch& watch) {
@@ -157,21 +184,21 @@ void ExpertCache::end_token(int n, std::vector<ExpertExchange>& out) {
     });
   }
   solve();
-  // 2. List what could be exchanged. A layer's offers are in order of gain, so its best come first.
+  // 2. Watch the best offers of this token.
+  const size_t n = std::min(offers_.size(), kWatched);
+  std::partial_sort(offers_.begin(), offers_.begin() + static_cast<ptrdiff_t>(n), offers_.end(),
+                    [](const Offer& a, const Offer& b) {
+                      return std::tuple(-a.gain, a.exchange.layer, a.exchange.expert) <
+                             std::tuple(-b.gain, b.exchange.layer, b.exchange.expert);
+                    });
+  for (size_t i = 0; i < n; ++i) watch(offers_[i]);
   offers_.clear();
-  for (size_t i = 0; i < layers_.size(); ++i) add_offers(static_cast<int>(i));
-  std::ranges::stable_sort(offers_, [](const Offer& a, const Offer& b) { return a.gain > b.gain; });
-  for (size_t i = 0; i < std::min(offers_.size(), kWatched); ++i) watch(offers_[i]);
-  // 3. Make the exchanges that pay.
-  for (const Offer& offer : offers_) {
-    if (static_cast<int>(out.size()) >= n) break;
-    if (offer.exchange.evicted >= 0 && offer.gain < rules_.margin) continue;
-    make(offer.exchange);
-    out.push_back(offer.exchange);
-  }
-  // 4. Begin the next token.
+  // 3. Begin the next token.
   ++token_;
-  for (size_t k = 0; k < kUses; ++k) units_[k] *= growth_[k];
+  for (size_t k = 0; k < kUses; ++k) {
+    units_[k] *= growth_[k];
+    seen_[k] = seen_[k] / growth_[k] + 1;
+  }
   if (std::ranges::max(units_) > kMostUnits) fade();
 }
 

@@ -1,19 +1,18 @@
 // Chooses which experts of a mixture a GPU holds while tokens are generated.
 //
-// hearth-profiler replay calls it (profiler/replay/cache_policy.h). The engine places experts when it loads a
-// model and does not exchange them.
+// ExpertExchanger carries out its decisions, and hearth-profiler replay evaluates them
+// (profiler/replay/cache_policy.h).
 //
 // This is bookkeeping only, without device, clock or thread. A layer has hot experts, which stay on the
-// device, and rows of a cache for others. A row is free, arriving or resident; end_token() gives a row to
-// another expert, which then arrives until arrived() is called. Experts that the device does not have are
-// computed by the CPU: nothing ever waits for a copy. Equal calls give equal answers.
+// device, and rows of a cache for others. A row is free, arriving or resident. use() gives rows to other
+// experts, which then arrive until arrived() is called. Experts that the device does not have are computed by
+// the CPU: nothing ever waits for a copy. Equal calls give equal answers.
 //
 // Copies take RAM's bandwidth from the CPU, so a useless copy costs as much as a miss. Therefore an expert is
 // copied only
 //   - if a recent token used it too (Rules::window), which leaves out experts that one token used by chance;
 //   - if it is expected to have Rules::margin more uses than the one it replaces, in the next kHorizon
-//     tokens;
-//   - if this exchange is among the best of all layers, as many as the caller allows.
+//     tokens.
 //
 // The expected uses of an expert are a weighted sum of its recent use and its long use, which are decayed
 // counts per token with a short and a long half-life. How well each of them predicts depends on the model and
@@ -38,6 +37,21 @@ struct ExpertExchange {
   int32_t expert = 0, row = 0;
   int32_t evicted = -1;  // the expert that the row held; -1: it was free
   bool operator==(const ExpertExchange&) const = default;
+};
+
+/// Limits the number of copies, so that the link is busy for at most half of the time. The rest is a reserve,
+/// because copies take RAM bandwidth from the CPU.
+class CopyAllowance {
+ public:
+  /// A token took this many seconds. copy_s: seconds that the link needs for one expert; 0: not known yet,
+  /// which allows one copy.
+  void pass(double seconds, double copy_s);
+  /// Copies that may begin now.
+  int n() const { return static_cast<int>(allowed_); }
+  void spend(int n) { allowed_ -= n; }
+
+ private:
+  double allowed_ = 0;
 };
 
 class ExpertCache {
@@ -65,12 +79,13 @@ class ExpertCache {
     return layers_[static_cast<size_t>(layer)].experts[static_cast<size_t>(expert)].state == State::kOnDevice;
   }
 
-  /// Records the experts that a token used in a layer.
-  void use(int layer, std::span<const int32_t> experts);
+  /// Records the experts that a token used in a layer, or several tokens of a step, which count as one. Sets
+  /// `out` to the layer's exchanges that begin now, at most n, the most useful first; ties to the lower
+  /// expert. From now on the device does not have the evicted experts, and the others arrive.
+  void use(int layer, std::span<const int32_t> experts, int n, std::vector<ExpertExchange>& out);
 
-  /// Ends a token. Sets `out` to the exchanges that begin now, at most n, the most useful first; ties to the
-  /// lower layer and expert. From now on the device does not have the evicted experts, and the others arrive.
-  void end_token(int n, std::vector<ExpertExchange>& out);
+  /// Ends a token, or a step.
+  void end_token();
 
   /// Reports that a row's expert is on the device. REQUIRES: it was arriving.
   void arrived(int layer, int32_t row);
@@ -86,7 +101,6 @@ class ExpertCache {
   struct Expert {
     Uses counts = {};       // decayed, in units of units_
     int64_t last = kNever;  // token of the last use
-    bool again = false;     // the use before the last one is within the window
     State state = State::kInHost;
   };
   /// An exchange whose outcome is watched.
@@ -98,8 +112,7 @@ class ExpertCache {
   };
   struct LayerState {
     std::vector<Expert> experts;
-    std::vector<int32_t> rows;    // [n_rows] the expert in each, or -1
-    std::vector<int32_t> wanted;  // missing experts that this token used, not for the first time
+    std::vector<int32_t> rows;  // [n_rows] the expert in each, or -1
     std::vector<Watch> watches;
   };
   struct Offer {
@@ -110,7 +123,8 @@ class ExpertCache {
 
   double expected(const Expert& expert) const;
   Uses predicted(const Expert& expert) const;
-  void add_offers(int layer);
+  void count(int layer, std::span<const int32_t> experts);
+  std::span<const Offer> add_offers(int layer);
   void watch(const Offer& offer);
   void learn(const Watch& watch);
   void solve();
@@ -118,14 +132,16 @@ class ExpertCache {
   void fade();
 
   const Rules rules_;
-  const Uses growth_, per_token_;  // growth of units_ per token; uses per token for each unit of a count
+  const Uses growth_;    // growth of units_ per token
+  Uses seen_;            // [k] the tokens that counts of kind k sum over, decayed like the counts
   Uses units_ = {1, 1};  // what a use by the current token counts; grows so that counts need not shrink
   Uses weights_;
   std::array<double, 3> squares_;  // sums of products of predicted uses: recent^2, recent * long, long^2
   Uses products_;                  // of predicted uses and outcomes
   int64_t token_ = 0;
   std::vector<LayerState> layers_;
-  std::vector<Offer> offers_;
+  std::vector<Offer> offers_;    // of this token
+  std::vector<int32_t> wanted_;  // missing experts that this token used in a layer, not for the first time
   std::vector<int32_t> places_;
 };
 

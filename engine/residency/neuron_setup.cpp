@@ -213,6 +213,7 @@ void NeuronSetup::copy_resident_experts(ComputeDevice& device, const std::functi
     slabs_.emplace_back(mixture_of(i), experts, static_cast<int>(experts.size()), device.backend());
     slabs_.back().fill(mixture_of(i), device, advance);
     resident_.push_back(slabs_.back().view());
+    if (in_.exchanges_experts && experts.size() < mixture_of(i).experts.size()) continue;
     for (const int32_t e : experts) {
       const Expert& expert = mixture_of(i).experts[static_cast<size_t>(e)];
       for (const Matrix& matrix : {expert.gate, expert.up, expert.down}) release_rows(matrix);
@@ -220,20 +221,36 @@ void NeuronSetup::copy_resident_experts(ComputeDevice& device, const std::functi
   }
 }
 
-/// Page-locks the experts in host memory that the device copies in long steps.
-void NeuronSetup::pin_missing_experts(ComputeDevice& device) {
+std::vector<int> NeuronSetup::partly_resident_layers() const {
   std::vector<int> layers;
   for (size_t i = 0; i < placements_.size(); ++i) {
     const size_t n = placements_[i].experts.size();
     if (n > 0 && n < static_cast<size_t>(in_.spec.mixture.n_experts)) layers.push_back(static_cast<int>(i));
   }
-  experts_pinned_ = pin_experts(device, in_.weights, layers);
+  return layers;
+}
+
+std::vector<ExpertExchanger::Layer> NeuronSetup::exchangeable_layers() {
+  std::vector<ExpertExchanger::Layer> layers;
+  if (!in_.exchanges_experts || !experts_pinned_ || slabs_.empty()) return layers;
+  for (const int i : partly_resident_layers()) {
+    layers.push_back({.layer = i,
+                      .host = in_.weights.layers[static_cast<size_t>(i)].mixture.experts,
+                      .slabs = &slabs_[static_cast<size_t>(i)],
+                      .use = {}});
+  }
+  return layers;
+}
+
+/// Page-locks the experts in host memory that the device copies.
+void NeuronSetup::pin_missing_experts(ComputeDevice& device) {
+  experts_pinned_ = pin_experts(device, in_.weights, partly_resident_layers());
   if (experts_pinned_) return;
   notes_.push_back(
       "the experts in host memory could not be page-locked (a container's memlock limit, or too little "
-      "memory), so "
-      "they are copied to the GPU through a smaller buffer: prompts are slower. Raise the limit (ulimit -l "
-      "unlimited; in Compose, ulimits: memlock: -1)");
+      "memory), so they are copied to the GPU through a smaller buffer: prompts are slower, and the GPU "
+      "keeps the experts that it has now. Raise the limit (ulimit -l unlimited; in Compose, ulimits: "
+      "memlock: -1)");
 }
 
 void NeuronSetup::use(ForwardPass& pass) {

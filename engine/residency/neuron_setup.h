@@ -20,6 +20,7 @@
 #include "engine/neurons/expert_slabs.h"
 #include "engine/neurons/neuron_layout.h"
 #include "engine/neurons/sparsity.h"
+#include "engine/residency/expert_exchanger.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/sparsity_choice.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -35,6 +36,8 @@ struct NeuronSetupInputs {
   const std::filesystem::path& activity;  // LoadOptions::activity
   Backend& cpu;
   bool has_device = false;  // a device computes some or all layers
+  // A device may exchange its experts for others, whose file pages then stay in memory.
+  bool exchanges_experts = false;
   int n_threads = 1;
   int max_tokens = 1;            // maximum number of tokens in a step
   int context_tokens = 1;        // positions that the pass supports
@@ -70,11 +73,14 @@ class NeuronSetup {
   const std::vector<LayerPlacement>& placements() const { return placements_; }
   /// [n_layers] The experts that the device holds; empty if it holds none.
   std::span<const DeviceExperts> resident_experts() const { return resident_; }
+  /// The layers whose experts a device may exchange, without known uses. They refer to this object.
+  std::vector<ExpertExchanger::Layer> exchangeable_layers();
 
  private:
   void copy_experts();
   void fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements);
   void share_layer(int layer, const LayerPlacement& placement, ComputeDevice& device);
+  std::vector<int> partly_resident_layers() const;
   void pin_missing_experts(ComputeDevice& device);
   void copy_resident_experts(ComputeDevice& device, const std::function<void(double)>& progress);
 
@@ -91,7 +97,7 @@ class NeuronSetup {
   NeuronLayout::Order order_, no_order_;
   SparsityReport report_;
   std::vector<std::string> notes_;
-  bool experts_pinned_ = false;  // the missing experts are page-locked
+  bool experts_pinned_ = false;  // the experts of partly resident layers are page-locked
   size_t unpinned_bytes_ = 0;
 };
 

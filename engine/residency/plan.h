@@ -29,7 +29,8 @@ struct PlanInputs {
   PassBounds bounds;  // the plan sets shares and stream_bytes
   KvBlockCounts kv_counts = {};
   DeviceSplit split = DeviceSplit::kAuto;
-  bool prefetch = true;  // neurons will be prefetched, so the plan may have a neuron cache
+  // Neurons will be prefetched, so the plan may have a neuron cache; experts will be exchanged.
+  bool prefetch = true;
   /// For each neuron of the layout, its number in the file. Null or empty if the layout keeps the file's
   /// order.
   const NeuronLayout::Order* order = nullptr;

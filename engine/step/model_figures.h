@@ -24,6 +24,12 @@ struct ExpertTotals {
   uint64_t resident = 0;  // pairs of `chosen` that a GPU computed
 };
 
+/// Exchanges of the experts that a GPU holds, since the model was placed.
+struct ExchangeTotals {
+  uint64_t experts = 0;  // copied to the GPU, each in exchange for another one
+  uint64_t bytes = 0;
+};
+
 /// Memory used for one purpose. The strings have static storage.
 struct MemoryShare {
   const char* place = "";  // "vram", "ram", or "file" (pages of mapped files)
@@ -51,6 +57,7 @@ struct PrefetchCounters {
 struct ModelFigures {
   NeuronTotals neurons;
   ExpertTotals experts;
+  std::optional<ExchangeTotals> exchange;    // absent if no experts are exchanged
   std::optional<PrefetchCounters> prefetch;  // since the model was placed; absent if nothing is prefetched
   std::array<MemoryShare, 16> memory{};
   size_t n_memory = 0;  // entries of `memory` in use

@@ -43,6 +43,15 @@ Layer layer_of(const PlanQuestion& question, int index) {
   return layer;
 }
 
+/// The activity that the placement assumes if no experts were counted. Experts are exchanged if RAM holds the
+/// whole file.
+ModelActivity uncounted_activity(const PlanQuestion& question) {
+  const int64_t ram = question.ram_bytes.value_or(usable_ram(question.machine.host.ram_bytes));
+  const ModelSpec& spec = question.model.spec;
+  return static_cast<int64_t>(question.model.weight_bytes()) < ram ? exchanged_expert_activity(spec)
+                                                                   : even_expert_activity(spec);
+}
+
 class Planner {
  public:
   Planner(const PlanQuestion& question, const ActivityCounts* counts)
@@ -50,7 +59,7 @@ class Planner {
         spec_(question.model.spec),
         counted_(counts != nullptr && !counts->empty()),
         basis_(question.model, Sparsity::kDense, question.load),
-        activity_(counted_ ? counted_activity(*counts, "as counted") : even_expert_activity(spec_)),
+        activity_(counted_ ? counted_activity(*counts, "as counted") : uncounted_activity(question)),
         facts_(model_facts(basis_.inputs(), activity_, true, question.assumptions)),
         cost_(question.machine) {
     for (int i = 0; i < spec_.n_layers; ++i) layers_.push_back(layer_of(question, i));

@@ -16,9 +16,6 @@
 namespace hearth {
 namespace {
 
-/// The learned policy lets the link copy for this share of the time that the last token took. The rest is a
-/// reserve: copies take RAM bandwidth from the CPU, and the next token may take less time.
-constexpr double kLinkShare = 0.5;
 constexpr double kHalfLife = ExpertCache::Rules().lasting;  // of kDecay, in tokens
 
 /// Holds the experts that it was given and never exchanges them.
@@ -166,8 +163,7 @@ class RankedPolicy final : public CachePolicy {
   double weight_ = 1;  // of a use by the current token
 };
 
-/// Lets ExpertCache decide what to copy. Limits its copies to as many as the link can complete while a token
-/// is computed.
+/// Lets ExpertCache decide what to copy, as ExpertExchanger does.
 class LearnedPolicy final : public CachePolicy {
  public:
   LearnedPolicy(const ExpertTrace& trace, const KnownUse& known,
@@ -186,16 +182,15 @@ class LearnedPolicy final : public CachePolicy {
 
   void use(size_t layer, std::span<const uint16_t> experts) override {
     const std::vector<int32_t> used(experts.begin(), experts.end());
-    cache_.use(static_cast<int>(layer), used);
+    std::vector<ExpertExchange> begun;
+    cache_.use(static_cast<int>(layer), used, allowance_.n() - static_cast<int>(queue_.size()), begun);
+    allowance_.spend(static_cast<int>(begun.size()));
+    queue_.insert(queue_.end(), begun.begin(), begun.end());
   }
 
   void end_token(double seconds) override {
-    const double n = kLinkShare * seconds / copy_s_;
-    allowed_ = std::min(allowed_ + n, std::max(n, 1.0));
-    std::vector<ExpertExchange> begun;
-    cache_.end_token(static_cast<int>(allowed_) - static_cast<int>(queue_.size()), begun);
-    allowed_ -= static_cast<double>(begun.size());
-    queue_.insert(queue_.end(), begun.begin(), begun.end());
+    allowance_.pass(seconds, copy_s_);
+    cache_.end_token();
   }
 
   std::optional<Copy> next_copy() override {
@@ -224,8 +219,8 @@ class LearnedPolicy final : public CachePolicy {
 
   const ExpertTrace& trace_;
   ExpertCache cache_;
-  double copy_s_ = 0;   // of the largest expert
-  double allowed_ = 0;  // copies that may begin
+  CopyAllowance allowance_;
+  double copy_s_ = 0;  // of the largest expert
   std::deque<ExpertExchange> queue_;
 };
 

@@ -40,6 +40,7 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
   start_prefetcher();
   pass_->ffn().use({.sparsity = load_.mode, .thresholds = {}}, placed_neurons_);
   if (!resident_.empty()) pass_->ffn().share_experts(resident_, /*host_pinned=*/true);
+  start_exchanger();
   pass_->ffn().look_ahead(prefetcher_ != nullptr);
   const KvBlockCounts& counts = kv_->counts();
   const StepLimits limits{.max_tokens = load_.load.prefill_chunk + load_.load.n_slots,
@@ -167,6 +168,25 @@ void SimulatedModel::start_prefetcher() {
   device_->hybrid_ffn().set_prefetcher(prefetcher_.get());
 }
 
+/// Like ModelRuntime, exchanges the experts of layers in which the device holds some but not all.
+void SimulatedModel::start_exchanger() {
+  if (!load_.prefetch || slabs_.empty()) return;
+  std::vector<ExpertExchanger::Layer> layers;
+  for (int i = 0; i < spec_.n_layers; ++i) {
+    const std::span<const Expert> host = load_.model.weights.layers[static_cast<size_t>(i)].mixture.experts;
+    ExpertSlabs& slabs = slabs_[static_cast<size_t>(i)];
+    if (slabs.experts().empty() || slabs.experts().size() == host.size()) continue;
+    layers.push_back({.layer = i,
+                      .host = host,
+                      .slabs = &slabs,
+                      .use = load_.activity ? load_.activity->shares_of(i) : std::vector<double>()});
+  }
+  if (!ExpertExchanger::can_exchange(layers, *device_->hybrid_experts())) return;
+  exchanger_.emplace(layers, *device_->hybrid_experts());
+  pass_->ffn().observers().observe_choices(
+      [this](int layer, const ExpertChoice& choice) { exchanger_->use(layer, choice); });
+}
+
 int SimulatedModel::n_shared_layers() const {
   return static_cast<int>(std::ranges::count_if(
       plan_->layers, [&](const LayerPlacement& layer) { return is_shared(layer, spec_); }));
@@ -189,8 +209,10 @@ void SimulatedModel::step(const std::vector<int>& positions, const std::vector<i
   planted_.begin_step(n_tokens_);
   choices_.begin_step(batch_.slots, batch_.positions);
   if (prefetcher_) prefetcher_->begin_step();
+  if (exchanger_) exchanger_->begin_step(batch_);
   pass_->run(batch_);
   if (prefetcher_) prefetcher_->end_step();
+  if (exchanger_) exchanger_->end_step();
   n_tokens_ += static_cast<int64_t>(batch_.tokens.size());
 }
 

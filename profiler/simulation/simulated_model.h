@@ -20,6 +20,7 @@
 #include "engine/model/devices.h"
 #include "engine/neurons/expert_slabs.h"
 #include "engine/placement/place_model.h"
+#include "engine/residency/expert_exchanger.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/prefetcher.h"
 #include "engine/step/fixed_blocks.h"
@@ -69,6 +70,7 @@ class SimulatedModel {
   const std::optional<PlacementSolution>& solution() const { return solution_; }
   SimulatedHost& host() { return host_; }
   const Prefetcher* prefetcher() const { return prefetcher_.get(); }
+  const ExpertExchanger* exchanger() const { return exchanger_ ? &*exchanger_ : nullptr; }
   const FfnCounts& counts() const { return pass_->ffn().counts(); }
   void reset_counts() { pass_->ffn().reset_counts(); }
   int n_shared_layers() const;
@@ -78,6 +80,7 @@ class SimulatedModel {
   void place_neurons();
   void place_experts();
   void start_prefetcher();
+  void start_exchanger();
 
   const SimulatedLoad load_;
   const ModelSpec& spec_;
@@ -97,6 +100,7 @@ class SimulatedModel {
   std::optional<KvMemory> kv_;
   std::optional<ForwardPass> pass_;
   std::unique_ptr<Prefetcher> prefetcher_;  // destroyed before the device
+  std::optional<ExpertExchanger> exchanger_;
   std::optional<FixedBlocks> blocks_, blocks_of_one_;
   int n_kv_contexts_ = 0;
   Batch batch_;

@@ -118,7 +118,8 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
   result.n_layers = load.model.spec.n_layers;
   // For progress, a prompt's step counts as four decoding steps, because simulating it takes longer.
   const int n_chunks = (options.n_prompt + chunk - 1) / chunk;
-  const double n_units = 4.0 * n_chunks + options.n_warm + options.n_generate;
+  const int n_warm = model.exchanger() != nullptr ? options.n_warm_exchanges : options.n_warm;
+  const double n_units = 4.0 * n_chunks + n_warm + options.n_generate;
   double done = 0;
   const auto advance = [&](double units) {
     done += units;
@@ -137,8 +138,7 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
   // 2. Decode in all slots, at the position that the plan assumes: by default, the middle of their contexts.
   const auto middle = static_cast<int>(load.assumptions.context_filled * load.load.context_tokens);
   // All slots share the KV pool, which may hold less than the contexts of all slots.
-  const int last =
-      std::min(load.load.context_tokens, model.max_positions()) - options.n_warm - options.n_generate;
+  const int last = std::min(load.load.context_tokens, model.max_positions()) - n_warm - options.n_generate;
   std::vector<int> positions(static_cast<size_t>(n_slots), std::clamp(middle, 0, std::max(last, 0)));
   const std::vector<int> ones(static_cast<size_t>(n_slots), 1);
   const auto decode = [&] {
@@ -147,13 +147,21 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
     for (int& position : positions) ++position;
     advance(1);
   };
-  for (int i = 0; i < options.n_warm; ++i) decode();
+  for (int i = 0; i < n_warm; ++i) decode();
+  model.reset_counts();
   PrefetchCounters before;
   if (model.prefetcher() != nullptr) before = model.prefetcher()->counters();
+  ExchangeTotals exchanged;
+  if (model.exchanger() != nullptr) exchanged = model.exchanger()->totals();
   const PhaseClock clock(model);
   for (int i = 0; i < options.n_generate; ++i) decode();
   result.decode = clock.end(int64_t{options.n_generate} * n_slots, options.n_generate);
   if (model.prefetcher() != nullptr) result.prefetch = since(before, model.prefetcher()->counters());
+  if (model.exchanger() != nullptr) {
+    const ExchangeTotals now = model.exchanger()->totals();
+    result.exchange = {.experts = now.experts - exchanged.experts, .bytes = now.bytes - exchanged.bytes};
+  }
+  result.experts = model.counts().experts;
 
   if (result.planned) {
     const MachineBandwidth bandwidth{.ram = load.machine.ram_read_bytes_per_s(),
@@ -236,6 +244,10 @@ std::string simulation_json(const SimulatedLoad& load, const SimulationOptions& 
     json["planned_decode_tokens_per_s"] = load.load.n_slots == 1 ? Json(1 / planned->decode_s) : Json();
     json["planned_prefill_tokens_per_s"] = 1 / planned->prefill_s;
   }
+  if (r.experts.resident > 0)
+    json["experts_on_device_share"] =
+        static_cast<double>(r.experts.resident) / static_cast<double>(r.experts.chosen);
+  if (r.exchange) json["exchanged"] = {{"experts", r.exchange->experts}, {"bytes", r.exchange->bytes}};
   if (r.prefetch) {
     json["prefetch"] = {{"moved", r.prefetch->moved},
                         {"used", r.prefetch->used},
@@ -282,6 +294,16 @@ std::string simulation_text(const SimulatedLoad& load, const SimulationOptions& 
         static_cast<double>(phase.device.n_hand_overs) / layers);
   };
   text += phase_text("prefill ", r.prefill) + phase_text("decode  ", r.decode);
+  if (r.experts.resident > 0) {
+    text +=
+        fmt::format("experts  {:.1f} % of those chosen are on the GPU",
+                    100.0 * static_cast<double>(r.experts.resident) / static_cast<double>(r.experts.chosen));
+    if (r.exchange) {
+      text += fmt::format("; {} exchanged ({:.1f} MB)", r.exchange->experts,
+                          static_cast<double>(r.exchange->bytes) / 1e6);
+    }
+    text += "\n";
+  }
   if (r.prefetch) {
     text += fmt::format("prefetch {} neurons moved ({:.1f} MB), {} used, {} late\n", r.prefetch->moved,
                         static_cast<double>(r.prefetch->bytes) / 1e6, r.prefetch->used, r.prefetch->late);

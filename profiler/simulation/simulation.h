@@ -22,7 +22,9 @@ namespace hearth {
 
 struct SimulationOptions {
   int n_prompt = 512, n_generate = 16;
-  int n_warm = 8;  // unmeasured decode steps before the measured ones, to record steps and fill the cache
+  // Unmeasured decode steps before the measured ones: to record steps and fill the neuron cache, and, if
+  // experts are exchanged, to exchange those that pay.
+  int n_warm = 8, n_warm_exchanges = 256;
 };
 
 /// The cost of one phase. Seconds are in virtual time.
@@ -49,6 +51,8 @@ struct SimulationResult {
   double round_trips = 0;                    // round trips per decoded token
   double share_of_bound = 0;                 // decode speed as a share of the byte bound (byte_bound.h)
   std::optional<PrefetchCounters> prefetch;  // while decoding
+  std::optional<ExchangeTotals> exchange;    // while decoding
+  ExpertCounts experts;                      // while decoding; zeros if the device holds no experts
 };
 
 /// Returns the speeds of the machine's GPU. REQUIRES: the machine has one.

@@ -149,6 +149,12 @@ void add_sparsity(MetricFamilies& to, const MetricsInput& in) {
         .value(static_cast<double>(model.experts.resident), {{"processor", "gpu"}})
         .value(static_cast<double>(model.experts.chosen - model.experts.resident), {{"processor", "cpu"}});
   }
+  if (model.exchange) {
+    to.counter("hearth_exchanged_experts_total", "Experts copied to the GPU in exchange for others.")
+        .value(static_cast<double>(model.exchange->experts));
+    to.counter("hearth_exchanged_expert_bytes_total", "Bytes of these copies.")
+        .value(static_cast<double>(model.exchange->bytes));
+  }
   if (model.neurons.n_all == 0) return;
   to.counter("hearth_neurons_total", "Neurons of the FFN, summed over tokens and layers.")
       .value(static_cast<double>(model.neurons.n_all));

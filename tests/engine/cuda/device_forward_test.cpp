@@ -130,6 +130,37 @@ TEST_CASE("a mixture gives the CPU's bits wherever its experts are") {
   CHECK(residents.size() > 1);
 }
 
+TEST_CASE("a mixture gives the CPU's bits while experts are exchanged") {
+  const std::string name = GENERATE(from_range(some_of({"qwen3moe", "gpt-oss-mxfp4", "deepseek2-v3"})));
+  INFO(name);
+  LoadOptions options = options_of(data() / "arch" / (name + ".gguf"), "dense", false);
+  const auto on_cpu = ModelRuntime::load(options);
+  const std::vector<int32_t> tokens = spread_tokens(60, on_cpu->facts().spec.n_vocab);
+  const std::vector<float> expected = logits_of(*on_cpu, tokens, 32);
+  options.device = DeviceChoice::kCuda;
+  // The device holds the first two experts of each layer, whatever the tokens choose.
+  options.choose_placement = [](const PlanInputs& in, size_t) {
+    std::vector<LayerPlacement> layers(static_cast<size_t>(in.spec.n_layers), whole_layer(in.spec));
+    for (int i = 0; i < in.spec.n_layers; ++i) {
+      if (in.spec.layer(i).experts) layers[static_cast<size_t>(i)].experts = {0, 1};
+    }
+    return Placement(layers, size_t{1} << 20);
+  };
+  const auto model = ModelRuntime::load(options);
+  for (int repeat = 0; repeat < 3; ++repeat) CHECK(device_bits(logits_of(*model, tokens, 1), expected));
+  REQUIRE(model->figures().exchange);
+  const ExchangeTotals exchanged = *model->figures().exchange;
+  CHECK(exchanged.experts > 0);
+  CHECK(exchanged.bytes % exchanged.experts == 0);
+  // Long steps leave the experts where they are.
+  CHECK(device_bits(logits_of(*model, tokens, 40), expected));
+  CHECK(model->figures().exchange->experts == exchanged.experts);
+  options.prefetch = false;
+  const auto fixed = ModelRuntime::load(options);
+  CHECK(device_bits(logits_of(*fixed, tokens, 1), expected));
+  CHECK_FALSE(fixed->figures().exchange);
+}
+
 TEST_CASE("a mixture's experts are computed exact beside the device too, with the CPU's bits") {
   const fs::path path = data() / "arch/smallthinker.gguf";
   const auto on_cpu = ModelRuntime::load(options_of(path, "exact", false));

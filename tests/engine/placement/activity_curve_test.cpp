@@ -1,6 +1,8 @@
 // Curves of activity: laws have the density and concentration that they state, and counts give their own.
 #include "engine/placement/activity_curve.h"
 
+#include <array>
+
 #include "profiler/plan/planned_model.h"
 #include "tests/support/catch.h"
 
@@ -52,6 +54,30 @@ TEST_CASE("counts become shares of tokens, the most active first") {
   CHECK(counted.of(1).active() == 0);
   CHECK(counted.of(1).caught(4) == 0);
   CHECK(counted.active_share() == Approx(1.75 / 8));
+}
+
+TEST_CASE("the shares of a layer's units are those that were counted, and unknown without counts") {
+  constexpr std::array<uint32_t, 4> kCounts = {1, 7, 0, 4};
+  ActivityCounts counts(2, 4, true);
+  counts.n_tokens = 10;
+  for (int e = 0; e < 4; ++e) counts.active[counts.index(1, e)] = kCounts[static_cast<size_t>(e)];
+  const std::vector<double> shares = counted_activity(counts, "").shares_of(1);
+  REQUIRE(shares.size() == 4);
+  for (size_t e = 0; e < 4; ++e) CHECK(shares[e] == Approx(kCounts[e] / 10.0).margin(1e-9));
+  const ModelSpec mixture = model_of_shape(*find_shape("tiny-moe"), DType::kQ4_0, "").spec;
+  CHECK(exchanged_expert_activity(mixture).shares_of(0).empty());
+}
+
+TEST_CASE("if experts are exchanged, a quarter of them get half of the choices, unless all are chosen") {
+  const PlannedModel model = model_of_shape(*find_shape("qwen3-30b-a3b"), DType::kQ4_0, "");
+  const ModelActivity activity = exchanged_expert_activity(model.spec);
+  const ActivityCurve& curve = activity.of(0);
+  CHECK(curve.n_neurons() == 128);
+  CHECK(curve.active() == Approx(8).epsilon(1e-3));
+  CHECK(curve.caught(32) == Approx(0.5).epsilon(0.01));
+  ModelSpec all = model.spec;
+  all.mixture.n_used = 128;
+  CHECK(exchanged_expert_activity(all).of(0).caught(32) == Approx(0.25));
 }
 
 TEST_CASE("counts without a number of tokens are scaled to a density") {

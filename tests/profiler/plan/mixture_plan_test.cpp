@@ -200,10 +200,12 @@ TEST_CASE("mixture plan: experts on the GPU are read there, and the slower of bo
   const double share = static_cast<double>(plan.n_resident) / 6144;
   CHECK(share > 0.5);
   CHECK(share < 0.7);
-  CHECK(plan.chosen_on_gpu == Approx(share));
-  CHECK(plan.decode.host_experts < 1.02 * (1 - share) * none.decode.host_experts);
-  CHECK(plan.decode.host_experts > 0.8 * (1 - share) * none.decode.host_experts);
-  CHECK(plan.decode.device_experts > 0);
+  // Exchanges give a layer's device the most chosen experts.
+  const ModelActivity exchanged = exchanged_expert_activity(model.spec);
+  CHECK(plan.chosen_on_gpu == Approx(exchanged.of(0).caught(plan.n_resident / 48)).epsilon(0.01));
+  CHECK(plan.chosen_on_gpu > share + 0.15);
+  CHECK(plan.decode.host_experts ==
+        Approx((1 - plan.chosen_on_gpu) * none.decode.host_experts).epsilon(0.05));
   CHECK(plan.decode.seconds() < 0.6 * none.decode.seconds());
   CHECK(plan.prefill.seconds() < 0.6 * none.prefill.seconds());
   CHECK(plan.decode.hand_overs < 1.05 * none.decode.hand_overs);  // rows come back instead of a sum
@@ -230,9 +232,13 @@ TEST_CASE("mixture plan: counted experts are on the GPU before others") {
   for (int layer = 0; layer < 48; ++layer) {
     for (int e = 0; e < 128; ++e) counts.active[counts.index(layer, e)] = e < 32 ? 200 : 17;
   }
-  const MixturePlan even = plan_mixture(question, nullptr), counted = plan_mixture(question, &counts);
-  CHECK(counted.chosen_on_gpu > even.chosen_on_gpu + 0.3);
-  CHECK(counted.decode.seconds() < 0.8 * even.decode.seconds());
+  const MixturePlan usual = plan_mixture(question, nullptr), counted = plan_mixture(question, &counts);
+  CHECK(counted.chosen_on_gpu > usual.chosen_on_gpu + 0.2);
+  CHECK(counted.decode.seconds() < 0.9 * usual.decode.seconds());
+  // If RAM does not hold the whole file, no experts are exchanged.
+  question.ram_bytes = static_cast<int64_t>(0.9 * static_cast<double>(model.weight_bytes()));
+  const MixturePlan fixed = plan_mixture(question, nullptr);
+  CHECK(fixed.chosen_on_gpu == Approx(static_cast<double>(fixed.n_resident) / 6144).epsilon(0.02));
 }
 
 TEST_CASE("mixture plan: experts come before further contexts") {

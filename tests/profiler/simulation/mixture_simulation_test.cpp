@@ -7,7 +7,7 @@
 namespace hearth {
 namespace {
 
-constexpr SimulationOptions kBrief{.n_prompt = 64, .n_generate = 3, .n_warm = 3};
+constexpr SimulationOptions kBrief{.n_prompt = 64, .n_generate = 3, .n_warm = 3, .n_warm_exchanges = 3};
 constexpr int kLayers = 4;
 
 /// Wide enough that experts take most of the time.
@@ -25,7 +25,7 @@ struct Run {
   PlannedModel model;
   MachineProfile machine = machine_named("rtx4090");
   int n_slots = 1;
-  bool graphs = true;
+  bool graphs = true, prefetch = true;
   std::optional<int64_t> vram_bytes = {};
   bool experts = true;  // the GPU may hold some
 
@@ -38,9 +38,12 @@ struct Run {
             .ram_bytes = usable_ram(machine.host.ram_bytes),
             .activity = std::nullopt,
             .assumptions = {},
+            .prefetch = prefetch,
             .graphs = graphs};
   }
-  SimulationResult result() const { return simulate(load(), kBrief); }
+  SimulationResult result(const SimulationOptions& options = kBrief) const {
+    return simulate(load(), options);
+  }
 };
 
 /// A run whose experts are all on the CPU.
@@ -138,11 +141,30 @@ TEST_CASE("the closed form of mixtures is within 15 % of the simulation in decod
     const DeviceBytes bytes = run.result().device_bytes;
     run.vram_bytes = static_cast<int64_t>(bytes.total() - bytes.experts) / 2;
   }
-  const SimulationResult result = run.result();
+  // After the exchanges of some tokens, the GPU holds the experts that the tokens use.
+  const SimulationResult result = run.result({.n_prompt = 64, .n_generate = 16, .n_warm_exchanges = 160});
   REQUIRE(result.mixture_plan);
   CHECK(half == (result.n_device_layers < result.n_layers));
   CHECK(step_s(result.decode) / result.mixture_plan->decode.seconds() == Approx(1).margin(0.15));
   CHECK(1 / result.prefill.tokens_per_s() / result.mixture_plan->prefill.seconds() == Approx(1).margin(0.5));
+}
+
+TEST_CASE("a simulated GPU exchanges experts for those that the tokens use") {
+  Run run{.model = model_of_shape(shape_of(4, 0), DType::kQ4_0, "")};
+  const DeviceBytes bytes = run.result().device_bytes;
+  run.vram_bytes = static_cast<int64_t>(bytes.total() - bytes.experts / 2);
+  const SimulationOptions options{.n_prompt = 64, .n_generate = 64, .n_warm_exchanges = 128};
+  const SimulationResult with = run.result(options);
+  REQUIRE(with.exchange);
+  CHECK(with.exchange->experts > 0);
+  const SimulatedLoad load = run.load();
+  CHECK_THAT(simulation_text(load, options, with), ContainsSubstring("exchanged ("));
+  CHECK_THAT(simulation_json(load, options, with), ContainsSubstring("\"experts_on_device_share\""));
+  run.prefetch = false;
+  const SimulationResult without = run.result(options);
+  CHECK_FALSE(without.exchange);
+  CHECK(with.experts.resident > without.experts.resident * 5 / 4);
+  CHECK(with.decode.tokens_per_s() > 1.1 * without.decode.tokens_per_s());
 }
 
 TEST_CASE("a simulated mixture's report shows a layer's cost beside the plan") {

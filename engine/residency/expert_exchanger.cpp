@@ -1,0 +1,122 @@
+// See the header.
+#include "engine/residency/expert_exchanger.h"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <utility>
+
+namespace hearth {
+namespace {
+
+std::vector<ExpertCache::Layer> cache_layers(const std::vector<ExpertExchanger::Layer>& layers) {
+  std::vector<ExpertCache::Layer> of_cache;
+  for (const ExpertExchanger::Layer& layer : layers) {
+    const std::span<const int32_t> held = layer.slabs->experts();
+    of_cache.push_back({.n_experts = static_cast<int>(layer.host.size()),
+                        .hot = {},
+                        .n_rows = static_cast<int>(held.size()),
+                        .cached = {held.begin(), held.end()},
+                        .use = layer.use});
+  }
+  return of_cache;
+}
+
+/// The number of experts of any layer that can be exchanged at a time.
+int most_changes(std::span<const ExpertExchanger::Layer> layers, const HybridExperts& device) {
+  const auto of_layer = [&](const ExpertExchanger::Layer& layer) {
+    return device.most_changes(layer.host.front());
+  };
+  int most = of_layer(layers.front());
+  for (const ExpertExchanger::Layer& layer : layers) most = std::min(most, of_layer(layer));
+  return most;
+}
+
+void set_bit(std::vector<uint64_t>& bits, int32_t i, bool value) {
+  uint64_t& word = bits[static_cast<size_t>(i / 64)];
+  const uint64_t bit = uint64_t{1} << (i % 64);
+  word = value ? word | bit : word & ~bit;
+}
+
+}  // namespace
+
+ExpertExchanger::ExpertExchanger(const std::vector<Layer>& layers, HybridExperts& device)
+    : layers_(layers),
+      device_(device),
+      cache_(cache_layers(layers), ExpertCache::Rules()),
+      most_changes_(most_changes(layers, device)) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    index_[layers_[i].layer] = static_cast<int>(i);
+    std::vector<uint64_t>& bits = resident_.emplace_back((layers_[i].host.size() + 63) / 64);
+    for (const int32_t expert : layers_[i].slabs->experts()) set_bit(bits, expert, true);
+  }
+}
+
+bool ExpertExchanger::can_exchange(std::span<const Layer> layers, const HybridExperts& device) {
+  return !layers.empty() && most_changes(layers, device) > 0;
+}
+
+void ExpertExchanger::begin_step(const Batch& batch) {
+  counts_step_ = batch.prompt_rows.empty();
+  begin_ = HostClock::now();
+  first_ = std::exchange(next_first_, 0);
+  if (under_way_.empty()) return;
+  // The buffers of the copies are needed for the experts of a long step, so such a step completes all
+  // exchanges first. The device waits for the copies then, but the host does not.
+  complete(counts_step_ ? device_.changes_arrived() : static_cast<int>(under_way_.size()));
+}
+
+void ExpertExchanger::use(int layer, const ExpertChoice& choice) {
+  const auto found = index_.find(layer);
+  if (!counts_step_ || found == index_.end()) return;
+  const Layer& of = layers_[static_cast<size_t>(found->second)];
+  int most = std::min(allowance_.n(), most_changes_ - static_cast<int>(under_way_.size()));
+  if (found->second < first_) most = 0;
+  if (most == 0 && found->second >= first_ && next_first_ == 0) next_first_ = found->second;
+  const auto n_pairs = static_cast<size_t>(choice.n_tokens) * static_cast<size_t>(choice.n_used);
+  cache_.use(found->second, {choice.experts, n_pairs}, most, begun_);
+  allowance_.spend(static_cast<int>(begun_.size()));
+  for (const ExpertExchange& exchange : begun_) {
+    const Expert& expert = of.host[static_cast<size_t>(exchange.expert)];
+    device_.begin_change({.slot = exchange.row,
+                          .expert = exchange.expert,
+                          .evicted = exchange.evicted,
+                          .from = &expert,
+                          .layer = &of.slabs->view()});
+    under_way_.push_back(exchange);
+    ++totals_.experts;
+    totals_.bytes += expert_bytes(expert);
+  }
+}
+
+void ExpertExchanger::end_step() {
+  if (!counts_step_) return;
+  cache_.end_token();
+  allowance_.pass(std::chrono::duration<double>(HostClock::now() - begin_).count(), device_.change_seconds());
+}
+
+/// Completes the first n exchanges under way.
+void ExpertExchanger::complete(int n) {
+  if (n == 0) return;
+  device_.end_changes(n);
+  const MutexLock lock(mutex_);
+  for (; n > 0; --n) {
+    const ExpertExchange exchange = under_way_.front();
+    under_way_.pop_front();
+    layers_[static_cast<size_t>(exchange.layer)].slabs->exchange(exchange.row, exchange.expert);
+    cache_.arrived(exchange.layer, exchange.row);
+    std::vector<uint64_t>& bits = resident_[static_cast<size_t>(exchange.layer)];
+    set_bit(bits, exchange.evicted, false);
+    set_bit(bits, exchange.expert, true);
+  }
+}
+
+bool ExpertExchanger::resident(int layer, std::span<uint64_t> bits) const {
+  const auto found = index_.find(layer);
+  if (found == index_.end()) return false;
+  const MutexLock lock(mutex_);
+  std::ranges::copy(resident_[static_cast<size_t>(found->second)], bits.begin());
+  return true;
+}
+
+}  // namespace hearth

@@ -1,0 +1,217 @@
+// The exchanger of experts: what it asks of the device and when, and what it says about residency.
+#include "engine/residency/expert_exchanger.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+namespace hearth::test {
+namespace {
+
+constexpr int kExperts = 8;
+
+/// A device that copies when the test says so.
+class ScriptedExperts final : public HybridExperts {
+ public:
+  void begin(const HybridExpertLayer&, const HybridExpertCall&) override {}
+  ExpertChoice wait() override { return {}; }
+  void end(const GatedSharedExpert&, ExpertCounts&) override {}
+  int most_changes(const Expert&) const override { return most; }
+  void begin_change(const SlotChange& change) override {
+    under_way.push_back(change);
+    REQUIRE(static_cast<int>(under_way.size()) <= most);
+  }
+  int changes_arrived() override { return std::min(n_arrived, static_cast<int>(under_way.size())); }
+  void end_changes(int n) override {
+    REQUIRE(n <= static_cast<int>(under_way.size()));
+    under_way.erase(under_way.begin(), under_way.begin() + n);
+    n_ended += n;
+  }
+  double change_seconds() const override { return 0; }
+
+  std::vector<SlotChange> under_way;
+  int n_arrived = 100;  // at most
+  int n_ended = 0, most = 4;
+};
+
+/// Two layers of a mixture, numbers 3 and 5, whose first two experts are on the device.
+class Model {
+ public:
+  Model() {
+    for (Layer& layer : layers_) {
+      layer.mixture.experts.resize(kExperts);
+      for (Expert& expert : layer.mixture.experts) {
+        expert.up = Matrix(layer.weights.data(), DType::kF32, 4, 4);
+        expert.down = expert.up;
+      }
+      MemoryMeter meter;
+      layer.slabs = std::make_unique<ExpertSlabs>(layer.mixture, std::vector<int32_t>{0, 1}, 2, meter);
+    }
+  }
+  std::vector<ExpertExchanger::Layer> layers() {
+    std::vector<ExpertExchanger::Layer> layers;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      layers.push_back({.layer = i == 0 ? 3 : 5,
+                        .host = layers_[i].mixture.experts,
+                        .slabs = layers_[i].slabs.get(),
+                        .use = {}});
+    }
+    return layers;
+  }
+  std::span<const int32_t> held(size_t layer) const { return layers_[layer].slabs->experts(); }
+  const Expert& expert(size_t layer, size_t e) const { return layers_[layer].mixture.experts[e]; }
+
+ private:
+  struct Layer {
+    MixtureWeights mixture;
+    std::array<std::byte, 64> weights{};
+    std::unique_ptr<ExpertSlabs> slabs;
+  };
+  std::array<Layer, 2> layers_;
+};
+
+Batch decoding() {
+  Batch batch;
+  batch.tokens = {1};
+  return batch;
+}
+
+Batch prompt() {
+  Batch batch = decoding();
+  batch.prompt_rows = {0};
+  return batch;
+}
+
+/// A step whose token chooses these experts in layer 5.
+void step(ExpertExchanger& exchanger, const std::vector<int32_t>& chosen, const Batch& batch = decoding()) {
+  exchanger.begin_step(batch);
+  exchanger.use(5, {.n_tokens = 1, .n_used = static_cast<int>(chosen.size()), .experts = chosen.data()});
+  exchanger.end_step();
+}
+
+bool is_resident(const ExpertExchanger& exchanger, int expert) {
+  std::array<uint64_t, 1> bits{};
+  REQUIRE(exchanger.resident(5, bits));
+  return (bits[0] >> expert & 1) != 0;
+}
+
+}  // namespace
+
+TEST_CASE("expert exchanger: an expert that is used again and again takes the slot of an unused one") {
+  Model model;
+  ScriptedExperts device;
+  device.n_arrived = 0;
+  ExpertExchanger exchanger(model.layers(), device);
+  for (int i = 0; i < 40 && device.under_way.empty(); ++i) step(exchanger, {0, 6});
+  REQUIRE(device.under_way.size() == 1);
+  const SlotChange change = device.under_way.front();
+  CHECK(change.expert == 6);
+  CHECK(change.evicted == 1);
+  CHECK(change.slot == 1);
+  CHECK(change.from == &model.expert(1, 6));
+  CHECK(exchanger.totals().experts == 1);
+  CHECK(exchanger.totals().bytes == 2 * 64);
+  // Until the copy has arrived, the slot has the old expert, and steps go on.
+  step(exchanger, {0, 6});
+  CHECK(device.n_ended == 0);
+  CHECK(is_resident(exchanger, 1));
+  CHECK_FALSE(is_resident(exchanger, 6));
+  device.n_arrived = 1;
+  step(exchanger, {0, 6});
+  CHECK(device.n_ended == 1);
+  CHECK(model.held(1)[1] == 6);
+  CHECK(model.held(0)[1] == 1);
+  CHECK(is_resident(exchanger, 6));
+  CHECK_FALSE(is_resident(exchanger, 1));
+}
+
+TEST_CASE("expert exchanger: a prompt completes exchanges, and neither counts nor begins any") {
+  Model model;
+  ScriptedExperts device;
+  ExpertExchanger exchanger(model.layers(), device);
+  for (int i = 0; i < 40; ++i) step(exchanger, {0, 6}, prompt());
+  CHECK(device.under_way.empty());
+  CHECK(exchanger.totals().experts == 0);
+  device.n_arrived = 0;
+  for (int i = 0; i < 40 && device.under_way.empty(); ++i) step(exchanger, {0, 6});
+  REQUIRE(device.under_way.size() == 1);
+  step(exchanger, {0, 6}, prompt());
+  CHECK(device.n_ended == 1);
+  CHECK(is_resident(exchanger, 6));
+}
+
+TEST_CASE("expert exchanger: it never begins more copies than fit in the device's buffer") {
+  Model model;
+  ScriptedExperts device;
+  device.most = 1;
+  ExpertExchanger exchanger(model.layers(), device);
+  for (int i = 0; i < 200; ++i) {
+    step(exchanger, {5, 6});
+    CHECK(device.under_way.size() <= 1);
+  }
+  CHECK(is_resident(exchanger, 5));
+  CHECK(is_resident(exchanger, 6));
+  device.most = 0;
+  CHECK_FALSE(ExpertExchanger::can_exchange(model.layers(), device));
+  CHECK_FALSE(ExpertExchanger::can_exchange({}, device));
+}
+
+TEST_CASE("expert exchanger: layers take turns if a step has more exchanges than may begin") {
+  Model model;
+  ScriptedExperts device;
+  device.most = 1;
+  ExpertExchanger exchanger(model.layers(), device);
+  // In both layers, each token uses experts that the device does not have.
+  std::array<int, 2> n_changes{};
+  for (int32_t i = 0; i < 200; ++i) {
+    const std::array<int32_t, 2> chosen = {2 + i / 4 % 3, 5 + i / 4 % 3};
+    exchanger.begin_step(decoding());
+    for (const int layer : {3, 5})
+      exchanger.use(layer, {.n_tokens = 1, .n_used = 2, .experts = chosen.data()});
+    if (!device.under_way.empty())
+      ++n_changes[device.under_way.front().from ==
+                          &model.expert(0, static_cast<size_t>(device.under_way.front().expert))
+                      ? 0
+                      : 1];
+    exchanger.end_step();
+  }
+  CHECK(n_changes[0] > 10);
+  CHECK(n_changes[1] > n_changes[0] / 3);
+}
+
+TEST_CASE("expert exchanger: layers that it does not have are ignored") {
+  Model model;
+  ScriptedExperts device;
+  ExpertExchanger exchanger(model.layers(), device);
+  const std::array<int32_t, 2> chosen = {6, 7};
+  for (int i = 0; i < 40; ++i) {
+    exchanger.begin_step(decoding());
+    exchanger.use(4, {.n_tokens = 1, .n_used = 2, .experts = chosen.data()});
+    exchanger.end_step();
+  }
+  CHECK(exchanger.totals().experts == 0);
+  std::array<uint64_t, 1> bits{};
+  CHECK_FALSE(exchanger.resident(4, bits));
+}
+
+TEST_CASE("copy allowance: the link is busy for at most half of the time") {
+  CopyAllowance allowance;
+  allowance.pass(1, 0);  // the link's speed is not known
+  CHECK(allowance.n() == 1);
+  allowance.pass(1, 0.125);
+  CHECK(allowance.n() == 4);
+  allowance.spend(4);
+  CHECK(allowance.n() == 0);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(allowance.n() == 0);
+    allowance.pass(1, 2);  // a copy takes two tokens
+  }
+  CHECK(allowance.n() == 1);
+  for (int i = 0; i < 10; ++i) allowance.pass(1, 0.5);
+  CHECK(allowance.n() == 1);  // nothing is saved up
+}
+
+}  // namespace hearth::test
