@@ -69,20 +69,14 @@ Expert shared_on(const Expert& expert, Memory& memory) {
   return on_device;
 }
 
-std::string on_cpu_only(DType type) {
-  return "type " + std::string(dtype_info(type).name) + " is computed on the CPU only";
-}
-
 }  // namespace
 
 std::string why_not_resident(const MixtureWeights& mixture) {
   const Expert& first = mixture.experts.front();
-  for (const Matrix* matrix : {&first.gate, &first.up, &first.down}) {
-    if (*matrix && !cuda::experts_have(matrix->dtype)) return on_cpu_only(matrix->dtype);
-  }
   for (const Expert& shared : mixture.shared) {
     for (const Matrix* matrix : {&shared.gate, &shared.up, &shared.down, &mixture.shared_gate.weight}) {
-      if (*matrix && !cuda::device_has(matrix->dtype)) return on_cpu_only(matrix->dtype);
+      if (!*matrix || cuda::device_has(matrix->dtype)) continue;
+      return "type " + std::string(dtype_info(matrix->dtype).name) + " is computed on the CPU only";
     }
   }
   const bool alike = std::ranges::all_of(mixture.experts, [&](const Expert& expert) {

@@ -22,9 +22,9 @@
 
 namespace hearth {
 
-/// Returns the reason why a device cannot hold experts of this layer, as a phrase; empty if it can. A
-/// device's kernels need weight types that they can read (expert_types.h and device_types.h in
-/// kernels/cuda/ops), and experts of the same shape and type. REQUIRES: the layer has experts.
+/// Returns the reason why a device cannot hold experts of this layer, as a phrase; empty if it can. The
+/// experts may have any weight type, but must have the same shape and type. Shared experts need a type of
+/// kernels/cuda/ops/device_types.h. REQUIRES: the layer has experts.
 std::string why_not_resident(const MixtureWeights& mixture);
 
 /// Bytes of device memory that the weights of one slot take: gate, up and down rows of one expert. REQUIRES:

@@ -1,5 +1,6 @@
 // The points that the indices of IQ1, IQ2 and IQ3 blocks stand for. Written by tests/kernels/quant_grids.py
-// from the tables of Python's gguf package; decode_grids.cpp is the only reader.
+// from the tables of Python's gguf package; decode_grids.cpp and
+// kernels/cuda/experts/decoded_blocks.cuh read them.
 //
 // A point is 8 weights in 2 bits each (IQ1, IQ2) or 4 weights in 4 bits each (IQ3), the first weight lowest.
 // The bits are an index into the type's values.

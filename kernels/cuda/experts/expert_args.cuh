@@ -5,7 +5,6 @@
 #include <functional>
 #include <span>
 
-#include "kernels/cuda/ops/device_types.h"
 #include "kernels/cuda/ops/expert_ops.h"
 #include "kernels/cuda/runtime/gpu.h"
 
@@ -90,13 +89,5 @@ struct ExpertCall {
 void launch_expert_few(const ExpertCall& call, cudaStream_t stream);
 void launch_expert_tiles(const ExpertCall& call, cudaStream_t stream);
 void launch_expert_floats(const ExpertCall& call, cudaStream_t stream);
-
-/// Like visit_block_type(), for the weight types that slots can hold. REQUIRES: experts_have(type).
-template <class Visitor>
-void visit_slot_block_type(DType type, Visitor&& visit) {
-  visit_block_type(type, [&]<class Block>() {
-    if constexpr (kExpertsHave<Block>) visit.template operator()<Block>();
-  });
-}
 
 }  // namespace hearth::cuda

@@ -4,10 +4,13 @@
 // The arithmetic and the limits are the same as in matmul_few.cu: a thread block computes 8 rows for a tile
 // of one token, or of up to 4 tokens. With one token, a launch for gate and up of 8 experts has about 1,500
 // thread blocks, so that some load weights while others wait for their chains of additions.
+#include <type_traits>
+
 #include "kernels/cuda/experts/decoded_blocks.cuh"
 #include "kernels/cuda/experts/expert_args.cuh"
 #include "kernels/cuda/matmul/few_rows.cuh"
 #include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/quant/decode.h"
 
 namespace hearth::cuda {
 namespace {
@@ -39,10 +42,15 @@ __global__ void __launch_bounds__(kFewThreads, 1) expert_few_kernel(ExpertArgs a
   if (thread < kFewRows * n_tokens && row < work.part.n_rows) work.store(thread / kFewRows, row, sum);
 }
 
+/// Instructions to decode one weight. For IQ1 to IQ3 and TQ this is an estimate: nvcc makes 1.2 (TQ2_0) to
+/// 2.8 times (TQ1_0) as many instructions of this kernel as for Q4_0, counted in PTX.
+template <class Block>
+constexpr double kDecode = kDecodedFirst<Block> && !std::is_same_v<Block, BlockNVFP4> ? 3 : 0.6;
+
 template <class Block, int kTokens>
 void launch(const ExpertCall& call, cudaStream_t stream) {
   const dim3 grid(call.blocks(kFewRows), static_cast<unsigned>(call.groups.max_tiles));
-  check(gpu_launch(call.work(0.6, 1, false), gpu_kernel<expert_few_kernel<Block, kTokens>>, grid,
+  check(gpu_launch(call.work(kDecode<Block>, 1, false), gpu_kernel<expert_few_kernel<Block, kTokens>>, grid,
                    few_threads(call.weight().n_cols / kSpan), 0, stream, call.args()),
         "multiplying few tokens with experts");
 }
@@ -50,7 +58,7 @@ void launch(const ExpertCall& call, cudaStream_t stream) {
 }  // namespace
 
 void launch_expert_few(const ExpertCall& call, cudaStream_t stream) {
-  visit_slot_block_type(call.weight().dtype, [&]<class Block>() {
+  visit_block_type(call.weight().dtype, [&]<class Block>() {
     call.groups.tile_rows == 1 ? launch<Block, 1>(call, stream) : launch<Block, 4>(call, stream);
   });
 }

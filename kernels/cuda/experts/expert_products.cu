@@ -21,7 +21,6 @@ bool are_alike(const Matrix& a, const Matrix& b) { return a.dtype == b.dtype && 
 
 void launch(const ExpertCall& call, cudaStream_t stream) {
   const DType type = call.weight().dtype;
-  assert(experts_have(type));
   if (!uses_quantized_activations(type)) return launch_expert_floats(call, stream);
   call.groups.tile_rows <= kMostFewRows ? launch_expert_few(call, stream) : launch_expert_tiles(call, stream);
 }

@@ -9,6 +9,7 @@
 #include "kernels/cuda/experts/expert_args.cuh"
 #include "kernels/cuda/matmul/token_tiles.cuh"
 #include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/quant/decode.h"
 
 namespace hearth::cuda {
 namespace {
@@ -18,11 +19,17 @@ namespace {
 template <class Block, int kTokens>
 constexpr int kLoadAlign = kTokens == 64 && !std::is_same_v<Block, BlockMXFP4> ? 2 : kSlotAlign<Block>;
 
+/// The launch bounds' minimum number of thread blocks: the same as in matmul_prompts.cu, except that types
+/// that are decoded first may use more than 128 registers for 64 tokens. Otherwise ptxas spills three of
+/// them.
+template <class Block, int kTokens>
+constexpr int kLeastBlocks = Span<Block>::kGroups == 1 && !(kTokens == 64 && kDecodedFirst<Block>) ? 0 : 1;
+
 // Tiles are the first grid dimension. So if an expert has several tiles, thread blocks that run at the same
-// time read the same weights. The launch bounds are the same as in matmul_prompts.cu.
+// time read the same weights.
 template <class Block, int kTokens>
 __global__ void __launch_bounds__(kMostRowWarps* TileShape<kTokens>::kRowThreads,
-                                  Span<Block>::kGroups == 1 ? 0 : 1) expert_tiles_kernel(ExpertArgs args) {
+                                  kLeastBlocks<Block, kTokens>) expert_tiles_kernel(ExpertArgs args) {
   __shared__ Stage<Block, kTokens> stages[2];
   __shared__ int input_rows[kTokens];
   // `work` is in shared memory, because the sums need all registers.
@@ -61,7 +68,7 @@ void launch(const ExpertCall& call, cudaStream_t stream) {
 }  // namespace
 
 void launch_expert_tiles(const ExpertCall& call, cudaStream_t stream) {
-  visit_slot_block_type(call.weight().dtype, [&]<class Block>() {
+  visit_block_type(call.weight().dtype, [&]<class Block>() {
     if (call.groups.tile_rows == 16) return launch<Block, 16>(call, stream);
     if (call.groups.tile_rows == 32) return launch<Block, 32>(call, stream);
     launch<Block, 64>(call, stream);

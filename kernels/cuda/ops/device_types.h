@@ -3,8 +3,8 @@
 // Types that the CPU decodes block by block are not supported. MXFP4 is not supported, either, because its
 // blocks begin at odd addresses and the kernels read two bytes at a time; experts on a device have MXFP4 in a
 // repacked layout (expert_types.h). A model that has a tensor of an unsupported type outside of experts runs
-// on the CPU (engine/resolved_load.cpp). The kernels for experts support more types. Contains no CUDA
-// headers. Thread-safe.
+// on the CPU (engine/resolved_load.cpp). The kernels for experts support all types. Contains no CUDA headers.
+// Thread-safe.
 #pragma once
 
 #include <cassert>
@@ -16,11 +16,6 @@ namespace hearth::cuda {
 
 template <class Block>
 inline constexpr bool kDeviceHas = !kDecodedFirst<Block> && !std::is_same_v<Block, BlockMXFP4>;
-
-/// Whether the kernels for experts can multiply by rows of this type.
-template <class Block>
-inline constexpr bool kExpertsHave =
-    kDeviceHas<Block> || std::is_same_v<Block, BlockMXFP4> || std::is_same_v<Block, BlockNVFP4>;
 
 /// The largest head_dim that the attention kernels support.
 inline constexpr int kDeviceHeadDim = 768;

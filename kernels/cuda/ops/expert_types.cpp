@@ -2,11 +2,10 @@
 #include "kernels/cuda/ops/expert_types.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
-#include "kernels/cuda/ops/device_types.h"
 #include "kernels/memory.h"
+#include "kernels/quant/formats.h"
 
 namespace hearth::cuda {
 namespace {
@@ -30,16 +29,9 @@ void write_runs(const std::byte* row, int64_t n_blocks, std::byte* to) {
 
 }  // namespace
 
-bool experts_have(DType type) {
-  bool has = true;  // plain floats are not visited
-  visit_block_type(type, [&]<class Block>() { has = kExpertsHave<Block>; });
-  return has;
-}
-
 bool slot_rows_as_in_file(DType type) { return type != DType::kMXFP4; }
 
 size_t slot_row_bytes(DType type, int64_t n_cols) {
-  assert(experts_have(type));
   if (slot_rows_as_in_file(type)) return row_bytes(type, n_cols);
   const int64_t n_blocks = n_cols / BlockMXFP4::kElems;
   return static_cast<size_t>((n_blocks + kRunBlocks - 1) / kRunBlocks + n_blocks) * kNibbles;

@@ -1,4 +1,4 @@
-// The weight types of experts in device slots, and the layout of rows in slots.
+// The layout of experts' rows in device slots. Experts may have any weight type.
 //
 // A slot is filled by copying, so the layout of rows in a slot may differ from the layout in the file. Only
 // MXFP4 rows differ: in the file, their blocks of 17 bytes begin at odd addresses, where a GPU can only load
@@ -21,12 +21,7 @@ inline constexpr int kMostExpertsUsed = 64;
 /// The number of blocks per run of an MXFP4 row in a slot. It is also the number of nibble bytes per block.
 inline constexpr int64_t kRunBlocks = 16;
 
-/// Whether the kernels for experts can multiply by rows of this type. They support all types of device_has(),
-/// MXFP4 and NVFP4.
-bool experts_have(DType type);
-
-/// The number of bytes from the start of a row to the start of the next row in a slot. REQUIRES:
-/// experts_have(type).
+/// The number of bytes from the start of a row to the start of the next row in a slot.
 size_t slot_row_bytes(DType type, int64_t n_cols);
 
 /// Whether rows of this type have the same bytes in a slot as in the file.

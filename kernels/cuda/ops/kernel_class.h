@@ -15,9 +15,11 @@ namespace hearth::cuda {
 inline KernelClass product_class(DType type, bool listed = false) {
   // For the slow quantized types, the kernels of matmul_few.cu use at least 153 registers per thread, but 92
   // to 128 for all other types (ptxas for sm_90). These kernels and those of matmul_floats.cu load only two
-  // bytes at a time.
-  const bool slow = !uses_quantized_activations(type) || type == DType::kQ3_K || type == DType::kQ5_K ||
-                    type == DType::kQ6_K;
+  // bytes at a time, and so do those for IQ1 to IQ3 and TQ, which also take up to 2.8 times as many
+  // instructions as Q4_0. Only experts have these types.
+  bool slow = !uses_quantized_activations(type) || type == DType::kQ3_K || type == DType::kQ5_K ||
+              type == DType::kQ6_K;
+  visit_block_type(type, [&]<class Block>() { slow |= kDecodedFirst<Block> && type != DType::kNVFP4; });
   if (listed) return slow ? KernelClass::kSlowListedProduct : KernelClass::kListedProduct;
   return slow ? KernelClass::kSlowProduct : KernelClass::kProduct;
 }
@@ -25,10 +27,10 @@ inline KernelClass product_class(DType type, bool listed = false) {
 /// The class for many tokens. REQUIRES: uses_quantized_activations(type).
 inline KernelClass tile_class(DType type) {
   // For types with groups of 16 weights, the kernels of matmul_prompts.cu and expert_tiles.cu use about 200
-  // registers per thread (for all other types 128; ptxas for sm_90), so a multiprocessor runs only one of
-  // their thread blocks at a time instead of two.
+  // registers per thread, and for types that are decoded first more than 128 (for all other types 128; ptxas
+  // for sm_90), so a multiprocessor runs only one of their thread blocks at a time instead of two.
   bool slow = false;
-  visit_block_type(type, [&]<class Block>() { slow = Block::kGroup == 16; });
+  visit_block_type(type, [&]<class Block>() { slow = Block::kGroup == 16 || kDecodedFirst<Block>; });
   return slow ? KernelClass::kSlowTiles : KernelClass::kTiles;
 }
 

@@ -138,7 +138,7 @@ TEST_CASE("expert slabs pack rows that lie apart") {
   CHECK((slot_has(slabs.view().gate, 0, file.gate) && slot_has(slabs.view().up, 0, file.up)));
 }
 
-TEST_CASE("experts of other types than the device's, or of different types, are not resident") {
+TEST_CASE("experts of different types, or with shared experts of a type of the CPU only, are not resident") {
   const MixtureFile model("mixtral");
   MixtureWeights mixture;
   mixture.experts = model.weights.layers.front().mixture.experts;
@@ -146,6 +146,8 @@ TEST_CASE("experts of other types than the device's, or of different types, are 
   mixture.experts[1].down.dtype = DType::kQ8_0;
   CHECK(why_not_resident(mixture) == "the experts of a layer differ in their types");
   for (Expert& expert : mixture.experts) expert.down.dtype = DType::kIQ2_XS;
+  CHECK(why_not_resident(mixture).empty());
+  mixture.shared = {mixture.experts.front()};
   CHECK(why_not_resident(mixture) == "type IQ2_XS is computed on the CPU only");
 }
 

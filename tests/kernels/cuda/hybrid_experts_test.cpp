@@ -180,7 +180,7 @@ TEST_CASE("CUDA: shared experts give the CPU's bits wherever experts are") {
       LayerKind{DType::kQ4_0, DType::kQ6_K, /*gated=*/true, /*biased=*/false, Activation::kSilu},
       LayerKind{DType::kQ8_0, DType::kQ8_0, /*gated=*/true, /*biased=*/true, Activation::kSwigluOai},
       LayerKind{DType::kMXFP4, DType::kMXFP4, /*gated=*/true, /*biased=*/true, Activation::kSwigluOai},
-      LayerKind{DType::kNVFP4, DType::kNVFP4, /*gated=*/true, /*biased=*/false, Activation::kSilu},
+      LayerKind{DType::kIQ2_S, DType::kIQ3_S, /*gated=*/true, /*biased=*/false, Activation::kSilu},
       LayerKind{DType::kF16, DType::kF32, /*gated=*/false, /*biased=*/true, Activation::kRelu2});
   const Layer layer(kind);
   for (const std::vector<int32_t>& resident : {std::vector<int32_t>{4}, std::vector<int32_t>{0, 2, 3, 5, 8},

@@ -309,7 +309,7 @@ TEST_CASE_METHOD(KernelWorkTest, "products of experts declare what they touch") 
   constexpr int64_t kRows = 256, kCols = 4096;
   const auto [type, n_tokens] =
       GENERATE(std::pair(DType::kQ4_0, 1), std::pair(DType::kMXFP4, 4), std::pair(DType::kNVFP4, 4),
-               std::pair(DType::kF16, 1), std::pair(DType::kQ4_0, 40));
+               std::pair(DType::kIQ3_S, 1), std::pair(DType::kF16, 1), std::pair(DType::kQ4_0, 40));
   const size_t bytes = cuda::slot_row_bytes(type, kCols);
   const DeviceArray<std::byte> weights(kExperts * kRows * bytes);
   const auto n = static_cast<size_t>(n_tokens);

@@ -93,9 +93,7 @@ std::string support_of(DType type) {
   if (dtype_info(type).block_elems > 1)
     visit_block_type(type, [&]<class Block>() { decoded_first = kDecodedFirst<Block>; });
   return std::string(decoded_first ? "common path" : "own kernels") + " | " +
-         (cuda::device_has(type)     ? "yes"
-          : cuda::experts_have(type) ? "in experts"
-                                     : "no: the CPU computes such experts");
+         (cuda::device_has(type) ? "yes" : "in experts");
 }
 
 std::string name_and_bits_of(DType type) {
