@@ -112,8 +112,8 @@ void ExpertRecorder::add_sequences(std::span<const Token> tokens, std::span<cons
   std::iota(order.begin(), order.end(), 0u);
   const auto place = [&tokens](uint32_t t) { return std::tuple(tokens[t].sequence, tokens[t].position); };
   std::ranges::stable_sort(order, {}, place);
-  const auto repeated = std::ranges::unique(order, {}, place);  // keeps the first of equal ones
-  order.erase(repeated.begin(), repeated.end());
+  const auto same = [&place](uint32_t a, uint32_t b) { return place(a) == place(b); };
+  order.erase(std::unique(order.begin(), order.end(), same), order.end());  // keeps the first of equal ones
   std::vector<uint16_t> run;
   bool begins = true;
   for (size_t i = 0; i < order.size(); ++i) {

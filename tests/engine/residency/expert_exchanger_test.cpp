@@ -44,7 +44,7 @@ class Model {
     for (Layer& layer : layers_) {
       layer.mixture.experts.resize(kExperts);
       for (Expert& expert : layer.mixture.experts) {
-        expert.up = Matrix(layer.weights.data(), DType::kF32, 4, 4);
+        expert.up = {layer.weights.data(), DType::kF32, 4, 4};
         expert.down = expert.up;
       }
       MemoryMeter meter;

@@ -133,6 +133,7 @@ TEST_CASE("served trace: a file that cannot be written is refused first, and a l
     fs::remove(inner);
     recording->begin();
     run(*model, 12);
+    // by the clock: a second warning would come within this time, and no result depends on it
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   REQUIRE(told.warnings.size() == 1);
