@@ -193,6 +193,10 @@ std::vector<OptionSpec> make_table() {
        "Write the plan to this file as JSON once the model is loaded: which parts of the model are where, "
        "and their bytes.",
        TextField{&O::plan_file}},
+      {"verify", "Device", "MODE",
+       "on: in one of 64 steps, the CPU recomputes experts that a GPU computes, and /metrics counts "
+       "differences. For new GPUs and drivers.",
+       choice<&O::verify>({"off", "on"})},
 
       {"sparsity", "Sparsity", "MODE",
        "Which FFN neurons are computed. exact: those that are not zero, without loss; a model whose "

@@ -35,6 +35,7 @@ struct Options {
   enum class Profile : uint8_t { kAuto, kOnline, kOff };
   enum class Speculate : uint8_t { kOff, kAuto };
   enum class Page : uint8_t { kOff, kOn };
+  enum class Verify : uint8_t { kOff, kOn };
   enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError };
   enum class LogFormat : uint8_t { kText, kJson };
   enum class Sandbox : uint8_t { kAuto, kOn, kOff };
@@ -91,7 +92,8 @@ struct Options {
   Device device = Device::kAuto;
   std::optional<double> vram_budget_gib;  // not given: the free memory
   PromptProducts prompt_products = PromptProducts::kExact;
-  std::string plan_file;                 // empty: no plan
+  std::string plan_file;  // empty: no plan
+  Verify verify = Verify::kOff;
   std::optional<double> ram_budget_gib;  // not given: the limit of this machine
 
   // Sparsity

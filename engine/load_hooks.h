@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 
+#include "kernels/experts.h"
 #include "kernels/row_copier.h"
 #include "kernels/row_prefetcher.h"
 
@@ -16,6 +18,8 @@ struct LoadHooks {
   /// Called with the default copier; returns the copier that copies neurons to the GPU's cache. Empty: the
   /// default copier is used.
   std::function<std::unique_ptr<RowCopier>(std::unique_ptr<RowCopier> copier)> wrap_copier;
+  /// Called with the experts that the GPU holds [n_layers], before the first step. May change their weights.
+  std::function<void(std::span<const DeviceExperts> experts)> change_experts;
 };
 
 }  // namespace hearth

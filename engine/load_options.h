@@ -91,6 +91,9 @@ struct LoadOptions {
   /// the CPU's, and from the results for generated tokens. If false, Hearth's kernels multiply prompts, with
   /// results that equal the CPU's in all bits.
   bool fast_prompts = false;
+  /// Whether a sample of the steps computes mixtures of experts a second time, on the CPU alone, and compares
+  /// the results (engine/forward/mixture_verifier.h).
+  bool verify = false;
   bool graphs = true;  // record the GPU's steps as CUDA graphs and replay them
   // Copy cold neurons to the GPU before they are needed, and exchange the experts that it holds.
   bool prefetch = true;
@@ -110,7 +113,7 @@ struct LoadOptions {
   // Observers.
   Trace* trace = nullptr;  // must outlive the model; null: no trace
   /// Called from any thread while the model loads or runs, with one sentence about a problem that reduces
-  /// speed.
+  /// speed or makes results wrong.
   std::function<void(const std::string& sentence)> warn;
   std::function<void(double fraction)> progress;  // called from the loading thread, fraction in [0, 1]
 };

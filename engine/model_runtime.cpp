@@ -147,11 +147,13 @@ struct ModelRuntime::State {
   bool prefetches(const LoadOptions& options) const;
   void start_prefetcher(const LoadOptions& options);
   void start_exchanger(const LoadOptions& options);
+  void start_verifier(const LoadOptions& options);
   void publish();
   MemoryByPlace memory_by_place() const;
   ModelFigures figures_of_memory() const;
   uint64_t hash_of_order() const;
   std::string why_not_counted() const;
+  std::string why_not_verified(const LoadOptions& options) const;
 
   const LoadHooks hooks;
   const std::unique_ptr<OpenModel> model;
@@ -172,6 +174,7 @@ struct ModelRuntime::State {
   // Null if neurons are not prefetched. Destroyed before the device, after the last step has ended.
   std::unique_ptr<Prefetcher> prefetcher;
   std::optional<ExpertExchanger> exchanger;  // nullopt if no experts are exchanged
+  std::optional<MixtureVerifier> verifier;   // nullopt if no mixtures are verified
   std::vector<std::string> notes;
   std::optional<PlacedModel> as_placed;
   ModelFigures placed_figures;  // only the memory sizes are set; the other figures change with each step
@@ -330,6 +333,28 @@ void ModelRuntime::State::start_exchanger(const LoadOptions& options) {
       [this](int layer, const ExpertChoice& choice) { exchanger->use(layer, choice); });
 }
 
+/// Returns the reason why no mixtures can be verified, as a phrase; empty if they can.
+std::string ModelRuntime::State::why_not_verified(const LoadOptions& options) const {
+  if (!spec.has_experts()) return "the model is no mixture of experts";
+  if (!device) return "no GPU is used";
+  if (neurons->resident_experts().empty()) return "the GPU holds none of the model's experts";
+  // The device's fused multiply-adds round once, and scalar code twice.
+  if (options.isa.value_or(supported_isas().front()) == Isa::kScalar)
+    return "the CPU's scalar code rounds differently from the GPU";
+  return {};
+}
+
+/// Starts to verify mixtures of experts if the options request it. If they cannot be verified, adds a note.
+void ModelRuntime::State::start_verifier(const LoadOptions& options) {
+  if (!options.verify) return;
+  if (const std::string why = why_not_verified(options); !why.empty()) {
+    notes.push_back("--verify on has no effect: " + why);
+    return;
+  }
+  verifier.emplace(spec, max_tokens, options.warn);
+  pass->verify_mixtures(&*verifier);
+}
+
 void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) try {
   resolved.emplace(std::move(what));
   notes = resolved->device.notes;
@@ -360,9 +385,11 @@ void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) t
   // 4. Place the neurons, and start the prefetch of cold neurons.
   neurons->place(*devices, plan ? &*plan : nullptr, part_of(options.progress, kPrefaultShare, 1.0));
   start_prefetcher(options);
+  if (hooks.change_experts) hooks.change_experts(neurons->resident_experts());
   // 5. Set the sparsity mode of the pass, and measure the savings on a short text.
   neurons->use(*pass);
   start_exchanger(options);
+  start_verifier(options);
   pass->trace_to(options.trace);
   notes.insert(notes.end(), neurons->notes().begin(), neurons->notes().end());
   publish();
@@ -453,6 +480,7 @@ std::string ModelRuntime::State::why_not_counted() const {
 void ModelRuntime::State::unplace() {
   observation.detach();
   as_placed.reset();
+  verifier.reset();
   prefetcher.reset();
   exchanger.reset();
   pass.reset();
@@ -562,6 +590,7 @@ ModelFigures ModelRuntime::figures() const {
   }
   if (state_->prefetcher) figures.prefetch = state_->prefetcher->counters();
   if (state_->exchanger) figures.exchange = state_->exchanger->totals();
+  if (state_->verifier) figures.verification = state_->verifier->totals();
   return figures;
 }
 

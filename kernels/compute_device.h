@@ -29,8 +29,8 @@ struct StepShape {
   int n_logit_rows = 0;
   int n_tables = 0;  // KvPlaces::n_tables
   int longest = 0;   // the largest number of keys that a token sees
-  // Whether the step yields logits for every token, and no library multiplies prompt tokens. This is true for
-  // steps that only decode. Such steps repeat, so the device records them.
+  // Whether the step yields logits for every token, no library multiplies prompt tokens, and the host reads
+  // no layer's results. Most steps that only decode are such steps. They repeat, so the device records them.
   bool decoding = false;
   // Whether the step reports single neurons (NeuronCounts::found is set) or choices of experts.
   bool notes = false;

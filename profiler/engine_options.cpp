@@ -122,6 +122,7 @@ LoadOptions engine_options(const Options& options) {
   if (options.vram_budget_gib) load.vram_budget_bytes = bytes_of_gib(*options.vram_budget_gib);
   load.split = engine_split(options.split);
   load.fast_prompts = options.prompt_products == Options::PromptProducts::kFast;
+  load.verify = options.verify == Options::Verify::kOn;
   load.prefetch = !options.no_prefetch;
   load.prefetch_way = options.prefetch_by == Options::PrefetchBy::kDma ? CopyWay::kDma : CopyWay::kGather;
   load.cpu_share = !options.no_cpu_share;

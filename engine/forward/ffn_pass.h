@@ -62,6 +62,9 @@ class FfnPass {
   /// See MixturePass::share().
   void share_experts(std::span<const DeviceExperts> experts, bool host_pinned);
 
+  /// See MixturePass::verify().
+  void verify_mixtures(MixtureVerifier* verifier) { mixture_.verify(verifier); }
+
   /// For architectures whose predictor or router reads the layer's input x [n_tokens, d_model]: proposes
   /// neurons from x, or computes the router's logits from it. For all architectures, reports x to the
   /// observers. Call it before the layer adds its attention to x.

@@ -170,8 +170,11 @@ StepOutput ForwardPass::run(const Batch& batch) {
   if (devices_.device() != nullptr) {
     StepShape shape = shape_of(batch);
     shape.notes = ffn_.observers().counts_step() || ffn_.observers().wants_choices();
-    // The device must not record a step for replay if a library multiplies prompt tokens in it.
-    if (has_library_ && !batch.prompt_rows.empty()) shape.decoding = false;
+    // The device must not record a step for replay if a library multiplies prompt tokens in it, or if the
+    // host reads results between layers to verify them. The library's bits differ from the CPU's.
+    const bool by_library = has_library_ && !batch.prompt_rows.empty();
+    const bool verified = verifier_ != nullptr && verifier_->begin_step(/*comparable=*/!by_library);
+    if (by_library || verified) shape.decoding = false;
     devices_.device()->begin_step(shape);
     devices_.device()->set_prompt_rows(batch.prompt_rows);
     // In a long step, the device also computes the layers that are in host memory.

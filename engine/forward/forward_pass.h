@@ -9,6 +9,7 @@
 #include "engine/forward/ffn_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/forward/layer_call.h"
+#include "engine/forward/mixture_verifier.h"
 #include "engine/forward/rope.h"
 #include "engine/model/devices.h"
 #include "engine/model/model_spec.h"
@@ -74,6 +75,13 @@ class ForwardPass {
   /// device's backend records its own stages.) Null stops the trace. The trace must outlive the pass.
   void trace_to(Trace* trace) { trace_ = trace; }
 
+  /// Verifies mixtures of experts from now on; null verifies none. The verifier must outlive the pass, or
+  /// verify_mixtures(null) must be called before.
+  void verify_mixtures(MixtureVerifier* verifier) {
+    verifier_ = verifier;
+    ffn_.verify_mixtures(verifier);
+  }
+
   int max_logit_rows() const { return bounds_.max_logit_rows; }
   const KvMemory& kv() const { return kv_; }
   FfnPass& ffn() { return ffn_; }
@@ -122,6 +130,7 @@ class ForwardPass {
   // reuses the memory that to_host() returns.
   std::vector<float> hidden_;
   Trace* trace_ = nullptr;
+  MixtureVerifier* verifier_ = nullptr;
 };
 
 }  // namespace hearth

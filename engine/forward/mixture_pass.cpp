@@ -91,8 +91,20 @@ void MixturePass::run_on_both(const LayerCall& call, FfnObservers& observers, Ex
   if (call.neurons.dense_down.weight) run_dense_ffn(call, observers);
   const GatedSharedExpert shared = run_gated_expert(call);
   const ExpertChoice choice = both.wait();
+  const bool verifies = verifier_ != nullptr && verifier_->verifies_step();
+  if (verifies) verifier_->copy_inputs(call, logits_of(call));
   both.end(shared, counts);
+  if (verifies) compute_again(call);
   if (choice.n_tokens > 0) observers.report_choice(call.layer, choice);
+}
+
+/// Computes the mixture on the CPU alone, and compares the result with that of run_on_both().
+void MixturePass::compute_again(const LayerCall& call) {
+  const MixtureVerifier::Inputs in = verifier_->inputs();
+  ExpertCounts not_counted;
+  compute_experts(call.layer, in.x, devices_.cpu().route(in.logits, in.n_tokens, router_of(call.layer)),
+                  not_counted);
+  verifier_->compare(call, mixed_.floats());
 }
 
 /// Computes the shared expert on the device if a gate weights it.

@@ -9,6 +9,7 @@
 
 #include "engine/forward/ffn_observers.h"
 #include "engine/forward/layer_call.h"
+#include "engine/forward/mixture_verifier.h"
 #include "engine/model/devices.h"
 #include "engine/neurons/expert_layout.h"
 #include "kernels/experts.h"
@@ -50,6 +51,10 @@ class MixturePass {
     host_pinned_ = host_pinned;
   }
 
+  /// From now on, verifies the layers of the verifier's steps that a device and the CPU share. The verifier
+  /// must outlive the pass, or verify(null) must be called before.
+  void verify(MixtureVerifier* verifier) { verifier_ = verifier; }
+
   /// For architectures whose routers read the layer's input: computes the router's logits, which run() then
   /// uses. x: the layer's input [n_tokens, d_model], in the memory of the call's backend. Call it before the
   /// layer's attention.
@@ -71,6 +76,7 @@ class MixturePass {
   void run_on_both(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
   void compute_experts(int layer, const float* x, const ExpertChoice& choice, ExpertCounts& counts);
   GatedSharedExpert run_gated_expert(const LayerCall& call);
+  void compute_again(const LayerCall& call);
 
   Devices devices_;
   const ModelSpec& spec_;
@@ -78,6 +84,7 @@ class MixturePass {
   const ExpertLayout* experts_ = nullptr;             // null: experts are computed whole
   std::span<const DeviceExperts> on_device_experts_;  // see share()
   bool host_pinned_ = false;
+  MixtureVerifier* verifier_ = nullptr;
   MixtureWorkspace on_cpu_, on_device_;  // on_device_ is empty without a device
   // [max_tokens, d_model] Output of the experts, in host memory; empty if the model has no experts.
   Buffer mixed_;

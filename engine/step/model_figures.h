@@ -30,6 +30,12 @@ struct ExchangeTotals {
   uint64_t bytes = 0;
 };
 
+/// Mixtures that were computed a second time, on the CPU alone, since the model was placed.
+struct VerificationTotals {
+  uint64_t layers = 0;      // summed over verified steps
+  uint64_t mismatches = 0;  // layers of `layers` with a result that differed
+};
+
 /// Memory used for one purpose. The strings have static storage.
 struct MemoryShare {
   const char* place = "";  // "vram", "ram", or "file" (pages of mapped files)
@@ -57,7 +63,8 @@ struct PrefetchCounters {
 struct ModelFigures {
   NeuronTotals neurons;
   ExpertTotals experts;
-  std::optional<ExchangeTotals> exchange;    // absent if no experts are exchanged
+  std::optional<ExchangeTotals> exchange;          // absent if no experts are exchanged
+  std::optional<VerificationTotals> verification;  // absent if nothing is verified
   std::optional<PrefetchCounters> prefetch;  // since the model was placed; absent if nothing is prefetched
   std::array<MemoryShare, 16> memory{};
   size_t n_memory = 0;  // entries of `memory` in use

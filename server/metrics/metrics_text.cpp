@@ -155,6 +155,13 @@ void add_sparsity(MetricFamilies& to, const MetricsInput& in) {
     to.counter("hearth_exchanged_expert_bytes_total", "Bytes of these copies.")
         .value(static_cast<double>(model.exchange->bytes));
   }
+  if (model.verification) {
+    to.counter("hearth_verified_layers_total",
+               "Layers of experts that the CPU computed again to verify the GPU, summed over verified steps.")
+        .value(static_cast<double>(model.verification->layers));
+    to.counter("hearth_verification_mismatches_total", "Verified layers with a result that differed.")
+        .value(static_cast<double>(model.verification->mismatches));
+  }
   if (model.neurons.n_all == 0) return;
   to.counter("hearth_neurons_total", "Neurons of the FFN, summed over tokens and layers.")
       .value(static_cast<double>(model.neurons.n_all));

@@ -79,7 +79,8 @@ class ComeAndGo final : public RowPrefetcher {
 std::vector<float> logits_with(const std::string& mode, Share share, int chunk, RowPrefetcher* prefetcher) {
   LoadOptions options = device_options("arch/bamboo.powerinfer.gguf", mode);
   options.choose_placement = placed(share, false);
-  const auto model = ModelRuntime::load(options, LoadHooks{.prefetcher = prefetcher, .wrap_copier = {}});
+  const auto model = ModelRuntime::load(
+      options, LoadHooks{.prefetcher = prefetcher, .wrap_copier = {}, .change_experts = {}});
   return logits_of(*model, spread_tokens(24, model->facts().spec.n_vocab), chunk);
 }
 

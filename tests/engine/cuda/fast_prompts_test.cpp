@@ -109,6 +109,20 @@ TEST_CASE("fast prompts: logits come from the library and are near the exact one
   CHECK(n_products() == 0);
 }
 
+TEST_CASE("fast prompts: only steps without prompt tokens are verified") {
+  LoadOptions options = options_of({"qwen2moe", "dense"}, true);
+  options.verify = true;
+  const auto model = ModelRuntime::load(options);
+  REQUIRE(model->limits().fast_prompts);
+  const std::vector<int32_t> text = spread_tokens(40, model->facts().spec.n_vocab);
+  WithPrompts prompts(*model, 40);
+  logits_of(prompts, text, 16);
+  CHECK(model->figures().verification.value().layers == 0);
+  logits_of(*model, text, 16);
+  CHECK(model->figures().verification->layers > 0);
+  CHECK(model->figures().verification->mismatches == 0);
+}
+
 TEST_CASE("fast prompts: a prompt cut in any way gives the same bits") {
   const Model of = any_model();
   INFO(of.name);

@@ -95,6 +95,7 @@ TEST_CASE("the text has a line for each value, and escapes what labels hold") {
   engine.figures.model.neurons = {.n_all = 1000, .n_active = 200, .down_rows = 150, .cold_down_rows = 50};
   engine.figures.model.experts = {.chosen = 90, .resident = 60};
   engine.figures.model.exchange = {.experts = 3, .bytes = 3000};
+  engine.figures.model.verification = {.layers = 96, .mismatches = 2};
   engine.figures.model.prefetch.emplace();
   engine.figures.model.prefetch->hot = 7;
   engine.figures.model.prefetch->late = 5;
@@ -119,6 +120,8 @@ TEST_CASE("the text has a line for each value, and escapes what labels hold") {
   CHECK(has_line(text, R"(hearth_chosen_experts_total{processor="cpu"} 30)"));
   CHECK(has_line(text, "hearth_exchanged_experts_total 3"));
   CHECK(has_line(text, "hearth_exchanged_expert_bytes_total 3000"));
+  CHECK(has_line(text, "hearth_verified_layers_total 96"));
+  CHECK(has_line(text, "hearth_verification_mismatches_total 2"));
   CHECK(has_line(text, R"(hearth_wanted_neurons_total{residency="hot"} 7)"));
   CHECK(has_line(text, "hearth_late_prefetches_total 5"));
   CHECK(
