@@ -177,8 +177,10 @@ def test_a_mixture_gives_the_cpus_text_wherever_its_experts_are_and_counts_who_c
     assert (chosen(whole, "gpu"), chosen(whole, "cpu")) == (chosen(alone, "cpu"), 0)
     experts = hearthd.total(whole, "hearth_memory_bytes", place="vram", purpose="experts")
     budget = hearthd.total(whole, "hearth_memory_bytes", place="vram") - experts / 2
-    found, half = answers("--device", "cuda", "--vram-budget", f"{budget / 2**30:.9f}")
+    found, half = answers("--device", "cuda", "--vram-budget", f"{budget / 2**30:.9f}", "--verify", "on")
     assert found == expected
+    assert hearthd.total(half, "hearth_verified_layers_total") > 0
+    assert hearthd.total(half, "hearth_verification_mismatches_total") == 0
     assert chosen(half, "gpu") > 0 and chosen(half, "cpu") > 0
     assert chosen(half, "gpu") + chosen(half, "cpu") == chosen(alone, "cpu")
 
