@@ -179,9 +179,11 @@ ModelActivity even_expert_activity(const ModelSpec& spec) {
 }
 
 ModelActivity exchanged_expert_activity(const ModelSpec& spec) {
+  // Models with few experts choose them nearly equally often (Mixtral's paper, arXiv 2401.04088, section 5).
+  constexpr int kManyExperts = 32;
   constexpr double kMostChosen = 0.9;  // beyond it, the choices cannot be concentrated
   const double active = 1.0 * spec.mixture.n_used / spec.mixture.n_experts;
-  if (active > kMostChosen) return even_expert_activity(spec);
+  if (spec.mixture.n_experts < kManyExperts || active > kMostChosen) return even_expert_activity(spec);
   const ActivityLaw law{active, 0.25, 0.5, "if a quarter of the experts get half of the choices"};
   return expert_activity(spec, curve_of(law, spec.mixture.n_experts), law.source);
 }

@@ -91,7 +91,7 @@ ModelActivity dense_activity(const ModelSpec& spec);
 ModelActivity even_expert_activity(const ModelSpec& spec);
 /// The same if a device exchanges its experts for those that the texts use (ExpertExchanger): a quarter of a
 /// layer's experts get half of the choices. Traces that `synth` plants reach this with 25 to 75 % of the
-/// experts on the device (hearth-profiler replay --policy learned).
+/// experts on the device (hearth-profiler replay --policy learned). Few experts are chosen equally often.
 ModelActivity exchanged_expert_activity(const ModelSpec& spec);
 
 /// Returns how many different experts of a layer n_tokens unrelated tokens choose in total. This expected

@@ -75,6 +75,8 @@ TEST_CASE("if experts are exchanged, a quarter of them get half of the choices, 
   CHECK(curve.n_neurons() == 128);
   CHECK(curve.active() == Approx(8).epsilon(1e-3));
   CHECK(curve.caught(32) == Approx(0.5).epsilon(0.01));
+  const ModelSpec few = model_of_shape(*find_shape("mixtral-8x7b"), DType::kQ4_0, "").spec;
+  CHECK(exchanged_expert_activity(few).of(0).caught(2) == Approx(0.25));
   ModelSpec all = model.spec;
   all.mixture.n_used = 128;
   CHECK(exchanged_expert_activity(all).of(0).caught(32) == Approx(0.25));
