@@ -35,7 +35,8 @@ using CacheFolder = std::variant<std::filesystem::path, std::string>;
 
 class LoadProgress;
 
-/// What is recorded while models are served. Both may be null; they must outlive the models.
+/// The recordings that are made while models are served. Each pointer may be null. The objects must outlive
+/// the models.
 struct Recorders {
   Trace* timeline = nullptr;
   ServedTrace* experts = nullptr;

@@ -29,7 +29,8 @@ constexpr double kUnseen = 16;
 
 void CopyAllowance::pass(double seconds, double copy_s) {
   const double n = copy_s > 0 ? kLinkShare * seconds / copy_s : 1;
-  // What a token does not use is lost, unless a copy takes several tokens.
+  // Unused allowance is not saved for later tokens. Only if one copy takes the time of several tokens, the
+  // allowance of these tokens adds up to one copy.
   allowed_ = std::min(allowed_ + n, std::max(n, 1.0));
 }
 

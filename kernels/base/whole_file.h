@@ -14,7 +14,7 @@
 
 namespace hearth {
 
-/// Who may read a written file: all users that the umask allows, or only its owner (mode 0600).
+/// The users who may read a written file: all users that the umask allows, or only its owner (mode 0600).
 enum class Readers : uint8_t { kAll, kOwner };
 
 /// Writes the file `path`, and replaces an existing file. Throws std::runtime_error (one sentence: what

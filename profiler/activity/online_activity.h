@@ -22,7 +22,7 @@ namespace hearth {
 struct OnlineActivityOptions {
   std::filesystem::path file;  // the activity file; its folder exists
   std::chrono::milliseconds write_every{std::chrono::minutes(5)};
-  /// Of every 2 * one_of steps, two adjacent steps are counted, which is one step in `one_of` on average. 0:
+  /// Two adjacent steps are counted in every 2 * one_of steps, which is one step in `one_of` on average. 0:
   /// use kOneOfOnCpu or kOneOfOnDevice.
   int one_of = 0;
   /// Called on the writing thread with one sentence if the file cannot be written, or if it belonged to
