@@ -58,7 +58,7 @@ TEST_CASE("expert cache: an expert replaces the least used one when it is expect
   Exchanges out;
   int n = 0;
   for (; out.empty() && n < 20; ++n) out = token(cache, {5});
-  // Of the 18 tokens that count so far, expert 1 used one, so that 64 / 18 uses are expected of it.
+  // Expert 1 was used by one of the 18 tokens that count so far, so 64 / 18 further uses are expected.
   CHECK(n == 2);
   CHECK(out == Exchanges{{0, 5, 0, 1}});
   CHECK_FALSE(cache.has(0, 1));

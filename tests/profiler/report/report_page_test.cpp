@@ -126,7 +126,7 @@ TEST_CASE("report: charts draw the given shares") {
   CHECK(count_of(map, "<rect class=\"heat7\"") == 2);
   CHECK(count_of(map, "layer 1: 100.0 % of its neurons are active for no token") == 1);
 
-  // Of 5.205 in total, the three most active of twelve make up 3.
+  // The three most active of twelve neurons have 3 of 5.205 activations.
   CHECK(share_of_activations(data, 0.25) == Approx(3 / 5.205));
   CHECK(share_of_activations(data, 0) == 0);
   CHECK(share_of_activations(data, 1) == Approx(1));
