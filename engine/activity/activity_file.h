@@ -6,9 +6,10 @@
 //   version 2 only, for mixtures: experts per layer. Version 2 counts experts, version 1 counts neurons;
 //   the texts that were counted: their number, then the SHA-256 of each, ascending;
 //   a byte: 1 if Activity::down_sizes follows, as float32 [n_layers, d_ff]; always 0 in version 2;
-//   for each source: the numbers of tokens and pairs. If there are tokens, for each layer the arrays active,
-//     again and value_sums [d_ff or experts] (engine/activity/activity_counts.h). In version 2, for each
-//     window size the number of windows and ExpertWindows::read [n_layers];
+//   for each source: the number of tokens, and the number of tokens whose predecessor was counted too
+//     (ActivityCounts::n_pairs). If there are tokens, these follow (engine/activity/activity_counts.h):
+//     - for each layer, the arrays `active`, `again` and `value_sums` [d_ff or experts];
+//     - version 2 only, for each window size, the number of windows and ExpertWindows::read [n_layers];
 //   SHA-256 of all bytes before it.
 // Little-endian. Lengths, counts and numbers without a stated width are LEB128: most neurons take four or
 // five bytes per source. The engine reads the file at load, and so do placement and hearth-profiler report.

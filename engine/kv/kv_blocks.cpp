@@ -37,8 +37,8 @@ std::optional<int> KvBlocks::reserve(int slot, std::span<const int32_t> prompt, 
   // Before anything changes, check that the blocks after the reused prefix fit too.
   int32_t* const row = table(slot);
   const int n_found = reuse ? find_prefix(prompt, row) : 0;
-  // Reused blocks that no slot uses yet become used. They can then no longer be evicted, so they do not count
-  // as available.
+  // Some blocks of the reused prefix may not be in use by any slot. This reservation will use them. They then
+  // cannot be evicted, so they do not count as available.
   const auto n_woken =
       static_cast<int>(std::count_if(row, row + n_found, [&](int32_t id) { return block(id).refs == 0; }));
   const int n_new = n_needed - n_found;

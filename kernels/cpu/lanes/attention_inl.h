@@ -371,7 +371,8 @@ inline void attend_to_some(const Tile& tile, int begin, int end, int first, Part
   }
 }
 
-/// Like attend(), but with windows and capped scores. All other operations on a row are the same.
+/// Like attend(), but with windows and capped scores. Apart from these two, a row goes through the same
+/// operations as in attend().
 template <KvType kType>
 void attend_partly_seen(const PartlySeenTile& plain) {
   const Typed<PartlySeenTile, kType> tile(plain);
