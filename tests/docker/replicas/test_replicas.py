@@ -280,7 +280,8 @@ def test_without_any_replica_the_error_is_a_sentence(tmp_path):
         proxy.stop()
 
 
-def test_a_request_that_crashes_replicas_is_not_retried_on_all(tmp_path):
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/responses/input_tokens"])
+def test_a_request_that_crashes_replicas_is_not_retried_on_all(tmp_path, path):
     def break_off(handler, body):
         handler.connection.shutdown(socket.SHUT_RDWR)
         handler.close_connection = True
@@ -288,12 +289,50 @@ def test_a_request_that_crashes_replicas_is_not_retried_on_all(tmp_path):
     replicas = [nginx.StandIn(break_off) for _ in range(4)]
     proxy = nginx.Nginx(tmp_path / "nginx", [one.port for one in replicas])
     try:
-        answer = httpx.post(proxy.url + "/v1/chat/completions", json=chat(0), timeout=hearthd.PATIENCE)
-        assert answer.status_code == 502
+        answer = httpx.post(proxy.url + path, json={**chat(0), "input": "So?"}, timeout=hearthd.PATIENCE)
+        assert answer.status_code == 502 and answer.json()["error"]["code"] == "no_replica"
         assert sum(len(one.requests) for one in replicas) == 2
     finally:
         proxy.stop()
         for one in replicas:
+            one.stop()
+
+
+def test_a_kept_response_is_found_beside_dead_and_full_replicas(tmp_path):
+    def refuse(status):
+        return nginx.StandIn(lambda handler, body: nginx.say(handler, status, {"error": {}}))
+
+    knows, forgot, full = nginx.StandIn(), refuse(404), refuse(429)
+    dead = [nginx.free_port(), nginx.free_port()]
+    proxy = nginx.Nginx(tmp_path / "nginx", [dead[0], full.port, forgot.port, dead[1], knows.port])
+    try:
+        with httpx.Client(timeout=hearthd.PATIENCE) as http:
+            for i in range(12):
+                body = {"input": "And?", "previous_response_id": f"resp_{i}"}
+                for answer in (http.post(proxy.url + "/v1/responses", json=body),
+                               http.post(proxy.url + "/v1/responses/input_tokens", json=body),
+                               http.get(proxy.url + f"/v1/responses/resp_{i}"),
+                               http.post(proxy.url + f"/v1/responses/resp_{i}/cancel")):
+                    assert answer.status_code == 200 and answer.json()["port"] == knows.port
+    finally:
+        proxy.stop()
+        for one in (knows, forgot, full):
+            one.stop()
+
+
+def test_a_new_response_goes_to_another_replica_if_its_own_is_full(tmp_path):
+    full = nginx.StandIn(lambda handler, body: nginx.say(handler, 429, {"error": {}}))
+    free = nginx.StandIn()
+    proxy = nginx.Nginx(tmp_path / "nginx", [full.port, free.port])
+    try:
+        for i in range(8):
+            answer = httpx.post(proxy.url + "/v1/responses", json={"input": f"Question {i}"},
+                                timeout=hearthd.PATIENCE)
+            assert answer.status_code == 200 and answer.json()["port"] == free.port
+        assert full.requests
+    finally:
+        proxy.stop()
+        for one in (full, free):
             one.stop()
 
 
