@@ -2,9 +2,11 @@
 #include "server/api/ollama/history.h"
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "server/chat/messages.h"
 #include "server/json/api_error.h"
@@ -33,37 +35,57 @@ std::string text_of(const Json& json, const char* member) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// The ids of the calls in the last assistant message. The results after this message refer to them.
+/// The calls of the last assistant message. The results after this message refer to them.
 class CallIds {
  public:
   /// Sets the ids of calls that have none.
   void name_calls(Json& message) {
     const auto calls = message.find("tool_calls");
     if (calls == message.end() || !calls->is_array()) return;
+    ids_.clear();
+    answered_.clear();
     in_order_.clear();
     by_name_.clear();
+    by_id_.clear();
     for (Json& call : *calls) {
       if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
       call["function"].erase("index");
       if (text_of(call, "id").empty()) call["id"] = "call_" + std::to_string(n_++);
-      in_order_.push_back(text_of(call, "id"));
-      by_name_[text_of(call["function"], "name")].push_back(in_order_.back());
+      const size_t number = ids_.size();
+      ids_.push_back(text_of(call, "id"));
+      answered_.push_back(false);
+      in_order_.push_back(number);
+      by_name_[text_of(call["function"], "name")].push_back(number);
+      by_id_[ids_.back()].push_back(number);
     }
   }
 
-  /// Sets the id of a result that has none to the id of its call.
+  /// Sets the id of a result that has none to the id of its call. Each result answers one call.
   void name_result(Json& message) {
-    if (!text_of(message, "tool_call_id").empty()) return;
-    const std::string name = text_of(message, "name");
-    std::deque<std::string>& ids = name.empty() ? in_order_ : by_name_[name];
-    if (ids.empty()) return;
-    message["tool_call_id"] = std::move(ids.front());
-    ids.pop_front();
+    const std::string id = text_of(message, "tool_call_id"), name = text_of(message, "name");
+    if (!id.empty()) {
+      if (const auto found = by_id_.find(id); found != by_id_.end()) answer(found->second);
+      return;
+    }
+    const std::optional<size_t> call = answer(name.empty() ? in_order_ : by_name_[name]);
+    if (call) message["tool_call_id"] = ids_[*call];
   }
 
  private:
-  std::deque<std::string> in_order_;
-  std::unordered_map<std::string, std::deque<std::string>> by_name_;
+  /// Removes answered calls from the front of the list. Returns the call that is first then, which counts as
+  /// answered from now on, or nullopt if the list is empty.
+  std::optional<size_t> answer(std::deque<size_t>& calls) {
+    while (!calls.empty() && answered_[calls.front()]) calls.pop_front();
+    if (calls.empty()) return std::nullopt;
+    answered_[calls.front()] = true;
+    return calls.front();
+  }
+
+  std::vector<std::string> ids_;  // by the call's number, which is its index here
+  std::vector<bool> answered_;
+  // Numbers of calls, in order. They may include answered calls.
+  std::deque<size_t> in_order_;
+  std::unordered_map<std::string, std::deque<size_t>> by_name_, by_id_;
   int n_ = 0;
 };
 

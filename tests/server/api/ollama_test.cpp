@@ -195,6 +195,34 @@ TEST_CASE("Ollama: a conversation's calls and results are matched without ids") 
   CHECK(bench.prompt().ends_with("[user]Where?[assistant]In"));
 }
 
+TEST_CASE("Ollama: no call is answered twice if only some results have names or ids") {
+  OllamaBench bench("Hi");
+  const auto results = [&](const std::string& messages) {
+    bench.call(ollama_chat, R"({"messages": [{"role": "user", "content": "So?"},
+        {"role": "assistant", "tool_calls": [
+          {"function": {"name": "weather", "arguments": {}}},
+          {"id": "second", "function": {"name": "weather", "arguments": {}}},
+          {"function": {"name": "clock", "arguments": {}}}]},)" +
+                                messages + "]}");
+    const std::string prompt = bench.prompt();
+    const size_t begin = prompt.find("[tool]");
+    return prompt.substr(begin, prompt.rfind("[assistant]") - begin);
+  };
+  // By name, then by order.
+  CHECK(results(R"({"role": "tool", "tool_name": "weather", "content": "a"},
+                   {"role": "tool", "content": "b"}, {"role": "tool", "content": "c"})") ==
+        "[tool](weather call_0)a[tool](weather second)b[tool](clock call_1)c");
+  // By order, then by name.
+  CHECK(results(R"({"role": "tool", "content": "a"}, {"role": "tool", "tool_name": "weather", "content": "b"},
+                   {"role": "tool", "tool_name": "weather", "content": "c"})") ==
+        "[tool](weather call_0)a[tool](weather second)b[tool](weather )c");
+  // By id, then by name and by order.
+  CHECK(results(R"({"role": "tool", "tool_call_id": "second", "content": "a"},
+                   {"role": "tool", "tool_name": "weather", "content": "b"},
+                   {"role": "tool", "content": "c"})") ==
+        "[tool](weather second)a[tool](weather call_0)b[tool](clock call_1)c");
+}
+
 TEST_CASE("Ollama: a request without messages answers that the model is loaded") {
   OllamaBench bench("Hi");
   for (const char* body : {"{}", R"({"messages": []})", R"({"model": "tiny", "keep_alive": 0})"}) {
