@@ -18,7 +18,7 @@ std::span<const CommandSpec> command_table() {
                   "first. hf:OWNER/REPO@REVISION names a revision. The hub's token comes from --token-file, "
                   "HF_TOKEN, or the files of Hugging Face's programs.",
        .shared = {"models", "endpoint", "config"},
-       .own = {{"sha256", "HEX", "The SHA-256 that the file must have, for a URL."},
+       .own = {{"sha256", "HEX", "The SHA-256 that the file at a URL must have."},
                {"retries", "N",
                 "How often in a row a request may fail before the pull ends with an error; 8 if not given. "
                 "The downloaded part is kept."},
@@ -27,7 +27,8 @@ std::span<const CommandSpec> command_table() {
                 "Do not use the network if a model of that name is here, even if the hub has a newer one. "
                 "For starts that must not depend on the network."},
                {"any-architecture", "",
-                "Also pull a model whose architecture Hearth does not run, according to the hub."}},
+                "Pull the model even if, according to the hub, its architecture is one that Hearth does not "
+                "run."}},
        .examples = {"hearthd pull smollm3-3b", "hearthd pull hf:OWNER/REPO:Q4_K_M",
                     "hearthd pull https://example.org/model.gguf --sha256 HEX"}},
       {.name = "list",

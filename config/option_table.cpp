@@ -26,16 +26,16 @@ std::vector<OptionSpec> make_table() {
   return {
       {"model", "Model", "FILE",
        "The model: a GGUF file, or any part of a split model. hearthd also takes hf:OWNER/REPO[:QUANT] and "
-       "the names of 'hearthd list', and pulls a missing model at start.",
+       "the names that 'hearthd list' shows, and pulls a missing model at start.",
        TextField{&O::model}, Sources::kAll, Program::kBoth, 'm'},
       {"alias", "Model", "NAME",
-       "Another name the model answers to. May be given several times. '*' takes any name a client sends.",
+       "Another name for the model. May be given several times. '*': any name that a client sends.",
        ListField{&O::alias}},
       {"chat-template-file", "Model", "FILE", "Jinja chat template to use instead of the model's own.",
        TextField{&O::chat_template_file}},
       {"context", "Model", "N",
-       "Most tokens that one request may use, prompt and answer together. 0: the context that the model was "
-       "trained for, at most 8192.",
+       "Maximum number of tokens in one request, prompt and answer together. 0: the context that the model "
+       "was trained for, at most 8192.",
        IntField{&O::context, 0, 1 << 24}, Sources::kAll, Program::kBoth, 'c'},
       {"ffn-activation", "Model", "NAME",
        "Activation of the model's FFN, for files of ReLU-family models that do not state it: relu, drelu, "
@@ -53,15 +53,15 @@ std::vector<OptionSpec> make_table() {
 
       {"embedding-model", "Embeddings", "FILE",
        "A second, small model that embeds texts for /v1/embeddings: a GGUF file. It runs on the CPU, in "
-       "addition to the model, and has its own queue. Not given: the model embeds.",
+       "addition to the main model, and has its own queue. Not given: the main model embeds texts.",
        TextField{&O::embedding_model}},
       {"embedding-alias", "Embeddings", "NAME",
-       "Another name the embedding model answers to, such as text-embedding-3-small. May be given several "
-       "times.",
+       "Another name for the embedding model, such as text-embedding-3-small. May be given several times.",
        ListField{&O::embedding_alias}},
       {"embedding-context", "Embeddings", "N",
-       "Most tokens of one text for the embedding model. Memory for one text of this length is reserved at "
-       "start; shorter texts share it. 0: the context that the model was trained for, at most 8192.",
+       "Maximum number of tokens in one text for the embedding model. Memory for one text of this length is "
+       "reserved at start; shorter texts share it. 0: the context that the model was trained for, at most "
+       "8192.",
        IntField{&O::embedding_context, 0, 1 << 24}},
 
       {"host", "Server", "ADDRESS",
@@ -70,7 +70,7 @@ std::vector<OptionSpec> make_table() {
       {"port", "Server", "PORT", "TCP port to listen on. 0: any free port, which is printed at start.",
        IntField{&O::port, 0, 65535}},
       {"metrics-port", "Server", "PORT",
-       "A second TCP port, for /metrics and health checks only, which needs no API key. 0: none. --port "
+       "A second TCP port, only for /metrics and health checks, which needs no API key. 0: none. --port "
        "always has /metrics too.",
        IntField{&O::metrics_port, 0, 65535}},
       {"cors-origin", "Server", "ORIGIN",
@@ -85,9 +85,10 @@ std::vector<OptionSpec> make_table() {
        "and /page/events does not exist.",
        choice<&O::page>({"off", "on"})},
       {"keepalive-seconds", "Server", "N",
-       "After N seconds of silence, an answer that is not streamed begins, and it gets a blank line after "
-       "each further N seconds. For proxies that cut silent connections; a client's read timeout then no "
-       "longer ends a request. 0: never. Streams have their own pings.",
+       "If an answer that is not streamed takes longer than N seconds, the server sends the status, the "
+       "headers and a blank line, and another blank line every N seconds. For proxies that cut silent "
+       "connections. A client's read timeout then no longer ends a request. 0: never. Streams have their "
+       "own pings.",
        IntField{&O::keepalive_seconds, 0, 3600}},
 
       {"api-key-file", "Access", "FILE",
@@ -100,34 +101,35 @@ std::vector<OptionSpec> make_table() {
        TextField{&O::api_key}, Sources::kEnvironmentOnly},
       {"allowed-host", "Access", "NAME",
        "Host name that requests may use for the server (their Host header), such as chat.example.org. Other "
-       "names are refused, so that no web page can reach the server under its own name. May be given several "
-       "times. '*': any name. Not given: names of this machine if the server listens on loopback, otherwise "
-       "any name.",
+       "names are refused, so that no web page can use the server by pointing its own host name at it. May "
+       "be given several times. '*': any name. Not given: names of this machine if the server listens on "
+       "loopback, otherwise any name.",
        ListField{&O::allowed_host}},
       {"trusted-proxy", "Access", "ADDRESS",
-       "Address or network (10.0.0.0/8) of a proxy in front of the server. Its X-Forwarded-For then names "
-       "the client of a request, for sharing out slots and for the log. It does not affect who may use the "
-       "server. May be given several times. Not given: all requests of a proxy count as one client's, unless "
-       "they have different keys.",
+       "Address or network (10.0.0.0/8) of a proxy in front of the server. The server then takes a client's "
+       "address from the proxy's X-Forwarded-For, to share slots among clients and for the log. This does "
+       "not affect who may use the server. May be given several times. Not given: all requests of a proxy "
+       "count as one client's, unless they have different keys.",
        ListField{&O::trusted_proxy}},
 
       {"slots", "Engine", "N", "Number of sequences that are generated at the same time.",
        IntField{&O::slots, 1, 256}, Sources::kAll, Program::kBoth},
       {"kv-contexts", "Engine", "N",
-       "Number of requests of full --context whose keys and values fit into memory at once. All requests "
-       "share this memory. Each takes what its length needs, and a request that does not fit waits. At most "
-       "--slots. 0: as many as the free memory allows, at least 1; the log says how many tokens fit.",
+       "Number of requests, each as long as --context, whose keys and values fit into memory at once. All "
+       "requests share this memory. Each takes what its length needs, and a request that does not fit "
+       "waits. At most --slots. 0: as many as the free memory allows, at least 1; the log says how many "
+       "tokens fit.",
        IntField{&O::kv_contexts, 0, 256}, Sources::kAll, Program::kBoth},
       {"queue", "Engine", "N",
        "Number of requests that may wait for a slot. Further requests are answered with 429 at once.",
        IntField{&O::queue, 0, 4096}},
       {"max-tokens-default", "Engine", "N",
-       "Maximum length of a chat answer if the request does not set one. 0: the rest of the context.",
+       "Maximum number of tokens in a chat answer if the request sets no limit. 0: the rest of the context.",
        IntField{&O::max_tokens_default, 0, 10'000'000}},
       {"prefill-chunk", "Engine", "N",
-       "Most prompt tokens that one step computes. With a smaller value running streams wait less; with a "
-       "larger one prompts are read faster. auto: 128 on the CPU. With a GPU up to 1024: enough to keep the "
-       "GPU busy while weights are copied to it, and fewer while streams run.",
+       "Maximum number of prompt tokens that one step computes. With a smaller value, running streams wait "
+       "less; with a larger one, prompts are read faster. auto: 128 on the CPU. With a GPU, up to 1024: "
+       "enough to keep the GPU busy while weights are copied to it, and fewer while streams run.",
        IntField{&O::prefill_chunk, 1, 8192, "auto"}, Sources::kAll, Program::kBoth},
       {"threads", "Engine", "N",
        "CPU threads that compute. 0: one for each physical core that is at least half as fast as the "
@@ -135,15 +137,15 @@ std::vector<OptionSpec> make_table() {
        "thread pauses while the process exceeds its quota.",
        IntField{&O::threads, 0, 1024}, Sources::kAll, Program::kBoth, 't'},
       {"isa", "Engine", "NAME",
-       "Instruction set of the CPU kernels. auto: the best one of this processor, except amx, which nobody "
-       "has measured yet; name it to use it.",
+       "Instruction set of the CPU kernels. auto: the best one that the processor has, except amx, which "
+       "has not run on a processor yet.",
        choice<&O::isa>(
            {"auto", "scalar", "avx2", "avx-vnni", "avx512-vnni", "amx", "neon", "neon-dotprod", "neon-i8mm"}),
        Sources::kAll, Program::kBoth},
       {"activation-bits", "Engine", "N",
        "Bits to which activations are rounded for products with quantized weights. 15: next to no error. 8: "
-       "prompts are read up to 1.5 times as fast, and some of the most likely tokens change; on the CPU "
-       "only.",
+       "prompts are read up to 1.5 times as fast, but sometimes another token becomes the most likely one. "
+       "Only on the CPU.",
        choice<&O::activation_bits>({"15", "8"}), Sources::kAll, Program::kBoth},
       {"kv-type", "Engine", "NAME",
        "Type of the keys and values in memory. f16: half floats. q8_0: 8 bits and a shared scale, 53 % of "
@@ -160,8 +162,9 @@ std::vector<OptionSpec> make_table() {
        "that followed them are a guess of what comes next, and one step checks several guessed tokens. "
        "Answers do not change. auto: whenever measured step times and past guesses promise more speed.",
        choice<&O::speculate>({"off", "auto"}), Sources::kAll, Program::kBoth},
-      {"draft-tokens", "Speculation", "N", "Most tokens that are guessed ahead for one sequence.",
-       IntField{&O::draft_tokens, 1, 63}, Sources::kAll, Program::kBoth},
+      {"draft-tokens", "Speculation", "N",
+       "Maximum number of tokens that are guessed ahead for one sequence.", IntField{&O::draft_tokens, 1, 63},
+       Sources::kAll, Program::kBoth},
       {"draft-model", "Speculation", "FILE",
        "A second, small model with the same vocabulary that also guesses tokens: a GGUF file. It runs on the "
        "CPU, whenever that promises more speed. Answers do not change.",
@@ -176,18 +179,18 @@ std::vector<OptionSpec> make_table() {
        "free GPU memory except a reserve.",
        NumberField{&O::vram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}, Sources::kAll, Program::kBoth},
       {"ram-budget", "Device", "GIB",
-       "Most memory to reserve at start, in GiB, in addition to the model file's own pages. auto: the memory "
-       "of the machine or the container.",
+       "Maximum memory to reserve at start, in GiB, in addition to the model file's own pages. auto: the "
+       "memory of the machine or the container.",
        NumberField{&O::ram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}, Sources::kAll, Program::kBoth},
       {"split", "Device", "NAME",
-       "The part of the model for a GPU that is too small for all of it: neurons of every layer, whole "
-       "layers, or whichever is faster.",
+       "The part of the model that goes to a GPU without room for the whole model. neurons: some neurons of "
+       "every layer. layers: whole layers. auto: whichever is faster.",
        choice<&O::split>({"auto", "neurons", "layers"}), Sources::kAll, Program::kBoth},
       {"prompt-products", "Device", "NAME",
-       "Kernels that multiply a prompt's tokens on the GPU. exact: Hearth's, with the same bits as the CPU. "
-       "fast: NVIDIA's cuBLASLt, if it is installed and the GPU shares no layer's neurons with the CPU; "
-       "meant for long prompts, and not measured yet. With fast, answers differ from those of exact, but are "
-       "the same in any batch.",
+       "Kernels that multiply a prompt's tokens on the GPU. exact: Hearth's own, whose results equal the "
+       "CPU's bit for bit. fast: NVIDIA's cuBLASLt, if it is installed and the GPU shares no layer's "
+       "neurons with the CPU. On an H200, a prompt of 512 tokens was read 1.65 times as fast. Answers "
+       "differ from those of exact, but are the same in any batch.",
        choice<&O::prompt_products>({"exact", "fast"}), Sources::kAll, Program::kBoth},
       {"plan-file", "Device", "FILE",
        "Write the plan to this file as JSON once the model is loaded: which parts of the model are where, "
@@ -211,22 +214,22 @@ std::vector<OptionSpec> make_table() {
        "closer to exact, and slower. Not given: the model file's value.",
        NumberField{&O::predictor_threshold, -1000, 1000}, Sources::kAll, Program::kBoth},
       {"profile", "Sparsity", "MODE",
-       "What Hearth measures before it decides where neurons are placed; results are kept in the cache "
-       "folder. auto: if a GPU runs a ReLU-family model, measures once the speed of this machine and which "
-       "neurons are active, in some tens of seconds without requests, and then places the model again. "
-       "online: also counts a sample of the generated tokens, so that the next start places neurons by "
-       "actual use. off: measures nothing and uses what is known. SIGUSR1 ends the measuring and keeps its "
-       "results.",
+       "Measurements that decide where neurons are placed. Results are kept in the cache folder. auto: if a "
+       "GPU runs a ReLU-family model, hearthd measures the machine's speed and counts which neurons are "
+       "active. This happens once, and takes some tens of seconds without requests. Then hearthd places the "
+       "model again. online: also counts a sample of the generated tokens, so that the next start places "
+       "neurons by actual use. off: measures nothing and uses what is known. SIGUSR1 ends the measuring and "
+       "keeps its results.",
        choice<&O::profile>({"auto", "online", "off"})},
 
       {"idle-unload", "Running", "MINUTES",
        "Minutes without a request after which the model is unloaded and its memory freed. The next request "
-       "loads it again, and waits for that.",
+       "waits until the model is loaded again.",
        NumberField{&O::idle_unload_minutes, 0.001, 1e6, "never"}},
       {"drain-seconds", "Running", "N",
        "Seconds that running answers have to finish after SIGTERM or SIGINT before they are cut off.",
        IntField{&O::drain_seconds, 0, 86400}},
-      {"log-level", "Running", "LEVEL", "Least important messages to log.",
+      {"log-level", "Running", "LEVEL", "Lowest level of messages to log.",
        choice<&O::log_level>({"debug", "info", "warn", "error"})},
       {"log-format", "Running", "FORMAT",
        "Log lines for people (text) or for machines (json, one object a line).",
@@ -247,11 +250,9 @@ std::vector<OptionSpec> make_table() {
        "MB of memory, takes 300 MB for a moment at the end, and makes steps a little slower.",
        TextField{&O::trace}, Sources::kAll, Program::kBoth},
       {"expert-trace", "Running", "FILE",
-       "Write the experts that served tokens choose to this file, for hearth-profiler replay: every 5 "
-       "minutes "
-       "and at the end. Only for mixtures of experts. Keeps the first tokens that fit 64 MiB, and takes "
-       "three "
-       "times that memory while it writes.",
+       "Write to this file which experts the served tokens choose, for hearth-profiler replay. The file is "
+       "written every 5 minutes and at the end. Only for mixtures of experts. Keeps the first tokens that "
+       "fit 64 MiB, and takes three times that memory while it writes.",
        TextField{&O::expert_trace}},
       {"config", "Running", "FILE",
        "TOML file of options: lines 'key = value', where the key is a flag's name without dashes.",
@@ -431,11 +432,12 @@ std::span<const ActionSpec> action_table() {
        "weights.",
        Action::kCheckConfig},
       {"has-model",
-       "Exit with 0 if the configuration names a model, otherwise with 1 and a sentence. For start "
-       "conditions of service managers; other errors are left to the start.",
+       "Exit with 1 and a sentence if the configuration names no model, otherwise with 0. For start "
+       "conditions of service managers.",
        Action::kHasModel},
       {"hash-key",
-       "Read an API key from standard input and print a line for --api-key-file that has its hash instead.",
+       "Read an API key from standard input, and print a line for --api-key-file that contains the key's "
+       "hash.",
        Action::kHashKey},
       {"help-markdown", "", Action::kHelpMarkdown},
       {"help-toml", "", Action::kHelpToml},

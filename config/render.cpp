@@ -123,17 +123,16 @@ std::string render_markdown() {
   std::string out =
       "# Configuration\n"
       "\n"
-      "Every option of `hearthd`. " +
+      "This page, which `hearthd --help-markdown` prints, lists every option of `hearthd`.\n" +
       std::string(kPrecedence) +
-      "\nUnknown flags and unknown keys of the file are refused by name; a bad value makes startup fail with "
-      "exit code 2 and one\nsentence that says where the value came from. A variable that is set but empty "
-      "counts as absent. Lists are separated by\ncommas in a variable and written `[\"a\", \"b\"]` in the "
-      "file. `config/hearth.toml` is a complete sample.\n\n"
-      "This page is written by `hearthd --help-markdown`; a test keeps it in step.\n";
+      "\n"
+      "Unknown flags and keys of the file are refused by name. If a value is bad, `hearthd` ends with exit\n"
+      "code 2 and a sentence that says where the value came from. A variable that is set but empty counts\n"
+      "as absent. In a variable, commas separate the items of a list; in the file, a list is written\n"
+      "`[\"a\", \"b\"]`. `config/hearth.toml` is a complete sample.\n";
   for_each_grouped(
       [&out](std::string_view group) {
-        out += "\n## " + std::string(group) +
-               "\n\n| flag and key, environment | takes | default | |\n|---|---|---|---|\n";
+        out += "\n## " + std::string(group) + "\n\n| option | takes | default | |\n|---|---|---|---|\n";
       },
       [&out](const OptionSpec& spec) {
         const bool is_flag = spec.sources != Sources::kEnvironmentOnly;
@@ -154,9 +153,8 @@ std::string render_markdown() {
     return escaped;
   };
   out +=
-      "\n## Commands\n\n`hearthd COMMAND --help` says more. Options that the server has too may also come "
-      "from "
-      "the environment and the file.\n\n| command | |\n|---|---|\n";
+      "\n## Commands\n\n`hearthd COMMAND --help` says more. Options that the server has too may also come\n"
+      "from the environment and the file.\n\n| command | |\n|---|---|\n";
   for (const CommandSpec& command : command_table()) {
     out += "| `hearthd " + cell(usage_words(command)) + "` | " + cell(std::string(command.help)) + " |\n";
     for (const CommandOption& option : command.own) {

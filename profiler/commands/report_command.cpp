@@ -326,7 +326,7 @@ std::function<int()> add_report_command(CLI::App& app) {
       ->type_name("FILE");
   report
       ->add_option("--held-out-tokens", command->n_held_out,
-                   "Most tokens of these texts; 0: hot neurons are not judged")
+                   "Maximum number of tokens of these texts; 0: hot neurons are not judged")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 31));

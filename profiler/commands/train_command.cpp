@@ -310,13 +310,13 @@ std::function<int()> add_train_command(CLI::App& app) {
       ->type_name("FILE");
   add_target_options(*train, *command);
   add_target_percents(*train, *command);
-  train->add_option("--tokens", command->cut.n_train, "Most tokens to train on")
+  train->add_option("--tokens", command->cut.n_train, "Maximum number of tokens to train on")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(int64_t{256}, int64_t{1} << 32));
   train
       ->add_option("--measure-tokens", command->cut.n_tune,
-                   "Most tokens for choosing thresholds, and most for measuring")
+                   "Maximum number of tokens for choosing thresholds, and for measuring")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(int64_t{16}, int64_t{1} << 32));
