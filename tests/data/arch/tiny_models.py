@@ -66,6 +66,8 @@ class Tiny:
     published: Callable[[dict, dict], dict] = lambda tensors, config: tensors
     # Rounds the model's weights to what its file can hold, after they were drawn
     settle: Callable[[torch.nn.Module], None] = lambda model: None
+    # Raises an error if the chosen weights are not fit for a golden
+    check: Callable[[torch.nn.Module], None] = lambda model: None
 
     def make(self):
         model = self.build() if self.build else self.auto.from_config(self.config, attn_implementation="eager")
@@ -242,7 +244,8 @@ def stored(tiny, name, data):
         raw, values = as_mxfp4(data)
         assert np.array_equal(values, data), name
         return raw, MXFP4
-    single = ("ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight", "token_types.weight")
+    single = ("ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight", "token_types.weight",
+              "ssm_conv1d.weight")
     if data.ndim <= 1 or not name.endswith(".weight") or name.endswith(("_norm.weight",) + single):
         return np.ascontiguousarray(data, dtype=np.float32), gguf.GGMLQuantizationType.F32
     half = np.ascontiguousarray(data).astype(np.float16)
@@ -321,6 +324,7 @@ def make_all(models):
             _, smallest = run(tiny, model)
             if smallest is None or smallest > ROUTER_MARGIN:
                 break
+        tiny.check(model)
         with cache_of_halves(model):
             golden, _ = run(tiny, model)
         write_gguf(out / f"{name}.gguf", tiny, tensors_of(tiny, model))

@@ -1,0 +1,228 @@
+"""Makes the tiny random models of this folder whose layers keep a recurrent state (gated delta nets), and their
+golden logits, with the PyPI packages transformers (5.24 or newer) and gguf.
+
+usage: make_recurrent_models.py OUT_DIR [NAME...]      (needs torch, transformers, gguf, numpy)
+
+Files are as in make_expert_models.py, except that only keys and values are rounded to half precision for the golden
+logits: states stay float32. Before a model is written, transformers must agree with itself: prompts cut in two at
+several places, and token by token, give the logits of the whole prompt. The committed files came from this script.
+"""
+import statistics
+
+import numpy as np
+import torch
+import transformers
+
+from tiny_models import (ATTENTION, EXPERTS, FFN, N_VOCAB, OUTER, QK_NORMS, TOKENS, Tiny, fused_qkv, make_all, of_rope,
+                         plain_scores, sizes, split_experts)
+
+D_MODEL, HEAD_DIM, N_K_HEADS, N_V_HEADS, STATE, TAPS, N_ROT = 32, 32, 2, 6, 16, 4, 8
+AGREEMENT = 2e-4  # of logits between cuts of one prompt, in their standard deviations
+SMALL = dict(vocab_size=N_VOCAB, hidden_size=D_MODEL, num_hidden_layers=5, num_attention_heads=4, num_key_value_heads=2,
+             head_dim=HEAD_DIM, max_position_embeddings=4096, rms_norm_eps=1e-6, tie_word_embeddings=False,
+             pad_token_id=None, linear_num_key_heads=N_K_HEADS, linear_num_value_heads=N_V_HEADS,
+             linear_key_head_dim=STATE, linear_value_head_dim=STATE, linear_conv_kernel_dim=TAPS)
+MIXTURE = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=48)
+SECTIONS = [2, 1, 1]  # of the pairs of dimensions: time, height, width
+
+DELTA = {"linear_attn.in_proj_qkv": "attn_qkv", "linear_attn.in_proj_z": "attn_gate",
+         "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.in_proj_b": "ssm_beta",
+         "linear_attn.in_proj_qkvz": "ssm_in", "linear_attn.in_proj_ba": "ssm_ba", "linear_attn.conv1d": "ssm_conv1d",
+         "linear_attn.A_log": "ssm_a", "linear_attn.dt_bias": "ssm_dt.bias", "linear_attn.norm": "ssm_norm",
+         "linear_attn.out_proj": "ssm_out"}
+NAMES = {**OUTER, **ATTENTION, **QK_NORMS, **FFN, **EXPERTS, **DELTA, "post_attention_layernorm": "post_attention_norm",
+         "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+         "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp"}
+# Taps that all matter, and time steps and decays (see settle) with which a state remembers dozens of tokens.
+SPREADS = {"conv1d": 0.5, "A_log": 1.0, "dt_bias": 1.0}
+
+
+def settle(model):
+    """Makes weights of gated norms lie around 1 (those of others lie around 0, and the model adds 1), decays uniform in
+    0.01 to 1, and time steps lie around -1."""
+    for layer in model.model.layers:
+        delta = getattr(layer, "linear_attn", None)
+        if delta is None:
+            continue
+        delta.norm.weight.copy_((1.0 + delta.norm.weight).half().float())
+        decay = [0.01 + 0.99 * statistics.NormalDist().cdf(z) for z in delta.A_log.tolist()]
+        delta.A_log.copy_(torch.tensor(decay).log().half().float())
+        delta.dt_bias.copy_((delta.dt_bias - 1.0).half().float())
+
+
+def tiled(data, axis, unit, config):
+    """Moves value heads of `unit` rows from the checkpoint's order, in which those of one key head are neighbors, to one
+    in which neighbors have neighboring key heads."""
+    n_k, n_v = config.linear_num_key_heads, config.linear_num_value_heads
+    data = np.moveaxis(data, axis, 0)
+    heads = data.reshape(n_k, n_v // n_k, unit, *data.shape[1:]).swapaxes(0, 1)
+    return np.moveaxis(heads.reshape(data.shape), 0, axis)
+
+
+def as_tiled(name, data, config):
+    """Returns a tensor of qwen35 or qwen35moe with its value heads in the order of files."""
+    part = name.split(".")[2] if name.startswith("blk.") else ""
+    keys = 2 * config.linear_num_key_heads * STATE  # rows or channels of q and k
+    if part in ("attn_qkv", "ssm_conv1d") and data.shape[0] == keys + config.linear_num_value_heads * STATE:
+        return np.concatenate([data[:keys], tiled(data[keys:], 0, STATE, config)])
+    if part == "attn_gate":
+        return tiled(data, 0, STATE, config)
+    if part in ("ssm_alpha", "ssm_beta", "ssm_a", "ssm_dt"):
+        return tiled(data, 0, 1, config)
+    return tiled(data, 1, STATE, config) if part == "ssm_out" else data
+
+
+def regrouped(name, data, config):
+    """Splits rows of qwen3next, which are grouped by key head (q, k, v, z), into all q, k and v, and all z."""
+    n_k, values = config.linear_num_key_heads, config.linear_num_value_heads // config.linear_num_key_heads * STATE
+    q, k, v, z = np.split(data.reshape(n_k, -1, data.shape[1]), np.cumsum([STATE, STATE, values]), axis=1)
+    flat = [part.reshape(-1, data.shape[1]) for part in (q, k, v, z)]
+    return [(name.replace("ssm_in", "attn_qkv"), np.concatenate(flat[:3])),
+            (name.replace("ssm_in", "attn_gate"), flat[3])]
+
+
+def changes(config, legacy=False):
+    """What converters change on the way from a checkpoint to a file. legacy: the projections stay as in the checkpoint,
+    as in files of the first converter of qwen3next."""
+    def change(name, data):
+        if name.endswith("ssm_a.weight"):
+            name, data = name.removesuffix(".weight"), -torch.exp(torch.from_numpy(data)).numpy()
+        elif name.endswith("ssm_conv1d.weight"):
+            data = data.squeeze(1)
+        elif name.endswith("norm.weight") and not name.endswith("ssm_norm.weight"):
+            data = data + 1
+        if name.endswith("ssm_in.weight") and not legacy:
+            return regrouped(name, data, config)
+        if not isinstance(config, transformers.Qwen3NextConfig):
+            data = as_tiled(name, data, config)
+        return split_experts(name, data)
+    return change
+
+
+def check_cuts(model):
+    """Fails if transformers gives other logits for a prompt that is cut, with the states and keys of a cache."""
+    with torch.no_grad():
+        whole = model(torch.tensor([TOKENS])).logits[0]
+        for ends in ([1], [2], [3], [16], [17], [1, 2, 3, 19, 20], list(range(1, len(TOKENS)))):
+            cache, rows = transformers.DynamicCache(config=model.config), []
+            for begin, end in zip([0, *ends], [*ends, len(TOKENS)]):
+                rows.append(model(torch.tensor([TOKENS[begin:end]]), cache=cache, use_cache=True).logits[0])
+            worst = ((torch.cat(rows) - whole).abs().max() / whole.std()).item()
+            assert worst < AGREEMENT, (ends, worst)
+
+
+def tiny(arch, config, kind, change=None, mixture=False):
+    """The keys are those of converters of autumn 2026."""
+    full = [layer == "full_attention" for layer in config.layer_types]
+    keys = sizes(config, **{"rope.dimension_count": N_ROT, "ssm.conv_kernel": TAPS, "ssm.state_size": STATE,
+                            "ssm.group_count": config.linear_num_key_heads,
+                            "ssm.time_step_rank": config.linear_num_value_heads,
+                            "ssm.inner_size": config.linear_num_value_heads * STATE,
+                            "attention.recurrent_layers": [not one for one in full],
+                            "full_attention_interval": full.index(True) + 1})
+    if "mrope_section" in config.rope_parameters:
+        keys["rope.dimension_sections"] = [*SECTIONS, 0]
+    if mixture:
+        keys |= {"expert_count": MIXTURE["num_experts"], "expert_feed_forward_length": MIXTURE["moe_intermediate_size"],
+                 "expert_shared_feed_forward_length": MIXTURE["shared_expert_intermediate_size"]}
+    return Tiny(arch, config, keys, NAMES, change or changes(config), norm_base=0.0, spreads=SPREADS, settle=settle,
+                scores=plain_scores if mixture else None, n_used=MIXTURE["num_experts_per_tok"], check=check_cuts,
+                build=lambda: build(kind, config))
+
+
+def build(kind, config):
+    config._attn_implementation = "eager"
+    return kind(config)
+
+
+def rope(**more):
+    return of_rope(partial_rotary_factor=N_ROT / HEAD_DIM, **more)
+
+
+def of_dense(**changed):
+    config = transformers.Qwen3_5TextConfig(**{**SMALL, **changed}, intermediate_size=48,
+                                            rope_parameters=rope(mrope_section=list(SECTIONS)))
+    return config, transformers.Qwen3_5ForCausalLM
+
+
+def qwen35():
+    """Three value heads of each key head, tiled; gates of attention; layer 3 is full, and the last layer is not."""
+    return tiny("qwen35", *of_dense())
+
+
+def qwen35_equal():
+    """As many value heads as key heads; every third layer is full, by the interval only."""
+    model = tiny("qwen35", *of_dense(linear_num_value_heads=N_K_HEADS, full_attention_interval=3))
+    del model.keys["attention.recurrent_layers"]
+    return model
+
+
+def qwen35_tied():
+    """Tied; attn_qkv in the full layer too, with its gates; neither an interval nor an array."""
+    config, kind = of_dense(tie_word_embeddings=True)
+    model = tiny("qwen35", config, kind)
+    fuse, converted = fused_qkv(), changes(config)
+    model.change = lambda name, data: [pair for one in converted(name, data) for pair in fuse(*one)]
+    del model.keys["attention.recurrent_layers"], model.keys["full_attention_interval"]
+    return model
+
+
+def qwen35moe():
+    """A mixture with a gated shared expert in every layer, so no feed_forward_length."""
+    config = transformers.Qwen3_5MoeTextConfig(**SMALL, **MIXTURE, rope_parameters=rope(mrope_section=list(SECTIONS)))
+    return tiny("qwen35moe", config, transformers.Qwen3_5MoeForCausalLM, mixture=True)
+
+
+def qwen35moe_ollama():
+    """The same as Ollama writes it: three sections, ssm_dt without a suffix, heads by layer, a router of one dimension for
+    the shared expert, and tensors of an encoder of images and of a further layer in the file."""
+    model = qwen35moe()
+    converted = model.change
+
+    def change(name, data):
+        for name, data in converted(name, data):
+            if name.endswith("ffn_gate_inp_shexp.weight"):
+                data = data[0]
+            yield name.replace("ssm_dt.bias", "ssm_dt"), data
+
+    recurrent = model.keys.pop("attention.recurrent_layers")
+    model.keys |= {"attention.head_count_kv": [0 if one else 2 for one in recurrent], "rope.dimension_sections": SECTIONS,
+                   "ssm.v_head_reordered": True, "rope.mrope_interleaved": True, "norm_top_k_prob": True,
+                   "vision.block_count": 1, "image_token_id": 5}
+    model.change, model.seed = change, "qwen35moe"
+    model.extra = lambda: {"v.blk.0.attn_norm.weight": np.ones(8, np.float32), "mm.0.bias": np.ones(8, np.float32),
+                           "mtp.norm.weight": np.ones(D_MODEL, np.float32)}
+    return model
+
+
+def of_next(**more):
+    config = transformers.Qwen3NextConfig(**SMALL, **MIXTURE, intermediate_size=48, norm_topk_prob=True,
+                                          rope_parameters=rope())
+    return tiny("qwen3next", config, transformers.Qwen3NextForCausalLM, changes(config, **more), mixture=True)
+
+
+def qwen3next():
+    """Value heads grouped by key heads; beta and alpha packed in ssm_ba."""
+    return of_next()
+
+
+def qwen3next_legacy():
+    """The same as in files of December 2025: q, k, v and z packed in ssm_in; nothing says which layers are full."""
+    model = of_next(legacy=True)
+    del model.keys["attention.recurrent_layers"], model.keys["full_attention_interval"]
+    model.seed = "qwen3next"
+    return model
+
+
+MODELS = {
+    "qwen35": qwen35,
+    "qwen35-equal": qwen35_equal,
+    "qwen35-tied": qwen35_tied,
+    "qwen35moe": qwen35moe,
+    "qwen35moe-ollama": qwen35moe_ollama,
+    "qwen3next": qwen3next,
+    "qwen3next-legacy": qwen3next_legacy,
+}
+
+if __name__ == "__main__":
+    make_all(MODELS)
