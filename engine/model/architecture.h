@@ -99,7 +99,11 @@ struct Architecture {
   bool sinks = false;         // the softmax of each head has an additional logit, from the tensor attn_sinks
   bool queries_grow = false;  // queries are scaled by a factor that grows with their position, if the file
                               // has the key attention.temperature_scale
-  bool looks_ahead = false;   // an encoder: in attention, a token also sees the tokens after it
+  bool gated_attention = false;  // the rows of each head's query are followed by rows of a gate: attention's
+                                 // output is multiplied by the gate's sigmoid
+  bool delta = false;            // layers may be recurrent, see DeltaSpec
+  bool tiled_values = false;     // default of DeltaSpec::tiled
+  bool looks_ahead = false;      // an encoder: in attention, a token also sees the tokens after it
   WindowPattern window = {};
   float attention_cap = 0;  // default of AttentionScores::soft_cap for files without the key; 0: no cap
   float logit_cap = 0;      // default of ModelSpec::logit_cap for files without the key; 0: no cap

@@ -4,104 +4,22 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include "engine/model/ffn_activation.h"
+#include "engine/model/read_delta.h"
+#include "engine/model/spec_keys.h"
 #include "engine/model/unknown_architecture.h"
 #include "kernels/base/file_error.h"
 
 namespace hearth {
 namespace {
 
-// No model comes near these limits; a file beyond them is damaged, and sizes computed from it would be
-// absurd. Together, the limits keep every product of a spec's numbers within an int; products with n_vocab
-// stay within an int64_t.
-constexpr int64_t kMaxLayers = 1024;
-constexpr int64_t kMaxWidth = 1 << 20;
-constexpr int64_t kMaxHeads = 4096;
-constexpr int64_t kMaxHeadDim = 1024;
-constexpr int64_t kMaxContext = 1 << 24;
 constexpr int kMaxExperts = 1 << 14;
 constexpr int kMaxUsedExperts = 256;
 // The norm of a row of zeros divides by the root of epsilon, so epsilon must not be zero. Models have 1e-5 to
 // 1e-12.
 constexpr double kMinEps = 1e-20;
-
-/// Reads the keys of a file that begin with its architecture's name, and makes the checks that every key
-/// needs.
-class Keys {
- public:
-  Keys(const ModelFile& file, std::string_view arch) : file_(file), prefix_(std::string(arch) + ".") {}
-
-  int integer(const std::string& key, int64_t low, int64_t high) const {
-    return check(key, file_.get_int(prefix_ + key), low, high);
-  }
-  int integer_or(const std::string& key, int64_t fallback, int64_t low, int64_t high) const {
-    const std::optional<int64_t> found = file_.find_int(prefix_ + key);
-    return found ? check(key, *found, low, high) : static_cast<int>(fallback);
-  }
-  double number(const std::string& key, double low, double high) const {
-    return check(key, file_.get_float(prefix_ + key), low, high);
-  }
-  double number_or(const std::string& key, double fallback, double low, double high) const {
-    const std::optional<double> found = file_.find_float(prefix_ + key);
-    return found ? check(key, *found, low, high) : fallback;
-  }
-  /// Reads an array with one number per layer; nullopt if the key is absent or not an array.
-  std::optional<std::vector<int64_t>> of_layers(const std::string& key, int n_layers) const {
-    if (!file_.describe_key(prefix_ + key).starts_with("array")) return std::nullopt;
-    std::optional<std::vector<int64_t>> found = file_.find_ints(prefix_ + key);
-    if (found && found->size() != static_cast<size_t>(n_layers)) {
-      fail(key, "an array of " + std::to_string(found->size()),
-           "one value for each of " + std::to_string(n_layers) + " layers");
-    }
-    return found;
-  }
-  std::string file_label() const { return file_error::file_label(file_.path().string()); }
-  bool has(const std::string& key) const { return file_.has_key(prefix_ + key); }
-  bool truth_or(const std::string& key, bool fallback) const {
-    return file_.find_bool(prefix_ + key).value_or(fallback);
-  }
-  std::string text_or(const std::string& key, std::string_view fallback) const {
-    return std::string(file_.find_string(prefix_ + key).value_or(fallback));
-  }
-  /// Refuses a file with a feature that Hearth lacks, although Hearth runs other files of the architecture.
-  [[noreturn]] void refuse(const std::string& key, const std::string& found, const std::string& why) const {
-    file_error::fail(file_label(), "key \"" + prefix_ + key + "\" is " + found +
-                                       ", which does not run: " + why + "; other models of architecture " +
-                                       prefix_.substr(0, prefix_.size() - 1) + " do");
-  }
-  [[noreturn]] void fail(const std::string& key, const std::string& found,
-                         const std::string& expected) const {
-    file_error::fail(file_error::file_label(file_.path().string()),
-                     "key \"" + prefix_ + key + "\" is " + found + ", expected " + expected +
-                         "; the file is damaged or made for another program");
-  }
-
- private:
-  static std::string text_of(double value) {
-    char text[32];
-    std::snprintf(text, sizeof(text), "%g", value);
-    return text;
-  }
-  double check(const std::string& key, double value, double low, double high) const {
-    if (!std::isfinite(value) || value < low || value > high) {
-      fail(key, text_of(value), "a number from " + text_of(low) + " to " + text_of(high));
-    }
-    return value;
-  }
-  int check(const std::string& key, int64_t value, int64_t low, int64_t high) const {
-    if (value < low || value > high) {
-      fail(key, std::to_string(value),
-           "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
-    }
-    return static_cast<int>(value);
-  }
-
-  const ModelFile& file_;
-  std::string prefix_;
-};
 
 const Architecture& architecture_of(const ModelFile& file) {
   const std::string_view name = file.get_string("general.architecture");
@@ -117,7 +35,7 @@ const Architecture& architecture_of(const ModelFile& file) {
                        (why.empty() ? "know" : "run because " + std::string(why)) + "; Hearth runs " + known);
 }
 
-RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int context_train) {
+RopeSpec read_rope(const SpecKeys& keys, const Architecture& arch, int head_dim, int context_train) {
   RopeSpec rope;
   rope.n_rot = keys.integer_or("rope.dimension_count", head_dim, 2, head_dim);
   if (rope.n_rot % 2 != 0) keys.fail("rope.dimension_count", std::to_string(rope.n_rot), "an even number");
@@ -136,7 +54,7 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
   }
   rope.yarn_rounds = arch.yarn_rounds;
   rope.original_context =
-      keys.integer_or("rope.scaling.original_context_length", context_train, 1, kMaxContext);
+      keys.integer_or("rope.scaling.original_context_length", context_train, 1, SpecKeys::kMaxContext);
   rope.attn_factor = keys.number_or("rope.scaling.attn_factor", 1.0, 1e-3, 1e3);
   // YaRN multiplies cos and sin by a temperature. In models with this key, cos and sin are also divided by an
   // equal temperature, so they are not scaled.
@@ -147,7 +65,7 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
 }
 
 /// Reads the rotary embedding of layers with a window. It has a separate base, and no scaling.
-RopeSpec read_local_rope(const Keys& keys, const Architecture& arch, const RopeSpec& rope) {
+RopeSpec read_local_rope(const SpecKeys& keys, const Architecture& arch, const RopeSpec& rope) {
   RopeSpec local;
   local.n_rot = rope.n_rot;
   const double base = arch.window.rope_base > 0 ? arch.window.rope_base : rope.base;
@@ -157,28 +75,30 @@ RopeSpec read_local_rope(const Keys& keys, const Architecture& arch, const RopeS
 
 /// Returns for each layer whether it has a window, as the file's key states. If the file lacks the key, the
 /// architecture decides.
-std::vector<bool> windowed_layers(const Keys& keys, const Architecture& arch, int n_layers) {
+std::vector<bool> windowed_layers(const SpecKeys& keys, const Architecture& arch, int n_layers) {
   constexpr const char* kKey = "attention.sliding_window_pattern";
   std::vector<bool> windowed;
   if (const auto given = keys.of_layers(kKey, n_layers)) {
     for (const int64_t one : *given) windowed.push_back(one != 0);
     return windowed;
   }
-  const int period = keys.integer_or(kKey, arch.window.period, 0, kMaxLayers);
+  const int period = keys.integer_or(kKey, arch.window.period, 0, SpecKeys::kMaxLayers);
   const int full = period == arch.window.period ? arch.window.full : period - 1;
   for (int i = 0; i < n_layers; ++i) windowed.push_back(period == 0 || i % period != full);
   return windowed;
 }
 
-std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, const ModelSpec& spec) {
+/// recurrent: for each layer, whether it is recurrent; empty if none is.
+std::vector<LayerSpec> read_layers(const SpecKeys& keys, const Architecture& arch, const ModelSpec& spec,
+                                   const std::vector<bool>& recurrent) {
   std::vector<LayerSpec> layers(static_cast<size_t>(spec.n_layers));
-  const int window = keys.integer_or("attention.sliding_window", 0, 0, kMaxContext);
+  const int window = keys.integer_or("attention.sliding_window", 0, 0, SpecKeys::kMaxContext);
   if (window > 0 && arch.looks_ahead) {
     keys.refuse("attention.sliding_window", std::to_string(window),
                 "a window has no end where tokens look ahead");
   }
   const int n_dense = keys.integer_or("leading_dense_block_count", 0, 0, spec.n_layers);
-  const int step = keys.integer_or("interleave_moe_layer_step", 1, 1, kMaxLayers);
+  const int step = keys.integer_or("interleave_moe_layer_step", 1, 1, SpecKeys::kMaxLayers);
   const std::vector<bool> windowed = windowed_layers(keys, arch, spec.n_layers);
   for (int i = 0; i < spec.n_layers; ++i) {
     LayerSpec& layer = layers[static_cast<size_t>(i)];
@@ -191,6 +111,10 @@ std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, c
     layer.turns = arch.rope != RopeKind::kNone && (arch.window.full_turns || window == 0 || has_window) &&
                   (unturned == 0 || i % unturned != unturned - 1);
     layer.experts = spec.has_experts() && i >= n_dense && (i + 1) % step == 0;
+    if (recurrent.empty() || !recurrent[static_cast<size_t>(i)]) continue;
+    layer.recurrent = true;
+    layer.window = 0;
+    layer.turns = layer.local_rope = false;
   }
   return layers;
 }
@@ -203,7 +127,7 @@ bool has_choice_bias(const ModelFile& file, int n_layers) {
   return false;
 }
 
-RouterScore read_router_score(const ModelFile& file, const Keys& keys, const Architecture& arch,
+RouterScore read_router_score(const ModelFile& file, const SpecKeys& keys, const Architecture& arch,
                               int n_layers) {
   switch (keys.integer_or("expert_gating_func", 0, 0, 255)) {
     case 0:
@@ -235,8 +159,27 @@ int64_t expert_width(const ModelFile& file, int n_layers, int d_ff) {
   return d_ff;
 }
 
-MixtureSpec read_mixture(const ModelFile& file, const Keys& keys, const Architecture& arch, int n_layers,
-                         int d_ff) {
+/// Returns the number of neurons of all layers' experts. n_blocks includes the layers that are not run.
+int read_expert_width(const ModelFile& file, const SpecKeys& keys, const ModelSpec& spec, int n_blocks) {
+  constexpr const char* kKey = "expert_feed_forward_length";
+  if (keys.has(kKey)) return keys.shared_integer(kKey, spec.n_layers, n_blocks, 1, SpecKeys::kMaxWidth);
+  const int64_t width = std::min(SpecKeys::kMaxWidth, expert_width(file, spec.n_layers, spec.d_ff));
+  return width > 0 ? static_cast<int>(width) : keys.integer(kKey, 1, SpecKeys::kMaxWidth);
+}
+
+/// Returns the width of a gated shared expert for files without the key, from its first tensor; `fallback` if
+/// there is no such tensor.
+int64_t shared_width(const ModelFile& file, const ModelSpec& spec, int64_t fallback) {
+  for (int i = 0; spec.arch.mixture.shared_has_gate && i < spec.n_layers; ++i) {
+    const std::string up = "blk." + std::to_string(i) + ".ffn_up_shexp.weight";
+    if (const TensorInfo* tensor = file.find_tensor(up)) return tensor->shape[1];
+  }
+  return fallback;
+}
+
+MixtureSpec read_mixture(const ModelFile& file, const SpecKeys& keys, const ModelSpec& spec) {
+  const Architecture& arch = spec.arch;
+  const int n_blocks = spec.n_layers + spec.n_unused_layers;
   MixtureSpec mixture;
   mixture.n_experts = keys.integer_or("expert_count", 0, 0, kMaxExperts);
   if (mixture.n_experts == 0) return mixture;
@@ -244,13 +187,14 @@ MixtureSpec read_mixture(const ModelFile& file, const Keys& keys, const Architec
     keys.fail("expert_count", std::to_string(mixture.n_experts),
               "0: models of architecture " + std::string(arch.name) + " have no experts");
   }
-  mixture.n_used = keys.integer("expert_used_count", 1, std::min(mixture.n_experts, kMaxUsedExperts));
-  mixture.d_expert = keys.integer_or("expert_feed_forward_length",
-                                     std::min(kMaxWidth, expert_width(file, n_layers, d_ff)), 1, kMaxWidth);
+  mixture.n_used = keys.shared_integer("expert_used_count", spec.n_layers, n_blocks, 1,
+                                       std::min(mixture.n_experts, kMaxUsedExperts));
+  mixture.d_expert = read_expert_width(file, keys, spec, n_blocks);
   const int n_shared = keys.integer_or("expert_shared_count", 0, 0, kMaxExperts);
+  const int64_t shared = shared_width(file, spec, int64_t{n_shared} * mixture.d_expert);
   mixture.d_shared = keys.integer_or("expert_shared_feed_forward_length",
-                                     std::min(kMaxWidth, int64_t{n_shared} * mixture.d_expert), 0, kMaxWidth);
-  mixture.score = read_router_score(file, keys, arch, n_layers);
+                                     std::min(SpecKeys::kMaxWidth, shared), 0, SpecKeys::kMaxWidth);
+  mixture.score = read_router_score(file, keys, arch, spec.n_layers);
   mixture.renormalize = keys.truth_or("expert_weights_norm", arch.mixture.renormalize);
   mixture.scale = static_cast<float>(keys.number_or("expert_weights_scale", 1.0, 0.0, 1e4));
   if (mixture.scale == 0.0f) mixture.scale = 1.0f;  // converters write 0 for models without a scale
@@ -271,7 +215,7 @@ MixtureSpec read_mixture(const ModelFile& file, const Keys& keys, const Architec
 
 /// Reads the soft caps, and the scales of embeddings, attention scores, logits, and the outputs that are
 /// added to the residual stream.
-void read_scales(const Keys& keys, ModelSpec& spec) {
+void read_scales(const SpecKeys& keys, ModelSpec& spec) {
   constexpr double kLeast = 1e-6, kMost = 1e6;
   const Architecture& arch = spec.arch;
   const auto scale = [&](const char* key, double fallback) {
@@ -302,7 +246,7 @@ void read_scales(const Keys& keys, ModelSpec& spec) {
 
 /// Queries have one factor for each stretch of original_context positions, and loading computes all factors.
 /// Models have a few dozen stretches. Refuses a file with so many stretches that loading would take too long.
-void check_growth(const Keys& keys, const ModelSpec& spec) {
+void check_growth(const SpecKeys& keys, const ModelSpec& spec) {
   constexpr int kMaxStretches = 4096;
   if (spec.query_growth == 0.0f || spec.context_train / spec.rope.original_context < kMaxStretches) return;
   keys.fail("rope.scaling.original_context_length", std::to_string(spec.rope.original_context),
@@ -312,7 +256,7 @@ void check_growth(const Keys& keys, const ModelSpec& spec) {
 
 /// The architecture determines whether tokens see later tokens. Refuses a file whose key attention.causal
 /// contradicts it, because such a model was trained differently.
-void check_direction(const Keys& keys, const Architecture& arch) {
+void check_direction(const SpecKeys& keys, const Architecture& arch) {
   const bool causal = keys.truth_or("attention.causal", !arch.looks_ahead);
   if (causal != arch.looks_ahead) return;
   keys.refuse("attention.causal", causal ? "true" : "false",
@@ -321,7 +265,7 @@ void check_direction(const Keys& keys, const Architecture& arch) {
 }
 
 /// Returns whether layers are parallel, which for some architectures depends on a key or tensor of the file.
-bool read_parallel(const ModelFile& file, const Keys& keys, const Architecture& arch) {
+bool read_parallel(const ModelFile& file, const SpecKeys& keys, const Architecture& arch) {
   switch (arch.parallel_from) {
     case ParallelFrom::kKey:
       return keys.truth_or("use_parallel_residual", true);
@@ -359,8 +303,9 @@ float read_sparse_threshold(const ModelFile& file) {
   return static_cast<float>(threshold);
 }
 
-int read_kv_heads(const Keys& keys, int n_heads) {
-  const int n = keys.integer_or("attention.head_count_kv", n_heads, 1, n_heads);
+/// n_of_layers: the number that an array of the layers' numbers gives, if the file may have such an array.
+int read_kv_heads(const SpecKeys& keys, int n_heads, std::optional<int> n_of_layers = {}) {
+  const int n = n_of_layers ? *n_of_layers : keys.integer_or("attention.head_count_kv", n_heads, 1, n_heads);
   if (n_heads % n != 0) {
     keys.fail("attention.head_count_kv", std::to_string(n),
               "a divisor of head_count, " + std::to_string(n_heads));
@@ -369,35 +314,36 @@ int read_kv_heads(const Keys& keys, int n_heads) {
 }
 
 /// Returns the width of a head as stored in the file, or else d_model / n_heads.
-int read_head_dim(const Keys& keys, const ModelSpec& spec) {
+int read_head_dim(const SpecKeys& keys, const ModelSpec& spec) {
   int head_dim = 0;
   if (keys.has("attention.key_length")) {
-    head_dim = keys.integer("attention.key_length", 2, kMaxHeadDim);
+    head_dim = keys.integer("attention.key_length", 2, SpecKeys::kMaxHeadDim);
     if (head_dim % 2 != 0) keys.fail("attention.key_length", std::to_string(head_dim), "an even number");
   } else {
     head_dim = spec.d_model / spec.n_heads;
     // RoPE rotates one half of a head together with the other, so the number of dimensions must be even.
-    if (spec.d_model % (2 * spec.n_heads) != 0 || head_dim > kMaxHeadDim) {
+    if (spec.d_model % (2 * spec.n_heads) != 0 || head_dim > SpecKeys::kMaxHeadDim) {
       keys.fail("embedding_length", std::to_string(spec.d_model),
-                "an even multiple, up to " + std::to_string(kMaxHeadDim) + " times, of head_count, " +
-                    std::to_string(spec.n_heads));
+                "an even multiple, up to " + std::to_string(SpecKeys::kMaxHeadDim) +
+                    " times, of head_count, " + std::to_string(spec.n_heads));
     }
   }
-  const int value_length = keys.integer_or("attention.value_length", head_dim, 1, kMaxHeadDim);
+  const int value_length = keys.integer_or("attention.value_length", head_dim, 1, SpecKeys::kMaxHeadDim);
   if (value_length != head_dim) {
     keys.fail("attention.value_length", std::to_string(value_length),
               "the length of a key, " + std::to_string(head_dim));
   }
-  if (int64_t{spec.n_heads} * head_dim > kMaxWidth) {
+  if (int64_t{spec.n_heads} * head_dim > SpecKeys::kMaxWidth) {
     keys.fail("attention.key_length", std::to_string(head_dim),
-              "at most " + std::to_string(kMaxWidth) + " in all " + std::to_string(spec.n_heads) + " heads");
+              "at most " + std::to_string(SpecKeys::kMaxWidth) + " in all " + std::to_string(spec.n_heads) +
+                  " heads");
   }
   return head_dim;
 }
 
 /// Reads the sizes of latent attention. Files from before April 2025 store the key and value lengths of whole
 /// heads under the names that newer files use for the latent's lengths.
-LatentSpec read_latent(const Keys& keys, const Architecture& arch, int n_heads) {
+LatentSpec read_latent(const SpecKeys& keys, const Architecture& arch, int n_heads) {
   LatentSpec latent;
   if (!arch.latent) return latent;
   const bool old = !keys.has("attention.key_length_mla");
@@ -408,26 +354,26 @@ LatentSpec read_latent(const Keys& keys, const Architecture& arch, int n_heads) 
     keys.fail("attention.head_count_kv", std::to_string(n_kv_heads),
               "1 or head_count, " + std::to_string(n_heads) + ": all heads have one latent");
   }
-  latent.kv_rank = keys.integer("attention.kv_lora_rank", 1, kMaxHeadDim);
-  latent.q_rank = keys.integer_or("attention.q_lora_rank", 0, 0, kMaxWidth);
-  latent.d_rope = keys.integer("rope.dimension_count", 2, kMaxHeadDim);
-  const int d_key = keys.integer(key_length, 2, kMaxHeadDim);
+  latent.kv_rank = keys.integer("attention.kv_lora_rank", 1, SpecKeys::kMaxHeadDim);
+  latent.q_rank = keys.integer_or("attention.q_lora_rank", 0, 0, SpecKeys::kMaxWidth);
+  latent.d_rope = keys.integer("rope.dimension_count", 2, SpecKeys::kMaxHeadDim);
+  const int d_key = keys.integer(key_length, 2, SpecKeys::kMaxHeadDim);
   latent.d_nope = d_key - latent.d_rope;
-  latent.d_value = keys.integer(value_length, 1, kMaxHeadDim);
+  latent.d_value = keys.integer(value_length, 1, SpecKeys::kMaxHeadDim);
   if (latent.d_nope < 1) {
     keys.fail(key_length, std::to_string(d_key),
               "more than rope.dimension_count, " + std::to_string(latent.d_rope));
   }
   const int head_dim = latent.kv_rank + latent.d_rope;
-  if (head_dim > kMaxHeadDim || int64_t{n_heads} * head_dim > kMaxWidth) {
+  if (head_dim > SpecKeys::kMaxHeadDim || int64_t{n_heads} * head_dim > SpecKeys::kMaxWidth) {
     keys.fail("attention.kv_lora_rank", std::to_string(latent.kv_rank),
-              "at most " + std::to_string(kMaxHeadDim) + " with rope.dimension_count, and " +
-                  std::to_string(kMaxWidth) + " in all " + std::to_string(n_heads) + " heads");
+              "at most " + std::to_string(SpecKeys::kMaxHeadDim) + " with rope.dimension_count, and " +
+                  std::to_string(SpecKeys::kMaxWidth) + " in all " + std::to_string(n_heads) + " heads");
   }
   const int64_t widest = int64_t{n_heads} * std::max(d_key, latent.d_value);
-  if (widest > kMaxWidth) {
+  if (widest > SpecKeys::kMaxWidth) {
     keys.fail(key_length, std::to_string(d_key),
-              "keys and values of at most " + std::to_string(kMaxWidth) + " in all " +
+              "keys and values of at most " + std::to_string(SpecKeys::kMaxWidth) + " in all " +
                   std::to_string(n_heads) + " heads");
   }
   if (!old && keys.has("attention.key_length")) {
@@ -440,7 +386,7 @@ LatentSpec read_latent(const Keys& keys, const Architecture& arch, int n_heads) 
 /// Returns the scale of attention scores, for heads with d_nope + d_rope numbers. It includes the temperature
 /// of the YaRN paper: DeepSeek multiplies scores by the temperature's square, while other models multiply
 /// cosines and sines by the temperature.
-float latent_score_scale(const Keys& keys, const LatentSpec& latent, const RopeSpec& rope) {
+float latent_score_scale(const SpecKeys& keys, const LatentSpec& latent, const RopeSpec& rope) {
   const double multiplier = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 10.0);
   const bool tempers = rope.scaling == RopeScaling::kYarn && rope.factor > 1.0;
   const double temperature = tempers ? 1.0 + multiplier * std::log(rope.factor) : 1.0;
@@ -451,7 +397,7 @@ float latent_score_scale(const Keys& keys, const LatentSpec& latent, const RopeS
 /// trained to embed, or 0, which requests one vector per token. In both cases, the last token is used if
 /// attention only looks back, because only that token has seen the whole text. If all tokens have seen the
 /// whole text, their mean is used.
-Pooling read_pooling(const Keys& keys, const Architecture& arch) {
+Pooling read_pooling(const SpecKeys& keys, const Architecture& arch) {
   switch (keys.integer_or("pooling_type", 0, 0, 4)) {
     case 1:
       return Pooling::kMean;
@@ -495,12 +441,32 @@ int read_positions(const ModelFile& file, const Architecture& arch) {
                                 "; the file is incomplete: download it again");
   }
   const int64_t n_positions = table->shape[1] - *arch.position_offset;
-  if (n_positions < 1 || n_positions > kMaxContext) {
+  if (n_positions < 1 || n_positions > SpecKeys::kMaxContext) {
     file_error::fail(label, std::string("tensor \"") + kTable + "\" has " + std::to_string(table->shape[1]) +
                                 " rows, expected one for each position and " +
                                 std::to_string(*arch.position_offset) + " before them; the file is damaged");
   }
   return static_cast<int>(n_positions);
+}
+
+/// Refuses a file that has only the layers that predict later tokens.
+void refuse_only_unused(const ModelFile& file, const ModelSpec& spec) {
+  const std::string part = "blk." + std::to_string(spec.n_layers) + ".nextn.eh_proj.weight";
+  if (spec.n_unused_layers == 0 || file.find_tensor("blk.0.attn_norm.weight") != nullptr ||
+      file.find_tensor(part) == nullptr) {
+    return;
+  }
+  file_error::fail(file_error::file_label(file.path().string()),
+                   "it has a layer that predicts later tokens (tensor " + file_error::quoted(part) +
+                       ") without the " + std::to_string(spec.n_layers) +
+                       " layers before it, expected a whole model; give the model's own GGUF file");
+}
+
+/// Returns d_ff for files without the key feed_forward_length. Throws if a layer needs it.
+int width_without_key(const SpecKeys& keys, const ModelSpec& spec) {
+  const bool all_mixtures =
+      std::ranges::all_of(spec.layers, [](const LayerSpec& layer) { return layer.experts; });
+  return all_mixtures ? spec.mixture.d_expert : keys.integer("feed_forward_length", 1, SpecKeys::kMaxWidth);
 }
 
 }  // namespace
@@ -512,9 +478,13 @@ int ModelSpec::window() const {
 }
 
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation) {
-  const Architecture& arch = architecture_of(file);
+  return read_model_spec_as(architecture_of(file), file, ffn_activation);
+}
+
+ModelSpec read_model_spec_as(const Architecture& arch, const ModelFile& file,
+                             std::string_view ffn_activation) {
   refuse_unknown_sparse(file, arch);
-  const Keys keys(file, arch.name);
+  const SpecKeys keys(file, arch.name);
   check_direction(keys, arch);
 
   ModelSpec spec;
@@ -525,22 +495,30 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   spec.sparse_threshold = read_sparse_threshold(file);
   spec.activation = decide_ffn_activation(file, arch, ffn_activation);
   spec.name = file.find_string("general.name").value_or("");
-  const int n_blocks = keys.integer("block_count", 1, kMaxLayers);
+  const int n_blocks = keys.integer("block_count", 1, SpecKeys::kMaxLayers);
   spec.n_unused_layers = keys.integer_or("nextn_predict_layers", 0, 0, n_blocks - 1);
   spec.n_layers = n_blocks - spec.n_unused_layers;
-  spec.d_model = keys.integer("embedding_length", 1, kMaxWidth);
-  spec.d_ff = keys.integer("feed_forward_length", 1, kMaxWidth);
-  spec.n_heads = keys.integer("attention.head_count", 1, kMaxHeads);
+  refuse_only_unused(file, spec);
+  spec.d_model = keys.integer("embedding_length", 1, SpecKeys::kMaxWidth);
+  spec.d_ff = keys.integer_or("feed_forward_length", 0, 1, SpecKeys::kMaxWidth);
+  spec.n_heads = keys.integer("attention.head_count", 1, SpecKeys::kMaxHeads);
+  std::vector<bool> recurrent;
+  if (arch.delta) {
+    spec.delta = read_delta(keys, arch);
+    recurrent = read_recurrent_layers(keys, spec.n_layers, n_blocks);
+  }
   spec.latent = read_latent(keys, arch, spec.n_heads);
   if (spec.latent) {
     spec.n_kv_heads = 1;
     spec.head_dim = spec.latent.kv_rank + spec.latent.d_rope;
   } else {
-    spec.n_kv_heads = read_kv_heads(keys, spec.n_heads);
+    std::optional<int> of_layers;
+    if (arch.delta) of_layers = read_kv_heads_of_layers(keys, recurrent, spec.n_heads, n_blocks);
+    spec.n_kv_heads = read_kv_heads(keys, spec.n_heads, of_layers);
     spec.head_dim = read_head_dim(keys, spec);
   }
   spec.n_vocab = read_vocab_size(file);
-  spec.context_train = keys.integer("context_length", 1, kMaxContext);
+  spec.context_train = keys.integer("context_length", 1, SpecKeys::kMaxContext);
   if (arch.position_offset) spec.context_train = std::min(spec.context_train, read_positions(file, arch));
   const char* eps_key =
       arch.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
@@ -549,8 +527,10 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
                                    : keys.number(eps_key, kMinEps, 1.0));
   spec.rope = read_rope(keys, arch, spec.head_dim, spec.context_train);
   if (arch.window.unscaled) spec.local_rope = read_local_rope(keys, arch, spec.rope);
-  spec.mixture = read_mixture(file, keys, arch, spec.n_layers, spec.d_ff);
-  spec.layers = read_layers(keys, arch, spec);
+  if (arch.delta) check_rope_sections(keys, spec.rope.n_rot);
+  spec.mixture = read_mixture(file, keys, spec);
+  spec.layers = read_layers(keys, arch, spec, recurrent);
+  if (spec.d_ff == 0) spec.d_ff = width_without_key(keys, spec);
   read_scales(keys, spec);
   if (spec.latent) spec.attention_scale = latent_score_scale(keys, spec.latent, spec.rope);
   check_growth(keys, spec);

@@ -39,6 +39,8 @@ struct LayerSpec {
   bool turns = true;        // a rotary embedding is applied
   bool local_rope = false;  // the layer uses ModelSpec::local_rope
   bool experts = false;     // the FFN is a mixture of experts
+  bool recurrent = false;   // a gated delta net instead of attention, see DeltaSpec; window and the rotary
+                            // embedding do not apply
 };
 
 /// The shape of a norm's weights. The norm applies to rows of n_cols numbers. Row i is multiplied by row i %
@@ -70,6 +72,29 @@ struct LatentSpec {
   explicit operator bool() const { return kv_rank > 0; }
 };
 
+/// The recurrent layers of a model (gated delta nets: Yang et al. 2024, arXiv 2412.06464). Instead of keys
+/// and values, a sequence has a state per layer: for each value head, a matrix of head_dim rows (of keys) and
+/// head_dim columns (of values), and the projected inputs of the last n_taps - 1 tokens.
+struct DeltaSpec {
+  int n_k_heads = 0;  // heads of queries and keys; 0: the model has no recurrent layers
+  int n_v_heads = 0;  // heads of values, a multiple of n_k_heads
+  int head_dim = 0;   // size of a head's queries, keys and values
+  int n_taps = 0;     // tokens that the convolution sees, including a token itself
+  /// The order of value heads. true: neighbors belong to neighboring key heads; false: the value heads of one
+  /// key head are neighbors.
+  bool tiled = false;
+
+  int key_dim() const { return n_k_heads * head_dim; }
+  int value_dim() const { return n_v_heads * head_dim; }
+  /// Channels of the convolution: queries, keys and values of all heads.
+  int conv_dim() const { return 2 * key_dim() + value_dim(); }
+  /// Returns the key head of a value head.
+  int key_head(int value_head) const {
+    return tiled ? value_head % n_k_heads : value_head / (n_v_heads / n_k_heads);
+  }
+  explicit operator bool() const { return n_k_heads > 0; }
+};
+
 /// One model's shape.
 struct ModelSpec {
   Architecture arch;
@@ -77,7 +102,7 @@ struct ModelSpec {
   int n_layers = 0;
   int n_unused_layers = 0;  // further layers in the file, which predict later tokens and are not run
   int d_model = 0;
-  int d_ff = 0;
+  int d_ff = 0;  // neurons of a layer without experts; if there is none, d_expert for files without the key
   int n_heads = 0;
   int n_kv_heads = 0;
   int head_dim = 0;  // size of a head's queries and keys in attention; with a latent: kv_rank + d_rope
@@ -95,6 +120,7 @@ struct ModelSpec {
   /// queries are not multiplied.
   float query_growth = 0.0f;
   LatentSpec latent;
+  DeltaSpec delta;
   MixtureSpec mixture;
   std::vector<LayerSpec> layers;  // [n_layers], or empty: all are LayerSpec{}
   FfnActivation activation;
@@ -107,9 +133,12 @@ struct ModelSpec {
 
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }
-  /// The size of all heads' projected queries (projected_q_dim), and the size of the input of attention's
-  /// last projection (attended_dim).
-  int projected_q_dim() const { return latent ? n_heads * (latent.d_nope + latent.d_rope) : q_dim(); }
+  /// The size of all heads' projected queries (projected_q_dim), including their gates, and the size of the
+  /// input of attention's last projection (attended_dim).
+  int projected_q_dim() const {
+    if (latent) return n_heads * (latent.d_nope + latent.d_rope);
+    return arch.gated_attention ? 2 * q_dim() : q_dim();
+  }
   int attended_dim() const { return latent ? n_heads * latent.d_value : q_dim(); }
   bool has_experts() const { return mixture.n_experts > 0; }
   /// Whether some FFN neurons are zero for a token, and neurons can be handled one by one: counted, predicted
@@ -143,5 +172,10 @@ struct ModelSpec {
 /// tells the user what to do. Throws std::invalid_argument with a one-sentence message if ffn_activation is
 /// not a known name.
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation = {});
+
+/// Like read_model_spec(), but takes the facts of the file's architecture from the caller, who may know an
+/// architecture that is not in the table.
+ModelSpec read_model_spec_as(const Architecture& arch, const ModelFile& file,
+                             std::string_view ffn_activation = {});
 
 }  // namespace hearth
