@@ -103,7 +103,7 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
     file_error::fail(r.label, why);
   r.kv_counts.type = options.kv_type;
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
-                 facts.weights.turned_bytes();
+                 facts.weights.copied_bytes();
   r.memory_limit_bytes = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
   if (options.memory_limit_bytes == 0) r.own_bytes = static_cast<double>(anonymous_bytes()) + kServingBytes;
   decide_contexts(r, options, facts, device.usable);

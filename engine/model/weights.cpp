@@ -4,158 +4,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kernels/base/file_error.h"
+#include "engine/model/binder.h"
+#include "engine/model/delta_weights.h"
 #include "kernels/quant/dequantize.h"
 
 namespace hearth {
 namespace {
-
-[[noreturn]] void fail(const ModelFile& file, std::string_view tensor, const std::string& sentence) {
-  file_error::fail(file_error::file_label(file.path().string()),
-                   "tensor " + file_error::quoted(tensor) + sentence);
-}
-
-std::string shape_text(const TensorInfo& tensor) {
-  std::string text = "[";
-  for (int i = 0; i < tensor.n_dims; ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[static_cast<size_t>(i)]);
-  }
-  return text + "]";
-}
-
-/// Looks up tensors by name, checks them, records which ones were looked up, and copies vectors to one
-/// buffer.
-class Binder {
- public:
-  explicit Binder(const ModelFile& file) : file_(file) {
-    size_t n_floats = 0;
-    for (const TensorInfo& tensor : file.tensors()) {
-      const int64_t n_rows = tensor.shape[1] * tensor.shape[2] * tensor.shape[3];
-      const bool vectors = tensor.name.ends_with(".bias") || tensor.name.ends_with("_norm.weight");
-      if (n_rows == 1 || vectors) n_floats += padded(tensor.shape[0] * n_rows);
-    }
-    lines_.resize(n_floats / kLineFloats);
-  }
-
-  /// Returns a matrix [n_rows, n_cols]. Throws if it is missing.
-  Matrix matrix(const std::string& name, int64_t n_rows, int64_t n_cols) {
-    const TensorInfo& tensor = require(name, {n_cols, n_rows, 1, 1});
-    return Matrix{tensor.data, tensor.dtype, n_rows, n_cols};
-  }
-
-  /// Returns the matrices [n_rows, n_cols] of n experts, stacked in one tensor. Throws if the tensor is
-  /// missing.
-  Matrix matrices(const std::string& name, int64_t n, int64_t n_rows, int64_t n_cols) {
-    const TensorInfo& tensor = require(name, {n_cols, n_rows, n, 1});
-    return Matrix{tensor.data, tensor.dtype, n * n_rows, n_cols};
-  }
-
-  /// Returns a tensor that consists of n vectors [n_floats], such as a norm's weights or biases. Throws if it
-  /// is missing.
-  const float* vectors(const std::string& name, int64_t n, int64_t n_floats) {
-    return floats(require(name, {n_floats, n, 1, 1}));
-  }
-
-  /// Like vectors(), but returns null if the file has no such tensor.
-  const float* optional_vectors(const std::string& name, int64_t n, int64_t n_floats) {
-    return file_.find_tensor(name) == nullptr ? nullptr : vectors(name, n, n_floats);
-  }
-
-  /// Returns a vector [n] as floats, or null if the file has no such tensor.
-  const float* optional_vector(const std::string& name, int64_t n) {
-    return file_.find_tensor(name) == nullptr ? nullptr : vector(name, n);
-  }
-
-  const float* vector(const std::string& name, int64_t n) { return floats(require(name, {n, 1, 1, 1})); }
-
-  /// Returns the number of rows of a matrix. Throws if the matrix is missing.
-  int64_t rows_of(const std::string& name) const { return found(name).shape[1]; }
-
-  [[noreturn]] void fail_tensor(const std::string& name, const std::string& sentence) const {
-    fail(file_, name, sentence);
-  }
-
-  bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
-
-  Linear linear(const std::string& stem, int64_t n_rows, int64_t n_cols, bool bias_required = false) {
-    const std::string bias = stem + ".bias";
-    return {matrix(stem + ".weight", n_rows, n_cols),
-            bias_required ? vector(bias, n_rows) : optional_vector(bias, n_rows)};
-  }
-
-  NormWeights norm(const std::string& stem, int64_t n, const Architecture& arch) {
-    const bool has_bias = arch.norm == NormKind::kLayer && arch.norm_bias;
-    return {vector(stem + ".weight", n), has_bias ? vector(stem + ".bias", n) : nullptr};
-  }
-
-  /// Throws if the file has a tensor that was never looked up. Ignores tensors of layers that are not run.
-  void refuse_unused(const ModelSpec& spec) const {
-    for (const TensorInfo& tensor : file_.tensors()) {
-      if (used_.contains(tensor.name) || is_beyond(tensor.name, spec)) continue;
-      fail(file_, tensor.name,
-           " is not a part of architecture " + std::string(spec.arch.name) + " with " +
-               std::to_string(spec.n_layers) +
-               " layers as Hearth knows it, and ignoring it would give wrong answers");
-    }
-  }
-
-  std::vector<Weights::Line> take_vectors() { return std::move(lines_); }
-
- private:
-  // Each vector starts on a cache line, which makes the kernels' loads fast.
-  static constexpr size_t kLineFloats = 16;
-  static size_t padded(int64_t n) {
-    return (static_cast<size_t>(n) + kLineFloats - 1) / kLineFloats * kLineFloats;
-  }
-
-  const TensorInfo& found(const std::string& name) const {
-    const TensorInfo* tensor = file_.find_tensor(name);
-    if (tensor == nullptr) {
-      fail(file_, name, " is missing; the file is incomplete or made for another program: download it again");
-    }
-    return *tensor;
-  }
-
-  const float* floats(const TensorInfo& tensor) {
-    const int64_t n = tensor.shape[0] * tensor.shape[1];
-    float* out = lines_[used_floats_ / kLineFloats].floats;
-    used_floats_ += padded(n);
-    dequantize_row(tensor.dtype, tensor.data, n, out);
-    return out;
-  }
-
-  const TensorInfo& require(const std::string& name, const std::array<int64_t, 4>& expected) {
-    const TensorInfo& tensor = found(name);
-    if (tensor.shape != expected) {
-      TensorInfo right;
-      right.shape = expected;
-      right.n_dims = expected[2] > 1 ? 3 : expected[1] > 1 ? 2 : 1;
-      fail(file_, name,
-           " is " + shape_text(tensor) + ", expected " + shape_text(right) +
-               " by the file's own keys; the file is damaged");
-    }
-    used_.insert(tensor.name);
-    return tensor;
-  }
-
-  /// Whether a tensor belongs to a layer after the last one that is run.
-  bool is_beyond(std::string_view name, const ModelSpec& spec) const {
-    for (int i = spec.n_layers; i < spec.n_layers + spec.n_unused_layers; ++i) {
-      if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
-    }
-    return false;
-  }
-
-  const ModelFile& file_;
-  std::vector<Weights::Line> lines_;
-  size_t used_floats_ = 0;
-  std::set<std::string_view> used_;
-};
 
 /// Binds the norms of a layer. In parallel layers, attention and the FFN may share the norm attn_norm, or
 /// each may have its own. If each has its own, the names are attn_norm_2 (attention) and attn_norm (FFN) in
@@ -183,25 +41,20 @@ void bind_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, 
   w.ffn_post_norm = norm("post_ffw_norm");
 }
 
-/// Returns rows [begin, begin + n) of a matrix and of its bias.
-Linear rows_of(const Linear& all, int64_t begin, int64_t n) {
-  return {{all.weight.row(begin), all.weight.dtype, n, all.weight.n_cols},
-          all.bias == nullptr ? nullptr : all.bias + begin};
-}
-
 /// Binds q, k and v, which are separate tensors or stacked in attn_qkv.
 void bind_qkv(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   const bool bias = spec.arch.qkv_bias;
+  const int64_t q_rows = spec.projected_q_dim();
   if (!bind.has(prefix + "attn_qkv.weight")) {
-    w.q = bind.linear(prefix + "attn_q", spec.q_dim(), spec.d_model, bias);
+    w.q = bind.linear(prefix + "attn_q", q_rows, spec.d_model, bias);
     w.k = bind.linear(prefix + "attn_k", spec.kv_dim(), spec.d_model, bias);
     w.v = bind.linear(prefix + "attn_v", spec.kv_dim(), spec.d_model, bias);
     return;
   }
-  const Linear all = bind.linear(prefix + "attn_qkv", spec.q_dim() + 2 * spec.kv_dim(), spec.d_model, bias);
-  w.q = rows_of(all, 0, spec.q_dim());
-  w.k = rows_of(all, spec.q_dim(), spec.kv_dim());
-  w.v = rows_of(all, spec.q_dim() + spec.kv_dim(), spec.kv_dim());
+  const Linear all = bind.linear(prefix + "attn_qkv", q_rows + 2 * spec.kv_dim(), spec.d_model, bias);
+  w.q = rows_of(all, 0, q_rows);
+  w.k = rows_of(all, q_rows, spec.kv_dim());
+  w.v = rows_of(all, q_rows + spec.kv_dim(), spec.kv_dim());
 }
 
 /// Transposes the keys of one head: rows [d_nope, kv_rank] of `both` become [kv_rank, d_nope].
@@ -356,19 +209,28 @@ void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& pre
 }
 
 /// turned_keys: where to store a layer's transposed keys, for older files with latent attention.
-LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, std::vector<float>& turned_keys) {
-  const std::string prefix = "blk." + std::to_string(layer) + ".";
-  const Architecture& arch = spec.arch;
-  LayerWeights w;
-  bind_norms(bind, spec, prefix, w);
+void bind_attention(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w,
+                    std::vector<float>& turned_keys) {
   if (spec.latent) {
     bind_latent(bind, spec, prefix, w, turned_keys);
   } else {
     bind_qkv(bind, spec, prefix, w);
     bind_qk_norms(bind, spec, prefix, w);
   }
-  if (arch.sinks) w.sinks = bind.vector(prefix + "attn_sinks.weight", spec.n_heads);
+  if (spec.arch.sinks) w.sinks = bind.vector(prefix + "attn_sinks.weight", spec.n_heads);
   w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.attended_dim());
+}
+
+/// weights: stores the matrices that are not in the file's order.
+LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, Weights& weights) {
+  const std::string prefix = "blk." + std::to_string(layer) + ".";
+  LayerWeights w;
+  bind_norms(bind, spec, prefix, w);
+  if (spec.layer(layer).recurrent) {
+    w.delta = bind_delta(bind, spec, prefix, weights.reordered);
+  } else {
+    bind_attention(bind, spec, prefix, w, weights.turned_keys[static_cast<size_t>(layer)]);
+  }
   if (spec.layer(layer).experts) {
     bind_experts(bind, spec, prefix, w.mixture);
     bind_shared_expert(bind, spec, prefix, w);
@@ -385,28 +247,28 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, std::vec
 
 /// Returns the divisors of the rotary embedding's frequencies, [n_rot / 2], or an empty vector if the file
 /// has no such tensor.
-std::vector<float> bind_divisors(Binder& bind, const ModelFile& file, const ModelSpec& spec,
-                                 const char* name) {
+std::vector<float> bind_divisors(Binder& bind, const ModelSpec& spec, const char* name) {
   if (!bind.has(name)) return {};
   const int n_pairs = spec.rope.n_rot / 2;
   const float* divisors = bind.vector(name, n_pairs);
   // Dividing by zero would make positions infinite. The comparison also fails for NaN.
   if (!std::all_of(divisors, divisors + n_pairs, [](float d) { return d > 0.0f && d < 1e6f; })) {
-    fail(file, name, " holds a divisor that is not a positive number below 1e6; the file is damaged");
+    bind.fail_tensor(name, " holds a divisor that is not a positive number below 1e6; the file is damaged");
   }
   return {divisors, divisors + n_pairs};
 }
 
-void require_all_predictors_or_none(const ModelFile& file, const Weights& weights) {
+void require_all_predictors_or_none(const Binder& bind, const Weights& weights) {
   for (size_t i = 1; i < weights.layers.size(); ++i) {
     const bool has = static_cast<bool>(weights.layers[i].predictor_in);
     if (has == weights.has_predictors()) continue;
     const size_t with = has ? i : 0, without = has ? 0 : i;
-    fail(file, "blk." + std::to_string(without) + ".fc1.weight",
-         " is missing, but layer " + std::to_string(with) +
-             " has a predictor, expected one in every layer or none in any; the file is incomplete: convert "
-             "or "
-             "download it again");
+    bind.fail_tensor(
+        "blk." + std::to_string(without) + ".fc1.weight",
+        " is missing, but layer " + std::to_string(with) +
+            " has a predictor, expected one in every layer or none in any; the file is incomplete: convert "
+            "or "
+            "download it again");
   }
 }
 
@@ -418,9 +280,11 @@ Linear linear_on(Memory& memory, const Linear& linear) {
   return {memory.resident(linear.weight), memory.resident(linear.bias, linear.weight.n_rows)};
 }
 
-/// Returns the matrices of a layer's attention and router, except the latent's keys and values.
-std::array<Linear*, 7> attention_linears(LayerWeights& w) {
-  return {&w.q, &w.k, &w.v, &w.attention_out, &w.latent.q_a, &w.latent.kv_a, &w.mixture.router};
+/// Returns the matrices of a layer's attention or delta net and of its router, except the latent's keys and
+/// values.
+std::array<Linear*, 12> attention_linears(LayerWeights& w) {
+  return {&w.q,         &w.k,       &w.v,          &w.attention_out, &w.latent.q_a, &w.latent.kv_a,
+          &w.delta.qkv, &w.delta.z, &w.delta.beta, &w.delta.alpha,   &w.delta.out,  &w.mixture.router};
 }
 
 NormWeights norm_on(Memory& memory, const NormWeights& norm, const ModelSpec& spec) {
@@ -443,6 +307,10 @@ LayerWeights Weights::vectors_on(Memory& memory, const ModelSpec& spec, int laye
   for (Linear* part : attention_linears(w)) part->bias = memory.resident(part->bias, part->weight.n_rows);
   w.latent.q_a_norm = memory.resident(w.latent.q_a_norm, spec.latent.q_rank);
   w.latent.kv_a_norm = memory.resident(w.latent.kv_a_norm, spec.latent.kv_rank);
+  w.delta.taps = memory.resident(w.delta.taps, int64_t{spec.delta.n_taps} * spec.delta.conv_dim());
+  w.delta.dt = memory.resident(w.delta.dt, spec.delta.n_v_heads);
+  w.delta.a = memory.resident(w.delta.a, spec.delta.n_v_heads);
+  w.delta.norm = memory.resident(w.delta.norm, spec.delta.head_dim);
   return w;
 }
 
@@ -522,15 +390,18 @@ size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixt
   return total;
 }
 
-std::array<Matrix, 8> attention_matrices(const LayerWeights& layer) {
+std::array<Matrix, 13> attention_matrices(const LayerWeights& layer) {
   const LatentWeights& latent = layer.latent;
+  const DeltaWeights& delta = layer.delta;
   Matrix values = latent.values;
   // Older files store keys and values in one matrix; count only the value rows.
   if (latent.first_value > 0) {
     values.n_rows = values.n_rows / latent.rows_apart * (latent.rows_apart - latent.first_value);
   }
-  return {layer.q.weight,    layer.k.weight,     layer.v.weight, layer.attention_out.weight,
-          latent.q_a.weight, latent.kv_a.weight, latent.keys,    values};
+  return {layer.q.weight,    layer.k.weight,     layer.v.weight,    layer.attention_out.weight,
+          latent.q_a.weight, latent.kv_a.weight, latent.keys,       values,
+          delta.qkv.weight,  delta.z.weight,     delta.beta.weight, delta.alpha.weight,
+          delta.out.weight};
 }
 
 size_t attention_bytes(const LayerWeights& layer) {
@@ -590,14 +461,14 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
   weights.token_embedding = bind.matrix("token_embd.weight", spec.n_vocab, spec.d_model);
   bind_other_embeddings(bind, spec, weights);
   weights.rope_divisors = bind_divisors(
-      bind, file, spec, bind.has("rope_freqs.weight") ? "rope_freqs.weight" : "rope_factors_short.weight");
-  weights.long_rope_divisors = bind_divisors(bind, file, spec, "rope_factors_long.weight");
+      bind, spec, bind.has("rope_freqs.weight") ? "rope_freqs.weight" : "rope_factors_short.weight");
+  weights.long_rope_divisors = bind_divisors(bind, spec, "rope_factors_long.weight");
   weights.layers.reserve(static_cast<size_t>(spec.n_layers));
   weights.turned_keys.resize(static_cast<size_t>(spec.n_layers));
   for (int layer = 0; layer < spec.n_layers; ++layer) {
-    weights.layers.push_back(bind_layer(bind, spec, layer, weights.turned_keys[static_cast<size_t>(layer)]));
+    weights.layers.push_back(bind_layer(bind, spec, layer, weights));
   }
-  require_all_predictors_or_none(file, weights);
+  require_all_predictors_or_none(bind, weights);
   let_queries_grow(spec, weights);
   bind_output(bind, spec, weights);
   bind.refuse_unused(spec);

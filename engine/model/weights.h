@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <vector>
 
 #include "engine/model/devices.h"
@@ -43,6 +44,23 @@ struct LatentWeights {
   int64_t first_value = 0, rows_apart = 0;
 };
 
+/// The weights of a recurrent layer (LayerSpec::recurrent, shapes in DeltaSpec); empty in other layers. Let x
+/// be the layer's normed input. qkv x goes through the convolution and gives queries, keys and values; z x is
+/// the gate of the norm of the result, which `out` projects.
+struct DeltaWeights {
+  Linear qkv;          // [conv_dim, d_model] rows of all queries, then all keys, then all values
+  Linear z;            // [value_dim, d_model]
+  Linear beta, alpha;  // [n_v_heads, d_model]
+  Linear out;          // [d_model, value_dim]
+  /// [n_taps, conv_dim], the oldest token's tap first: the last row multiplies the token itself.
+  const float* taps = nullptr;
+  /// dt and a are [n_v_heads]. For each token, a head's state is multiplied by
+  /// exp(a * softplus(alpha x + dt)), and sigmoid(beta x) weights what the token adds to it. a <= 0.
+  const float* dt = nullptr;
+  const float* a = nullptr;
+  const float* norm = nullptr;  // [head_dim], of the norm of each value head's result
+};
+
 /// A layer's mixture of experts; empty if the layer has none. Everything except the router stays in host
 /// memory.
 struct MixtureWeights {
@@ -59,8 +77,11 @@ struct LayerWeights {
   NormWeights attention_norm;  // [d_model], norm of attention's input
   /// q is [projected_q_dim, d_model], k and v are [kv_dim, d_model]. They may be rows of one tensor. With a
   /// latent for keys and values, k and v are null. With a latent for queries, q is [projected_q_dim, q_rank].
+  /// With gated attention, q has for each head head_dim rows of the query, then head_dim rows of the gate. In
+  /// recurrent layers, q, k, v and attention_out are null.
   Linear q, k, v;
   LatentWeights latent;
+  DeltaWeights delta;
   const float* q_norm = nullptr;  // shape: ModelSpec::qk_norm_shape(); null: no norm
   const float* k_norm = nullptr;  //
   const float* sinks = nullptr;   // [n_heads], see AttentionScores; null: no sinks
@@ -99,6 +120,8 @@ struct Weights {
   std::vector<float> rope_divisors;  // [n_rot / 2] rope_freqs or rope_factors_short; empty: no such tensor
   std::vector<float> long_rope_divisors;  // rope_factors_long, for longer contexts; empty: no such tensor
   std::vector<std::vector<float>> turned_keys;  // [n_layers] LatentWeights::keys of older files
+  /// Matrices of DeltaWeights whose rows have another order in the file.
+  std::vector<std::vector<std::byte>> reordered;
   /// [i] factor for queries in the i-th stretch of rope.original_context positions. Empty: queries do not
   /// grow.
   std::vector<float> query_growth;
@@ -115,11 +138,12 @@ struct Weights {
   bool has_predictors() const { return static_cast<bool>(layers.front().predictor_in); }
   bool has_down_rows() const { return static_cast<bool>(layers.front().down_rows.weight); }
 
-  /// Returns the size in bytes of turned_keys. They take this memory in addition to the file.
-  double turned_bytes() const {
+  /// Returns the size in bytes of turned_keys and `reordered`. They take this memory in addition to the file.
+  double copied_bytes() const {
     double n = 0;
-    for (const std::vector<float>& keys : turned_keys) n += static_cast<double>(keys.size());
-    return n * sizeof(float);
+    for (const std::vector<float>& keys : turned_keys) n += static_cast<double>(keys.size() * sizeof(float));
+    for (const std::vector<std::byte>& rows : reordered) n += static_cast<double>(rows.size());
+    return n;
   }
 
   bool tied() const { return output.weight.data == token_embedding.data; }
@@ -146,9 +170,9 @@ struct Weights {
 /// Whether a tensor of this name holds weights of experts that a router chooses.
 bool is_of_experts(std::string_view tensor_name);
 
-/// Returns the matrices of a layer's attention; null for matrices that the layer lacks. Use them only to
-/// compute sizes, because the rows of a matrix may not be adjacent.
-std::array<Matrix, 8> attention_matrices(const LayerWeights& layer);
+/// Returns the matrices of a layer's attention, or of the delta net in its place; null for matrices that the
+/// layer lacks. Use them only to compute sizes, because the rows of a matrix may not be adjacent.
+std::array<Matrix, 13> attention_matrices(const LayerWeights& layer);
 
 /// Returns the size in bytes of attention_matrices(), all of which are read for each token.
 size_t attention_bytes(const LayerWeights& layer);

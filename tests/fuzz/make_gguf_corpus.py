@@ -39,9 +39,9 @@ SCALARS = [key(f"k{kind}", kind, struct.pack(form, value)) for kind, form, value
 ARCHITECTURE = key("general.architecture", 8, text("llama"))
 
 
-def model(architecture, shapes, magic=b"GGUF", floats=(), more=None, keys_more=()):
+def model(architecture, shapes, magic=b"GGUF", floats=(), more=None, keys_more=(), values=None):
     """A whole model with one layer: width 4, FFN 6, two heads, vocabulary 3. Weights are all 0.5, F32. more:
-    further integer keys of the architecture; keys_more: other keys."""
+    further integer keys of the architecture; keys_more: other keys; values: other weights of tensors."""
     numbers = {"block_count": 1, "context_length": 4, "embedding_length": 4, "feed_forward_length": 6,
                "attention.head_count": 2, **(more or {})}
     keys = [key("general.architecture", 8, text(architecture))]
@@ -54,7 +54,7 @@ def model(architecture, shapes, magic=b"GGUF", floats=(), more=None, keys_more=(
         n = 1
         for size in dims:
             n *= size
-        data += struct.pack("<f", 0.5) * n
+        data += struct.pack("<f", (values or {}).get(name, 0.5)) * n
         data += b"\0" * (-len(data) % 32)
     return magic + file(keys, entries, data)[4:]
 
@@ -110,6 +110,21 @@ GEMMA3 = {
     **ATTENTION, **DENSE, "blk.0.attn_q_norm.weight": [2], "blk.0.attn_k_norm.weight": [2],
     "blk.0.ffn_norm.weight": WIDE, "blk.0.post_attention_norm.weight": WIDE,
     "blk.0.post_ffw_norm.weight": WIDE}
+# A recurrent layer and a full one: one key head, three value heads of 2 numbers, 2 taps.
+FULL = {name.replace("blk.0", "blk.1"): shape for name, shape in {
+    **ATTENTION, **DENSE, "blk.0.attn_q.weight": [4, 8], "blk.0.attn_q_norm.weight": [2],
+    "blk.0.attn_k_norm.weight": [2], "blk.0.post_attention_norm.weight": WIDE}.items()}
+RECURRENT = {"blk.0.attn_norm.weight": WIDE, "blk.0.post_attention_norm.weight": WIDE,
+             "blk.0.ssm_out.weight": [6, 4], "blk.0.ssm_conv1d.weight": [2, 10], "blk.0.ssm_a": [3],
+             "blk.0.ssm_norm.weight": [2]}
+QWEN35 = {**FULL, **RECURRENT, **DENSE, "blk.0.attn_qkv.weight": [4, 10], "blk.0.attn_gate.weight": [4, 6],
+          "blk.0.ssm_beta.weight": [4, 3], "blk.0.ssm_alpha.weight": [4, 3], "blk.0.ssm_dt.bias": [3]}
+EXPERTS = {name: QWEN2MOE[name] for name in QWEN2MOE if "exp" in name or "inp" in name}
+QWEN3NEXT = {**{name: shape for name, shape in FULL.items() if "ffn" not in name}, **RECURRENT, **EXPERTS,
+             **{name.replace("blk.0", "blk.1"): shape for name, shape in EXPERTS.items()},
+             "blk.0.ssm_in.weight": [4, 16], "blk.0.ssm_ba.weight": [4, 6], "blk.0.ssm_dt": [3]}
+SSM = {"block_count": 2, "ssm.conv_kernel": 2, "ssm.state_size": 2, "ssm.group_count": 1,
+       "ssm.time_step_rank": 3, "ssm.inner_size": 6}
 LLAMA = {**ATTENTION, **DENSE, "blk.0.ffn_norm.weight": WIDE}
 
 
@@ -158,6 +173,13 @@ SEEDS = {
                           ("mistral3.rope.scaling.factor", 4.0)],
                       more={"rope.scaling.original_context_length": 2},
                       keys_more=[key("mistral3.rope.scaling.type", 8, text("yarn"))]),
+    "qwen35": model("qwen35", QWEN35, floats=rms("qwen35"), more=SSM, values={"blk.0.ssm_a": -0.5}, keys_more=[
+        array("qwen35.attention.recurrent_layers", 7, 2, b"\1\0"),
+        array("qwen35.rope.dimension_sections", 5, 3, struct.pack("<3i", 1, 0, 0))]),
+    "qwen3next": model("qwen3next", QWEN3NEXT, floats=rms("qwen3next"), values={"blk.0.ssm_a": -0.5}, more={
+        **SSM, "full_attention_interval": 2, "expert_count": 4, "expert_feed_forward_length": 5},
+        keys_more=[array("qwen3next.attention.head_count_kv", 4, 2, struct.pack("<2I", 0, 2)),
+                   array("qwen3next.expert_used_count", 4, 2, struct.pack("<2I", 2, 2))]),
     "big_endian": b"GGUF" + struct.pack(">IQQ", 3, 0, 0),
 }
 

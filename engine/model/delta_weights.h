@@ -1,0 +1,23 @@
+// Binds the tensors of recurrent layers (gated delta nets). Called by bind_weights().
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "engine/model/binder.h"
+#include "engine/model/model_spec.h"
+#include "engine/model/weights.h"
+
+namespace hearth {
+
+/// Binds the tensors whose names begin with `prefix` ("blk.3."), in every form that files have: projections
+/// of q, k, v and z as two tensors or packed by key head in one (ssm_in, files of December 2025), and
+/// projections of beta and alpha likewise (ssm_ba, qwen3next). The rows of packed tensors are copied to
+/// `copies`, once, so that they are in the order of the other form and nothing else has to know two. The
+/// copies of ssm_in are about 1 % of a model of Qwen3-Next's shape. Throws ModelFileError as Binder does, and
+/// if a number of ssm_a could make a state grow.
+DeltaWeights bind_delta(Binder& bind, const ModelSpec& spec, const std::string& prefix,
+                        std::vector<std::vector<std::byte>>& copies);
+
+}  // namespace hearth
