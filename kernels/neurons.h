@@ -50,6 +50,8 @@ struct DownColumns {
   int64_t n_cols = 0;           // d_model
   const float* bias = nullptr;  // [d_model] or null
   explicit operator bool() const { return n_neurons > 0; }
+  /// Where the first neuron begins.
+  const std::byte* begin() const { return rows ? rows.data : coded.codes; }
 };
 
 /// Identifies a set of neurons in a backend's memory (Backend::make_set). Valid only for the backend that

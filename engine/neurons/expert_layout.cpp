@@ -11,29 +11,17 @@
 namespace hearth {
 namespace {
 
-/// Neurons and tables start on cache lines.
-size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-size_t neuron_stride(const Matrix& down) { return whole_lines(column_codes_bytes(down.dtype, down.n_rows)); }
-size_t codes_bytes(const Matrix& down) { return neuron_stride(down) * static_cast<size_t>(down.n_cols); }
-size_t copied_bytes_of(const Matrix& down) {
-  return codes_bytes(down) + whole_lines(column_scales_bytes(down));
-}
-
 size_t copied_bytes_of(const MixtureWeights& mixture) {
   size_t bytes = 0;
   for (const std::vector<Expert>* experts : {&mixture.experts, &mixture.shared}) {
-    for (const Expert& expert : *experts) bytes += copied_bytes_of(expert.down);
+    for (const Expert& expert : *experts) bytes += packed_columns_bytes(expert.down);
   }
   return bytes;
 }
 
 /// Copies the transposed down projection of an expert to the memory that expert.down_columns refers to.
 void copy_down(const Expert& expert) {
-  const DownColumns& to = expert.down_columns;
-  const std::byte* codes = to.rows ? to.rows.data : to.coded.codes;
-  turn_neurons(expert.down, 0, expert.down.n_cols, const_cast<std::byte*>(codes), neuron_stride(expert.down),
-               const_cast<std::byte*>(codes) + codes_bytes(expert.down));
+  pack_columns(expert.down, const_cast<std::byte*>(expert.down_columns.begin()));
 }
 
 }  // namespace
@@ -54,9 +42,8 @@ ExpertLayout::ExpertLayout(const Weights& weights, Memory& memory) {
     auto* at = reinterpret_cast<std::byte*>(layer.memory.floats());
     for (std::vector<Expert>* experts : {&layer.experts, &layer.shared}) {
       for (Expert& expert : *experts) {
-        const Matrix& down = expert.down;
-        expert.down_columns = turned_columns(down, nullptr, at, neuron_stride(down), at + codes_bytes(down));
-        at += copied_bytes_of(down);
+        expert.down_columns = packed_columns(expert.down, at);
+        at += packed_columns_bytes(expert.down);
       }
     }
   }

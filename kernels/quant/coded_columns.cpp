@@ -183,6 +183,13 @@ void turn_blocks(const Matrix& down, int64_t begin, int64_t end, const Turned& t
   }
 }
 
+size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Bytes of the neurons of packed columns.
+size_t packed_codes_bytes(const Matrix& down) {
+  return packed_columns_stride(down) * static_cast<size_t>(down.n_cols);
+}
+
 template <class Element>
 void turn_elements(const Matrix& down, int64_t begin, int64_t end, std::byte* rows, size_t stride) {
   constexpr int64_t kSide = 32;
@@ -251,6 +258,22 @@ DownColumns turn_down_projection(const Matrix& down, const float* bias, std::byt
                                  std::byte* scales) {
   turn_neurons(down, 0, down.n_cols, codes, stride, scales);
   return turned_columns(down, bias, codes, stride, scales);
+}
+
+size_t packed_columns_stride(const Matrix& down) {
+  return whole_lines(column_codes_bytes(down.dtype, down.n_rows));
+}
+
+size_t packed_columns_bytes(const Matrix& down) {
+  return packed_codes_bytes(down) + whole_lines(column_scales_bytes(down));
+}
+
+void pack_columns(const Matrix& down, std::byte* to) {
+  turn_neurons(down, 0, down.n_cols, to, packed_columns_stride(down), to + packed_codes_bytes(down));
+}
+
+DownColumns packed_columns(const Matrix& down, const std::byte* at) {
+  return turned_columns(down, nullptr, at, packed_columns_stride(down), at + packed_codes_bytes(down));
 }
 
 }  // namespace hearth

@@ -43,4 +43,18 @@ DownColumns turned_columns(const Matrix& down, const float* bias, const std::byt
 DownColumns turn_down_projection(const Matrix& down, const float* bias, std::byte* codes, size_t stride,
                                  std::byte* scales);
 
+// ---- packed columns: a whole matrix, the neurons first, then the scales and mins ----
+//
+// Neurons and scales start on cache lines if the first neuron does. `down` may lack its data, except in
+// pack_columns().
+
+/// Bytes from the start of a neuron to the start of the next one.
+size_t packed_columns_stride(const Matrix& down);
+/// Bytes of all neurons, scales and mins: a multiple of 64.
+size_t packed_columns_bytes(const Matrix& down);
+/// Transposes the whole matrix to `to`.
+void pack_columns(const Matrix& down, std::byte* to);
+/// Returns a view of packed columns, which may be written later. DownColumns::begin() returns `at`.
+DownColumns packed_columns(const Matrix& down, const std::byte* at);
+
 }  // namespace hearth

@@ -82,12 +82,9 @@ class Layer {
   /// Adds coded down columns to the experts, so that zeros are skipped.
   void turn() {
     for (Expert& expert : experts_) {
-      std::vector<std::byte>& codes = turned_.emplace_back(
-          column_codes_bytes(expert.down.dtype, kind_.d_model) * static_cast<size_t>(kind_.d_expert));
-      std::vector<std::byte>& scales = turned_.emplace_back(column_scales_bytes(expert.down));
-      expert.down_columns =
-          turn_down_projection(expert.down, nullptr, codes.data(),
-                               codes.size() / static_cast<size_t>(kind_.d_expert), scales.data());
+      std::vector<std::byte>& columns = turned_.emplace_back(packed_columns_bytes(expert.down));
+      pack_columns(expert.down, columns.data());
+      expert.down_columns = packed_columns(expert.down, columns.data());
     }
   }
   FfnActivation activation() const { return {kind_.activation}; }
