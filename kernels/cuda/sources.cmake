@@ -11,6 +11,7 @@ set(HEARTH_CUDA_KERNELS
   experts/expert_products.cu
   experts/expert_rows.cu
   experts/expert_tiles.cu
+  experts/expert_zeros.cu
   experts/group_pairs.cu
   experts/route_experts.cu
   experts/streamed_expert_rows.cu

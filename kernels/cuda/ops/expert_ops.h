@@ -10,6 +10,7 @@
 //   2. expert_products() multiplies by gate and up, expert_activation() applies the activation, and
 //      expert_products() multiplies by down;
 //   3. combine() adds up each token's rows. It reads the rows of missing pairs from host memory.
+// If zeros are skipped, list_active() and add_active_rows() replace the activation and the product with down.
 //
 // The rules of ops.h for memory, streams, errors and arithmetic apply. Only the device has the number of
 // resident pairs, so launches cover the maximum.
@@ -127,6 +128,27 @@ void expert_products(std::span<const ExpertProduct> products, const ExpertInputs
 void expert_activation(FfnActivation act, const float* gate, const float* up, const ExpertGroups& groups,
                        int64_t d_expert, float* out, cudaStream_t stream,
                        const QuantizedActivations& quantized = {});
+
+/// The active neurons of each row of an ExpertGroups, that is, those whose value is not zero.
+struct ActiveOfRows {
+  int32_t* ids = nullptr;   // [n_pairs, d_expert] of each row the first n are valid, ascending
+  float* values = nullptr;  // [n_pairs, d_expert] the same places
+  int32_t* n = nullptr;     // [n_pairs]
+};
+
+/// Lists the neurons whose value act(gate) * up is not zero and whose act(gate) is not zero; without `up`,
+/// the value is act(gate). gate, up: [groups.n_pairs, d_expert]. to.values may be the memory of `gate`, and
+/// to.ids that of `up`. Adds to DeviceCounts::of_experts_passed and of_experts_active.
+void list_active(FfnActivation act, const float* gate, const float* up, const ExpertGroups& groups,
+                 int64_t d_expert, const ActiveOfRows& to, DeviceCounts* counts, cudaStream_t stream);
+
+/// out [groups.n_pairs, d_model] = the sum of value * down row over each row's active neurons, plus the bias
+/// of the expert [n_experts, d_model] unless it is null. The bits are those of ExpertNeurons on the CPU
+/// (kernels/cpu/experts/expert_neurons.h). Rows of slots outside of [groups.first_slot, groups.end_slot) do
+/// not change. first: the packed columns of groups.first_slot (kernels/quant/coded_columns.h); those of the
+/// next slots follow, slot_bytes apart.
+void add_active_rows(const DownColumns& first, size_t slot_bytes, const ActiveOfRows& active,
+                     const ExpertGroups& groups, const float* bias, float* out, cudaStream_t stream);
 
 /// out [n_tokens, d_model] += the sum of weight * row over each token's pairs, in the order of choice, plus
 /// the gated row of the shared expert if there is one. The bits are the same as after three steps on the CPU:

@@ -33,7 +33,7 @@ enum class KernelClass : uint8_t {
   kSlowListedProduct,
   kTiles,           // products with many tokens, on the tensor cores
   kSlowTiles,       // like kTiles, for types whose kernel runs only one thread block per multiprocessor
-  kDownRows,        // down-projection rows of neurons, added to integer sums
+  kDownRows,        // down-projection rows of neurons
   kList,            // selects, lists, splits or notes neurons
   kSums,            // rounds integer sums and adds them to the residual stream
   kHandOver,        // writes data for the host, and the word that signals it

@@ -20,6 +20,7 @@
 #include <span>
 
 #include "kernels/backend.h"
+#include "kernels/experts.h"
 #include "kernels/matrix.h"
 #include "kernels/neuron_sums.h"
 #include "kernels/neurons.h"
@@ -228,9 +229,10 @@ void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList
                  int64_t gates_stride, const DeviceList& out, float* gates_out, void* scratch,
                  cudaStream_t stream);
 
-/// Counts that the device sums up. The members have the same meaning as in NeuronCounts.
+/// Counts that the device sums up. Members without a comment have the same meaning as in NeuronCounts.
 struct DeviceCounts {
   unsigned long long gate_rows, up_rows, down_rows, proposed, passed, active;
+  unsigned long long of_experts_passed, of_experts_active;  // passed and active of ExpertCounts
 
   void add_to(NeuronCounts& to) const {
     to.gate_rows += static_cast<int64_t>(gate_rows);
@@ -239,6 +241,10 @@ struct DeviceCounts {
     to.proposed += static_cast<int64_t>(proposed);
     to.passed += static_cast<int64_t>(passed);
     to.active += static_cast<int64_t>(active);
+  }
+  void add_to(ExpertCounts& to) const {
+    to.passed += static_cast<int64_t>(of_experts_passed);
+    to.active += static_cast<int64_t>(of_experts_active);
   }
 };
 

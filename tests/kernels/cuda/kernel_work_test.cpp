@@ -11,6 +11,7 @@
 #include "kernels/cuda/ops/expert_types.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/quant/coded_columns.h"
 #include "tests/kernels/cuda/device_array.h"
 #include "tests/kernels/cuda/device_experts.h"
 #include "tests/support/catch.h"
@@ -331,6 +332,38 @@ TEST_CASE_METHOD(KernelWorkTest, "products of experts declare what they touch") 
                                     .out = out.data()};
   check(stream, 8, [&] {
     cuda::expert_products({&product, 1}, {x.data(), activations, false}, groups.view(), stream);
+  });
+}
+
+TEST_CASE_METHOD(KernelWorkTest, "skipping zeros inside experts declares what it touches") {
+  const test::TestStream stream;
+  constexpr int kExperts = 8, kUsed = 4;
+  constexpr int64_t kNeurons = 1024, kCols = 4096;
+  const auto [type, n_tokens] =
+      GENERATE(std::pair(DType::kQ4_0, 1), std::pair(DType::kQ4_K, 1), std::pair(DType::kF16, 6));
+  const Matrix down{nullptr, type, kCols, kNeurons};
+  const DeviceArray<std::byte> columns(std::vector<std::byte>(kExperts * packed_columns_bytes(down)));
+  test::HostChoice chosen{n_tokens, kUsed, {}, {}, {}};
+  for (int pair = 0; pair < n_tokens * kUsed; ++pair) chosen.experts.push_back(pair * 5 % kExperts);
+  chosen.slots = chosen.experts;
+  chosen.weights.resize(chosen.experts.size());
+  const test::DeviceChoiceArrays choice(chosen);
+  const test::DeviceGroups groups(n_tokens, kUsed, kExperts, kExperts);
+  cuda::group_pairs(choice.view(), groups.view(), stream);
+  const auto n_pairs = static_cast<int64_t>(chosen.n_pairs());
+  std::vector<float> products(static_cast<size_t>(n_pairs * kNeurons));
+  for (size_t i = 0; i < products.size(); ++i) products[i] = i / 64 % 3 == 0 ? 1.0f : -1.0f;
+  const DeviceArray<float> gates(products), ups(products), out(static_cast<size_t>(n_pairs * kCols));
+  const DeviceArray<int32_t> n_active(static_cast<size_t>(n_pairs));
+  const DeviceArray<cuda::DeviceCounts> counts(std::vector<cuda::DeviceCounts>(1));
+  const cuda::ActiveOfRows active{reinterpret_cast<int32_t*>(ups.data()), gates.data(), n_active.data()};
+  check(stream, 5, [&] {
+    cuda::list_active({Activation::kRelu}, gates.data(), ups.data(), groups.view(), kNeurons, active,
+                      counts.data(), stream);
+  });
+  check(stream, 8, [&] {
+    cuda::add_active_rows(packed_columns(down, columns.data()), packed_columns_bytes(down), active,
+                          groups.view(), nullptr, out.data(), stream);
   });
 }
 
