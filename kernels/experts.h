@@ -7,6 +7,7 @@
 // backend.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -74,11 +75,14 @@ struct Expert {
 
 /// The experts of one layer that are in a device's memory. Each of them has a slot: the expert in slot s has
 /// rows [s * d_expert, (s + 1) * d_expert) of gate and up, and rows [s * d_model, (s + 1) * d_model) of down.
-/// Pointers are device memory. A layer whose experts are all in host memory has no slots.
+/// If the experts have down columns, each slot has packed columns (kernels/quant/coded_columns.h) instead of
+/// rows of down. Pointers are device memory. A layer whose experts are all in host memory has no slots.
 struct DeviceExperts {
   Matrix gate;                         // [n_slots * d_expert, d_model]; null without a gate
   Matrix up;                           // [n_slots * d_expert, d_model]
-  Matrix down;                         // [n_slots * d_model, d_expert]
+  Matrix down;                         // [n_slots * d_model, d_expert]; null with down columns
+  DownColumns down_columns;            // those of slot 0, without the bias; or empty
+  size_t down_slot_bytes = 0;          // from the down columns of a slot to those of the next one
   const float* gate_bias = nullptr;    // [n_experts, d_expert] by expert, or null
   const float* up_bias = nullptr;      // [n_experts, d_expert] by expert, or null
   const float* down_bias = nullptr;    // [n_experts, d_model] by expert, or null
@@ -106,7 +110,8 @@ struct ExpertCounts {
   int64_t neurons = 0;  // all neurons: d_expert for each pair
   int64_t passed = 0;   // neurons whose act(gate) is not zero; equal to `active` if zeros are not skipped
   int64_t active = 0;   // neurons whose value is not zero
-  // Counted only for experts with down_columns. A row that several tokens want counts once per step:
+  // Counted only for experts with down_columns that the CPU computes. A row that several tokens want counts
+  // once per step:
   int64_t up_rows = 0, down_rows = 0;  // rows read from memory; up_rows is counted only if there are gates
 };
 

@@ -5,7 +5,8 @@
 // One layer of one step, in this order:
 //   1. choice     the device chooses each token's experts from the router's logits
 //   2. hand-over  the CPU gets the choice, the slots of the chosen experts, and the experts' input
-//   3. rows       both compute their pairs' outputs at the same time: a row of d_model floats per pair
+//   3. rows       both compute their pairs' outputs at the same time: a row of d_model floats per pair. If
+//                 the experts have down columns, both skip zeros
 //   4. sum        the device adds up each token's rows, in the order of choice
 // In a long step, the missing experts are copied to the device instead, a few at a time, and the device
 // computes all rows. A long step has no hand-over, and neither has a layer whose experts are all resident,
@@ -28,8 +29,10 @@ namespace hearth {
 
 /// A view of a layer's experts in host memory and in device memory.
 struct HybridExpertLayer {
-  int layer = 0;                          // its number in the model
-  std::span<const Expert> host;           // [n_experts] all experts, in host memory, without down columns
+  int layer = 0;  // its number in the model
+  // [n_experts] all experts, in host memory. They have down columns if the slots have them, and these are
+  // packed (kernels/quant/coded_columns.h). Then the device and the CPU skip zeros.
+  std::span<const Expert> host;
   const DeviceExperts* device = nullptr;  // the experts that have a slot
   bool host_pinned = false;               // ComputeDevice::pin_to_copy() has granted the missing experts
   FfnActivation activation;
@@ -71,7 +74,9 @@ class HybridExperts {
 
   /// Computes the missing rows on the CPU, and enqueues the sum: adds each token's rows to call.out, the row
   /// of `shared` last. Adds all pairs to counts. In a long step, ExpertCounts::read grows by all experts. In
-  /// another step without a hand-over, it grows by one expert per pair, which is an upper bound.
+  /// another step without a hand-over, it grows by one expert per pair, which is an upper bound. If zeros are
+  /// skipped, Backend::finish() adds the device's part of ExpertCounts::passed and active, so `counts` must
+  /// be the same in all layers of a step.
   virtual void end(const GatedSharedExpert& shared, ExpertCounts& counts) = 0;
 
   // -- Changing which experts are resident --

@@ -63,13 +63,19 @@ void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCoun
 
 /// Whether a device and the CPU share the layer's experts.
 bool MixturePass::is_shared(const LayerCall& call) const {
-  if (&call.backend == &devices_.cpu() || on_device_experts_.empty() || experts_ != nullptr) return false;
+  if (&call.backend == &devices_.cpu() || on_device_experts_.empty()) return false;
   return on_device_experts_[static_cast<size_t>(call.layer)].n_slots > 0;
+}
+
+/// The layer's experts in host memory, with down columns if zeros are skipped.
+std::span<const Expert> MixturePass::host_experts(int layer) const {
+  if (experts_ != nullptr) return experts_->experts(layer);
+  return weights_.layers[static_cast<size_t>(layer)].mixture.experts;
 }
 
 HybridExpertLayer MixturePass::shared_layer(int layer) const {
   return {.layer = layer,
-          .host = weights_.layers[static_cast<size_t>(layer)].mixture.experts,
+          .host = host_experts(layer),
           .device = &on_device_experts_[static_cast<size_t>(layer)],
           .host_pinned = host_pinned_,
           .activation = spec_.activation};
@@ -160,8 +166,7 @@ void MixturePass::compute_experts(int layer, const float* x, const ExpertChoice&
   Backend& cpu = devices_.cpu();
   const int n_tokens = choice.n_tokens;
   cpu.zero(int64_t{n_tokens} * spec_.d_model, mixed_.floats());
-  cpu.experts(experts_ != nullptr ? experts_->experts(layer) : mixture.experts, spec_.activation, x, choice,
-              mixed_.floats(), counts);
+  cpu.experts(host_experts(layer), spec_.activation, x, choice, mixed_.floats(), counts);
   if (mixture.shared.empty()) return;
   // The gate of the shared expert acts as the router of a mixture with one expert that every token uses.
   const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};

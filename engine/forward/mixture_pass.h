@@ -44,8 +44,8 @@ class MixturePass {
 
   /// Sets which experts a device holds from now on. experts: [n_layers], with slots only in layers of the
   /// device; or empty if the device holds no experts. They must outlive the pass. host_pinned: see
-  /// HybridExpertLayer. The device holds none of the experts whose zeros are skipped (use()): the CPU adds
-  /// the neurons of such experts one by one, which rounds differently from a device's matrix products.
+  /// HybridExpertLayer. The slots must have down columns exactly if zeros are skipped (use()), because adding
+  /// neurons one by one rounds differently from matrix products.
   void share(std::span<const DeviceExperts> experts, bool host_pinned) {
     on_device_experts_ = experts;
     host_pinned_ = host_pinned;
@@ -72,6 +72,7 @@ class MixturePass {
   float* logits_of(const LayerCall& call) const;
   Router router_of(int layer) const;
   bool is_shared(const LayerCall& call) const;
+  std::span<const Expert> host_experts(int layer) const;
   HybridExpertLayer shared_layer(int layer) const;
   void run_on_both(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
   void compute_experts(int layer, const float* x, const ExpertChoice& choice, ExpertCounts& counts);

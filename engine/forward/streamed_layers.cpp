@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/quant/coded_columns.h"
+
 namespace hearth {
 namespace {
 
@@ -64,13 +66,20 @@ bool pin_streamed_layers(const Devices& devices, const Weights& weights, const K
   return pin(*devices.device(), std::move(parts));
 }
 
-bool pin_experts(ComputeDevice& device, const Weights& weights, std::span<const int> layers) {
+bool pin_experts(ComputeDevice& device, std::span<const std::span<const Expert>> layers) {
   std::vector<Pages> parts;
-  for (const int layer : layers) {
-    for (const Expert& expert : weights.layers[static_cast<size_t>(layer)].mixture.experts) {
-      for (const Matrix& matrix : {expert.gate, expert.up, expert.down}) {
-        if (matrix)
-          parts.push_back(pages_of(matrix.data, static_cast<size_t>(matrix.n_rows) * matrix.stride_bytes()));
+  const auto add = [&](const Matrix& matrix) {
+    if (matrix)
+      parts.push_back(pages_of(matrix.data, static_cast<size_t>(matrix.n_rows) * matrix.stride_bytes()));
+  };
+  for (const std::span<const Expert> experts : layers) {
+    for (const Expert& expert : experts) {
+      add(expert.gate);
+      add(expert.up);
+      if (expert.down_columns) {
+        parts.push_back(pages_of(expert.down_columns.begin(), packed_columns_bytes(expert.down)));
+      } else {
+        add(expert.down);
       }
     }
   }

@@ -8,6 +8,7 @@
 #include "engine/forward/kv_memory.h"
 #include "engine/model/devices.h"
 #include "engine/model/weights.h"
+#include "kernels/experts.h"
 
 namespace hearth {
 
@@ -16,7 +17,8 @@ namespace hearth {
 /// the device.
 bool pin_streamed_layers(const Devices& devices, const Weights& weights, const KvMemory& kv);
 
-/// Like pin_streamed_layers(), but page-locks the experts of `layers`.
-bool pin_experts(ComputeDevice& device, const Weights& weights, std::span<const int> layers);
+/// Like pin_streamed_layers(), but page-locks all experts of some layers. Of experts with down columns, which
+/// must be packed (kernels/quant/coded_columns.h), it locks these instead of the down matrices.
+bool pin_experts(ComputeDevice& device, std::span<const std::span<const Expert>> layers);
 
 }  // namespace hearth

@@ -177,8 +177,8 @@ std::array<Matrix, 13> attention_matrices(const LayerWeights& layer);
 /// Returns the size in bytes of attention_matrices(), all of which are read for each token.
 size_t attention_bytes(const LayerWeights& layer);
 
-/// expert_bytes() returns the size in bytes of one expert's matrices, experts_bytes() that of all experts of
-/// a layer.
+/// expert_bytes() returns the size in bytes of one expert's matrices in the file, experts_bytes() that of all
+/// experts of a layer.
 size_t expert_bytes(const Expert& expert);
 size_t experts_bytes(const MixtureWeights& mixture);
 

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/ops/device_types.h"
 #include "kernels/cuda/ops/expert_types.h"
+#include "kernels/quant/coded_columns.h"
 
 namespace hearth {
 namespace {
@@ -16,6 +17,11 @@ Matrix slot_form(const Matrix& one) { return cuda::slot_rows(nullptr, one.dtype,
 /// Bytes that the matrix of one expert takes in a slot.
 size_t matrix_bytes(const Matrix& one) {
   return one ? static_cast<size_t>(one.n_rows) * slot_form(one).stride_bytes() : 0;
+}
+
+/// Bytes that the down projection of one expert takes in a slot.
+size_t down_bytes(const Expert& one, Sparsity mode) {
+  return mode == Sparsity::kExact ? packed_columns_bytes(one.down) : matrix_bytes(one.down);
 }
 
 /// Writes one expert's matrix to its slot.
@@ -51,11 +57,11 @@ Buffer allocate_biases(const MixtureWeights& mixture, const float* Expert::*bias
   return memory.allocate(mixture.experts.size() * static_cast<size_t>(n) * sizeof(float));
 }
 
-void copy_biases(const MixtureWeights& mixture, const float* Expert::*bias, int64_t n, const Buffer& to,
+void copy_biases(std::span<const Expert> experts, const float* Expert::*bias, int64_t n, const Buffer& to,
                  ComputeDevice& device) {
   if (to.data() == nullptr) return;
   std::vector<float> all;
-  for (const Expert& expert : mixture.experts) all.insert(all.end(), expert.*bias, expert.*bias + n);
+  for (const Expert& expert : experts) all.insert(all.end(), expert.*bias, expert.*bias + n);
   device.copy_in(address_of(to), reinterpret_cast<const std::byte*>(all.data()), all.size() * sizeof(float));
 }
 
@@ -89,13 +95,17 @@ std::string why_not_resident(const MixtureWeights& mixture) {
   return alike ? "" : "the experts of a layer differ in their types";
 }
 
-size_t slot_bytes(const MixtureWeights& mixture) {
+size_t slot_bytes(const MixtureWeights& mixture, Sparsity mode) {
   const Expert& one = mixture.experts.front();
-  return matrix_bytes(one.gate) + matrix_bytes(one.up) + matrix_bytes(one.down);
+  return matrix_bytes(one.gate) + matrix_bytes(one.up) + down_bytes(one, mode);
+}
+
+size_t streamed_down_bytes(const Expert& expert, Sparsity mode) {
+  return mode == Sparsity::kExact ? packed_columns_bytes(expert.down) : cuda::streamed_bytes(expert.down);
 }
 
 ExpertSlabs::ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t> experts, int n_slots,
-                         Memory& memory)
+                         Memory& memory, Sparsity mode)
     : experts_(experts.begin(), experts.end()) {
   assert(experts.size() <= static_cast<size_t>(n_slots) && std::ranges::is_sorted(experts));
   if (n_slots == 0) return;
@@ -107,7 +117,13 @@ ExpertSlabs::ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t>
   view_.slots = slots_;
   gate_ = allocate_slots(one.gate, n_slots, memory, view_.gate);
   up_ = allocate_slots(one.up, n_slots, memory, view_.up);
-  down_ = allocate_slots(one.down, n_slots, memory, view_.down);
+  if (mode == Sparsity::kExact) {
+    view_.down_slot_bytes = packed_columns_bytes(one.down);
+    down_ = memory.allocate(view_.down_slot_bytes * static_cast<size_t>(n_slots));
+    if (down_.data() != nullptr) view_.down_columns = packed_columns(one.down, address_of(down_));
+  } else {
+    down_ = allocate_slots(one.down, n_slots, memory, view_.down);
+  }
   gate_bias_ = allocate_biases(mixture, &Expert::gate_bias, one.gate.n_rows, memory);
   up_bias_ = allocate_biases(mixture, &Expert::up_bias, one.up.n_rows, memory);
   down_bias_ = allocate_biases(mixture, &Expert::down_bias, one.down.n_rows, memory);
@@ -123,26 +139,33 @@ ExpertSlabs::ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t>
   view_.slot_of = static_cast<int32_t*>(slot_of_.data());
 }
 
-void ExpertSlabs::fill(const MixtureWeights& mixture, ComputeDevice& device,
+void ExpertSlabs::fill(std::span<const Expert> experts, ComputeDevice& device,
                        const std::function<void(size_t bytes)>& copied) const {
   if (view_.n_slots == 0) return;
   device.copy_in(address_of(slot_of_), reinterpret_cast<const std::byte*>(slots_.data()),
                  slots_.size() * sizeof(int32_t));
   if (!device.backend().reads()) return;  // a simulated device only needs to know which experts it holds
   for (size_t slot = 0; slot < experts_.size(); ++slot) {
-    const Expert& expert = mixture.experts[static_cast<size_t>(experts_[slot])];
+    const Expert& expert = experts[static_cast<size_t>(experts_[slot])];
+    size_t bytes = 0;
     const auto copy = [&](const Matrix& one, const Buffer& to) {
       if (one) copy_to_slot(one, address_of(to) + slot * matrix_bytes(one), device);
+      bytes += matrix_bytes(one);
     };
     copy(expert.gate, gate_);
     copy(expert.up, up_);
-    copy(expert.down, down_);
-    if (copied) copied(slot_bytes(mixture));
+    if (const size_t packed = view_.down_slot_bytes; packed > 0) {
+      device.copy_in(address_of(down_) + slot * packed, expert.down_columns.begin(), packed);
+      bytes += packed;
+    } else {
+      copy(expert.down, down_);
+    }
+    if (copied) copied(bytes);
   }
-  const Expert& one = mixture.experts.front();
-  copy_biases(mixture, &Expert::gate_bias, one.gate.n_rows, gate_bias_, device);
-  copy_biases(mixture, &Expert::up_bias, one.up.n_rows, up_bias_, device);
-  copy_biases(mixture, &Expert::down_bias, one.down.n_rows, down_bias_, device);
+  const Expert& one = experts.front();
+  copy_biases(experts, &Expert::gate_bias, one.gate.n_rows, gate_bias_, device);
+  copy_biases(experts, &Expert::up_bias, one.up.n_rows, up_bias_, device);
+  copy_biases(experts, &Expert::down_bias, one.down.n_rows, down_bias_, device);
 }
 
 void ExpertSlabs::exchange(int32_t slot, int32_t expert) {

@@ -1,6 +1,7 @@
 // A layer's resident experts: the experts that a placement puts into a device's memory. Each has a slot in
 // the gate, up and down matrices, as DeviceExperts defines it (kernels/experts.h).
-// kernels/cuda/ops/expert_types.h defines the row format in a slot.
+// kernels/cuda/ops/expert_types.h defines the row format in a slot. In exact mode, a slot has the
+// transposed down columns that ExpertLayout makes, instead of down rows.
 //
 // The constructor allocates and fill() copies. A plan runs the constructor with a MemoryMeter, to count the
 // bytes that loading will take. Experts are copied one by one, so host memory never holds a copy of all of
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "engine/model/weights.h"
+#include "engine/neurons/sparsity.h"
 #include "kernels/compute_device.h"
 #include "kernels/experts.h"
 #include "kernels/memory.h"
@@ -27,9 +29,11 @@ namespace hearth {
 /// kernels/cuda/ops/device_types.h. REQUIRES: the layer has experts.
 std::string why_not_resident(const MixtureWeights& mixture);
 
-/// Bytes of device memory that the weights of one slot take: gate, up and down rows of one expert. REQUIRES:
-/// the layer has experts.
-size_t slot_bytes(const MixtureWeights& mixture);
+/// Bytes of device memory that the weights of one slot take in this mode: gate, up and down of one expert.
+/// REQUIRES: the layer has experts.
+size_t slot_bytes(const MixtureWeights& mixture, Sparsity mode);
+/// Bytes of the expert's down projection in a buffer for streaming (cuda::streamed_bytes()).
+size_t streamed_down_bytes(const Expert& expert, Sparsity mode);
 
 class ExpertSlabs {
  public:
@@ -41,12 +45,14 @@ class ExpertSlabs {
   /// expert numbers, ascending; slot s is for experts[s], and the slots after the last expert stay empty. If
   /// n_slots is 0, allocates nothing. Throws std::bad_alloc. REQUIRES: why_not_resident(mixture) is empty;
   /// experts.size() <= n_slots.
-  ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t> experts, int n_slots, Memory& memory);
+  ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t> experts, int n_slots, Memory& memory,
+              Sparsity mode = Sparsity::kDense);
 
   /// Copies the experts, their biases and the table of their slots. Calls `copied` on this thread after each
-  /// expert, with the expert's size in bytes; exceptions of `copied` propagate. REQUIRES: `mixture` is the
-  /// constructor's, and the constructor's memory belongs to `device`.
-  void fill(const MixtureWeights& mixture, ComputeDevice& device,
+  /// expert, with the expert's size in bytes; exceptions of `copied` propagate. experts: all experts of the
+  /// constructor's mixture, in exact mode with packed down columns (ExpertLayout). REQUIRES: the
+  /// constructor's memory belongs to `device`.
+  void fill(std::span<const Expert> experts, ComputeDevice& device,
             const std::function<void(size_t bytes)>& copied) const;
 
   /// The experts in the slots, by slot.

@@ -214,8 +214,8 @@ class FactsMaker {
     facts.n_placeable = static_cast<int64_t>(mixture.experts.size());
     const Expert& one = mixture.experts.front();
     facts.stream_least = static_cast<int64_t>(std::max(
-        cuda::streamed_bytes(one.gate) + cuda::streamed_bytes(one.up), cuda::streamed_bytes(one.down)));
-    facts.vram_expert = static_cast<int64_t>(slot_bytes(mixture));
+        cuda::streamed_bytes(one.gate) + cuda::streamed_bytes(one.up), streamed_down_bytes(one, in_.mode)));
+    facts.vram_expert = static_cast<int64_t>(slot_bytes(mixture, in_.mode));
     facts.vram_expert_tables =
         static_cast<int64_t>(device_bytes(in_, layers, 0).experts) - facts.vram_expert + kRounding;
   }

@@ -201,7 +201,7 @@ void NeuronSetup::copy_resident_experts(ComputeDevice& device, const std::functi
   size_t all = 0, copied = 0;
   for (size_t i = 0; i < placements_.size(); ++i) {
     const size_t n = placements_[i].experts.size();
-    if (n > 0) all += n * slot_bytes(mixture_of(i));
+    if (n > 0) all += n * slot_bytes(mixture_of(i), choice_.mode);
   }
   if (all == 0) return;
   const auto advance = [&](size_t bytes) {
@@ -210,8 +210,9 @@ void NeuronSetup::copy_resident_experts(ComputeDevice& device, const std::functi
   };
   for (size_t i = 0; i < placements_.size(); ++i) {
     const std::vector<int32_t>& experts = placements_[i].experts;
-    slabs_.emplace_back(mixture_of(i), experts, static_cast<int>(experts.size()), device.backend());
-    slabs_.back().fill(mixture_of(i), device, advance);
+    slabs_.emplace_back(mixture_of(i), experts, static_cast<int>(experts.size()), device.backend(),
+                        choice_.mode);
+    slabs_.back().fill(host_experts(static_cast<int>(i)), device, advance);
     resident_.push_back(slabs_.back().view());
     if (in_.exchanges_experts && experts.size() < mixture_of(i).experts.size()) continue;
     for (const int32_t e : experts) {
@@ -219,6 +220,12 @@ void NeuronSetup::copy_resident_experts(ComputeDevice& device, const std::functi
       for (const Matrix& matrix : {expert.gate, expert.up, expert.down}) release_rows(matrix);
     }
   }
+}
+
+/// The layer's experts as the CPU reads them.
+std::span<const Expert> NeuronSetup::host_experts(int layer) const {
+  if (!experts_.empty()) return experts_.experts(layer);
+  return in_.weights.layers[static_cast<size_t>(layer)].mixture.experts;
 }
 
 std::vector<int> NeuronSetup::partly_resident_layers() const {
@@ -234,17 +241,17 @@ std::vector<ExpertExchanger::Layer> NeuronSetup::exchangeable_layers() {
   std::vector<ExpertExchanger::Layer> layers;
   if (!in_.exchanges_experts || !experts_pinned_ || slabs_.empty()) return layers;
   for (const int i : partly_resident_layers()) {
-    layers.push_back({.layer = i,
-                      .host = in_.weights.layers[static_cast<size_t>(i)].mixture.experts,
-                      .slabs = &slabs_[static_cast<size_t>(i)],
-                      .use = {}});
+    layers.push_back(
+        {.layer = i, .host = host_experts(i), .slabs = &slabs_[static_cast<size_t>(i)], .use = {}});
   }
   return layers;
 }
 
 /// Page-locks the experts in host memory that the device copies.
 void NeuronSetup::pin_missing_experts(ComputeDevice& device) {
-  experts_pinned_ = pin_experts(device, in_.weights, partly_resident_layers());
+  std::vector<std::span<const Expert>> layers;
+  for (const int i : partly_resident_layers()) layers.push_back(host_experts(i));
+  experts_pinned_ = pin_experts(device, layers);
   if (experts_pinned_) return;
   notes_.push_back(
       "the experts in host memory could not be page-locked (a container's memlock limit, or too little "

@@ -80,6 +80,7 @@ class NeuronSetup {
   void copy_experts();
   void fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements);
   void share_layer(int layer, const LayerPlacement& placement, ComputeDevice& device);
+  std::span<const Expert> host_experts(int layer) const;
   std::vector<int> partly_resident_layers() const;
   void pin_missing_experts(ComputeDevice& device);
   void copy_resident_experts(ComputeDevice& device, const std::function<void(double)>& progress);

@@ -110,9 +110,11 @@ std::string why_not_experts(const PlanInputs& in, int layer) {
   const MixtureWeights& mixture = in.weights.layers[static_cast<size_t>(layer)].mixture;
   if (mixture.experts.empty()) return {};
   if (!in.experts) return "the CPU computes the experts";
-  // In exact mode, the CPU adds the neurons of an expert one by one and skips neurons with value zero
-  // (ExpertLayout). Devices can only compute whole matrix products, whose sums are rounded differently.
-  if (in.mode == Sparsity::kExact) return "the CPU skips zeros in them (--sparsity exact; dense does not)";
+  // In exact mode, the CPU adds the neurons of a shared expert one by one and skips neurons with value zero
+  // (ExpertLayout). Devices do this only for the other experts; they compute a shared expert by matrix
+  // products, whose sums are rounded differently.
+  if (in.mode == Sparsity::kExact && !mixture.shared.empty())
+    return "the CPU skips zeros in the shared expert (--sparsity exact; dense does not)";
   const MixtureSpec& of_all = in.spec.mixture;
   if (of_all.n_experts > cuda::kMostExperts || of_all.n_used > cuda::kMostExpertsUsed)
     return "the GPU chooses among " + std::to_string(cuda::kMostExperts) + " experts at most";
@@ -164,7 +166,7 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
     count_neurons(in, host.layer(i), layer, bytes);
     bytes.experts += metered([&](MemoryMeter& meter) {
       const ExpertSlabs slabs(in.weights.layers[static_cast<size_t>(i)].mixture, layer.experts,
-                              static_cast<int>(layer.experts.size()), meter);
+                              static_cast<int>(layer.experts.size()), meter, in.mode);
     });
   }
   const PassBounds steps = bounds_of(in, layers, {});

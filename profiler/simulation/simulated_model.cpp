@@ -140,7 +140,7 @@ void SimulatedModel::place_experts() {
     const std::vector<int32_t>& experts = plan_->layers[static_cast<size_t>(i)].experts;
     slabs_.emplace_back(load_.model.weights.layers[static_cast<size_t>(i)].mixture, experts,
                         static_cast<int>(experts.size()), device_->backend());
-    slabs_.back().fill(load_.model.weights.layers[static_cast<size_t>(i)].mixture, *device_, {});
+    slabs_.back().fill(load_.model.weights.layers[static_cast<size_t>(i)].mixture.experts, *device_, {});
     resident_.push_back(slabs_.back().view());
   }
 }

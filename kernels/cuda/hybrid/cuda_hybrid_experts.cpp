@@ -7,6 +7,7 @@
 #include "kernels/base/trace.h"
 #include "kernels/cpu/isa/activation_row.h"
 #include "kernels/cuda/ops/expert_types.h"
+#include "kernels/quant/coded_columns.h"
 
 namespace hearth::cuda {
 
@@ -48,7 +49,8 @@ bool CudaHybridExperts::streams() const {
   const Expert& one = layer_.host.front();
   return !layer_.all_resident() && work_.recorder().enqueues_at_once() && streamed_.long_enough(per_expert) &&
          streamed_bytes(one.gate) + streamed_bytes(one.up) <= streamed_.buffer_bytes() &&
-         streamed_bytes(one.down) <= streamed_.buffer_bytes();
+         (skips_zeros() ? packed_columns_bytes(one.down) : streamed_bytes(one.down)) <=
+             streamed_.buffer_bytes();
 }
 
 void CudaHybridExperts::begin(const HybridExpertLayer& layer, const HybridExpertCall& call) {
@@ -123,6 +125,8 @@ CudaHybridExperts::Stage CudaHybridExperts::input_stage(const QuantizedActivatio
 
 CudaHybridExperts::Stage CudaHybridExperts::down_stage() const {
   const ExpertScratch& scratch = work_.scratch().experts;
+  if (skips_zeros())
+    return {.products = {}, .parts = {}, .inputs = {.quantized = {}, .by_pair = true}, .skips_zeros = true};
   const ExpertProduct down{.weight = layer_.device->down,
                            .n_rows = d_model(),
                            .bias = layer_.device->down_bias,
@@ -130,6 +134,12 @@ CudaHybridExperts::Stage CudaHybridExperts::down_stage() const {
   return {{down, ExpertProduct()},
           {&Expert::down, nullptr},
           {.x = scratch.hidden, .quantized = quantized_hidden(), .by_pair = true}};
+}
+
+/// Returns the lists of active neurons. They replace the inputs of list_active().
+ActiveOfRows CudaHybridExperts::active_of_rows() const {
+  const ExpertScratch& scratch = work_.scratch().experts;
+  return {.ids = reinterpret_cast<int32_t*>(scratch.ups), .values = scratch.hidden, .n = scratch.n_active};
 }
 
 /// Returns the arrays for the quantized output of the activation, or null arrays if the down matrices do not
@@ -142,6 +152,13 @@ QuantizedActivations CudaHybridExperts::quantized_hidden() const {
 
 /// Enqueues the products of a stage for the experts in slots.
 void CudaHybridExperts::multiply(const Stage& stage, const ExpertGroups& groups) {
+  if (stage.skips_zeros) {
+    const DeviceExperts& device = *layer_.device;
+    return work_.enqueue(
+        [=, first = device.down_columns, bytes = device.down_slot_bytes, bias = device.down_bias,
+         active = active_of_rows(), rows = work_.scratch().experts.rows,
+         stream = work_.stream()] { add_active_rows(first, bytes, active, groups, bias, rows, stream); });
+  }
   work_.enqueue(
       [=, stream = work_.stream()] { expert_products(stage.products, stage.inputs, groups, stream); });
 }
@@ -150,6 +167,7 @@ void CudaHybridExperts::multiply(const Stage& stage, const ExpertGroups& groups)
 /// several experts. For each matrix of the stage, it holds the rows of these experts one after the other, as
 /// in the file. If slots need another row layout, the converted rows follow.
 void CudaHybridExperts::multiply_missing(const Stage& stage, ExpertGroups groups) {
+  if (stage.skips_zeros) return add_missing_rows(groups);
   const Expert& one = layer_.host.front();
   size_t bytes_of_expert = 0;
   for (size_t p = 0; p < stage.n_parts(); ++p) bytes_of_expert += streamed_bytes(one.*stage.parts[p]);
@@ -182,6 +200,33 @@ void CudaHybridExperts::multiply_missing(const Stage& stage, ExpertGroups groups
   }
 }
 
+/// Like multiply_missing(), for down columns. The buffer of a piece contains the packed columns of several
+/// experts.
+void CudaHybridExperts::add_missing_rows(ExpertGroups groups) {
+  const Matrix& down = layer_.host.front().down;
+  const size_t bytes = packed_columns_bytes(down), most = streamed_.buffer_bytes() / bytes;
+  // A copy consists of equal rows, which must fit into small staging buffers.
+  constexpr size_t kRow = 64;
+  for (size_t first = 0; first < missing_.size(); first += most) {
+    const std::span experts = std::span(missing_).subspan(first, std::min(most, missing_.size() - first));
+    strips_.clear();
+    for (const int32_t e : experts) {
+      strips_.push_back({.data = layer_.host[static_cast<size_t>(e)].down_columns.begin(),
+                         .stride = kRow,
+                         .width = kRow,
+                         .pitch = kRow,
+                         .begin = strips_.size() * bytes});
+    }
+    const StreamedShare::Piece piece = streamed_.bring(strips_, {0, 0, static_cast<int64_t>(bytes / kRow)},
+                                                       layer_.host_pinned, work_.scratch(), work_.stream());
+    groups.first_slot = layer_.device->n_slots + static_cast<int>(first);
+    groups.end_slot = groups.first_slot + static_cast<int>(experts.size());
+    add_active_rows(packed_columns(down, piece.buffer), bytes, active_of_rows(), groups,
+                    layer_.device->down_bias, work_.scratch().experts.rows, work_.stream());
+    streamed_.give_back(piece, work_.stream());
+  }
+}
+
 /// Returns the copies that bring the stage's matrices of these experts to the device buffer.
 std::span<const Strip> CudaHybridExperts::strips_of(const Stage& stage, std::span<const int32_t> experts) {
   strips_.clear();
@@ -198,9 +243,17 @@ std::span<const Strip> CudaHybridExperts::strips_of(const Stage& stage, std::spa
   return strips_;
 }
 
+/// Enqueues the activation. If zeros are skipped, it becomes the lists of active neurons.
 void CudaHybridExperts::activate(const ExpertGroups& groups) {
   const ExpertScratch& scratch = work_.scratch().experts;
   const bool gated = static_cast<bool>(layer_.device->gate);
+  if (skips_zeros()) {
+    return work_.enqueue([=, act = layer_.activation, d_expert = d_expert(), gates = scratch.hidden,
+                          ups = gated ? scratch.ups : nullptr, active = active_of_rows(),
+                          counts = work_.scratch().counts, stream = work_.stream()] {
+      list_active(act, gates, ups, groups, d_expert, active, counts, stream);
+    });
+  }
   work_.enqueue([=, act = layer_.activation, d_expert = d_expert(), hidden = scratch.hidden,
                  ups = gated ? scratch.ups : nullptr, quantized = quantized_hidden(),
                  stream = work_.stream()] {
@@ -231,6 +284,7 @@ void CudaHybridExperts::end(const GatedSharedExpert& shared, ExpertCounts& count
   } else {
     count_all(choice().n_pairs(), counts);
   }
+  if (skips_zeros()) work_.count_experts(counts);
   work_.begin_span();
   const int64_t d_model = this->d_model();
   work_.writes(call_.out, call_.n_tokens * d_model);
@@ -245,6 +299,7 @@ void CudaHybridExperts::count_all(int64_t n_read, ExpertCounts& counts) const {
   counts.chosen += choice().n_pairs();
   counts.resident += choice().n_pairs();
   counts.read += n_read;
+  if (skips_zeros()) counts.neurons += choice().n_pairs() * d_expert();
 }
 
 /// Counts the pairs that the device computes.
@@ -254,6 +309,7 @@ void CudaHybridExperts::count_resident(ExpertCounts& counts) {
     if (slot < 0) continue;
     ++counts.chosen;
     ++counts.resident;
+    if (skips_zeros()) counts.neurons += d_expert();
     counts.read += slot_is_read_[static_cast<size_t>(slot)] == 0 ? 1 : 0;
     slot_is_read_[static_cast<size_t>(slot)] = 1;
   }

@@ -58,14 +58,19 @@ class CudaHybridExperts final : public HybridExperts {
     std::array<ExpertProduct, 2> products;  // by slot; the second may be empty
     std::array<Matrix Expert::*, 2> parts;  // the same matrices in host memory
     ExpertInputs inputs;
+    // The stage is add_active_rows() instead of the products.
+    bool skips_zeros = false;
 
     size_t n_parts() const { return parts[1] == nullptr ? 1 : 2; }
   };
   Stage input_stage(const QuantizedActivations& x) const;
   Stage down_stage() const;
+  bool skips_zeros() const { return static_cast<bool>(layer_.device->down_columns); }
+  ActiveOfRows active_of_rows() const;
   QuantizedActivations quantized_hidden() const;
   void multiply(const Stage& stage, const ExpertGroups& groups);
   void multiply_missing(const Stage& stage, ExpertGroups groups);
+  void add_missing_rows(ExpertGroups groups);
   std::span<const Strip> strips_of(const Stage& stage, std::span<const int32_t> experts);
   void activate(const ExpertGroups& groups);
   void count_resident(ExpertCounts& counts);

@@ -67,7 +67,8 @@ void DeviceWork::wait_for_all(const char* last) {
 }
 
 void DeviceWork::finish() {
-  if (counts_of_ != nullptr) {
+  const bool counted = counts_of_ != nullptr || counts_of_experts_ != nullptr;
+  if (counted) {
     enqueue([this] {
       check(cudaMemcpyAsync(host_counts_.data(), scratch_.counts, sizeof(DeviceCounts),
                             cudaMemcpyDeviceToHost, stream_),
@@ -76,9 +77,11 @@ void DeviceWork::finish() {
     });
   }
   wait_for_all("the rest of the step");
-  if (counts_of_ == nullptr) return;
-  host_counts_.data()->add_to(*counts_of_);
+  if (!counted) return;
+  if (counts_of_ != nullptr) host_counts_.data()->add_to(*counts_of_);
+  if (counts_of_experts_ != nullptr) host_counts_.data()->add_to(*counts_of_experts_);
   counts_of_ = nullptr;
+  counts_of_experts_ = nullptr;
 }
 
 NeuronSetId DeviceWork::make_set() {
@@ -97,6 +100,11 @@ NeuronNotes DeviceWork::begin_sums(const DeviceNeuronSet& set, NeuronCounts& cou
   assert(counts_of_ == nullptr || counts_of_ == &counts);
   counts_of_ = &counts;
   return counts.found == nullptr ? NeuronNotes() : noted_.begin(set.n_tokens, set.n_neurons);
+}
+
+void DeviceWork::count_experts(ExpertCounts& counts) {
+  assert(counts_of_experts_ == nullptr || counts_of_experts_ == &counts);
+  counts_of_experts_ = &counts;
 }
 
 void DeviceWork::end_sums(const DownColumns& down, int n_tokens, float* out, const CpuSums& of_cpu) {

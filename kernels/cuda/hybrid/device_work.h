@@ -58,7 +58,7 @@ class DeviceWork {
   /// Waits for all enqueued work. `last` is the name of the last span for the trace.
   void wait_for_all(const char* last);
   /// Like wait_for_all(), but also adds the device's counts since the last finish() to the NeuronCounts that
-  /// begin_sums() got.
+  /// begin_sums() got, and to the ExpertCounts that count_experts() got.
   void finish();
 
   // ---- neurons -------------------------------------------------------------------------------------------
@@ -74,6 +74,8 @@ class DeviceWork {
   /// adds the device's counts to `counts`. Returns the memory where kernels note the neurons that they find
   /// active.
   NeuronNotes begin_sums(const DeviceNeuronSet& set, NeuronCounts& counts);
+  /// The next finish() adds what kernels have counted in scratch().counts for experts to `counts`.
+  void count_experts(ExpertCounts& counts);
   /// out [n_tokens, n_cols] += float(the sums + the CPU's sums) + the bias of `down`. of_cpu and the bias may
   /// be missing.
   void end_sums(const DownColumns& down, int n_tokens, float* out, const CpuSums& of_cpu = {});
@@ -106,8 +108,9 @@ class DeviceWork {
   std::optional<DeviceTrace> device_trace_;  // if there is a trace
   std::vector<DeviceNeuronSet> sets_;        // the sets made so far; their memory is in scratch
   PinnedArray<DeviceCounts> host_counts_;
-  // receives the device's counts; null: nothing was counted since finish()
+  // receive the device's counts; null: nothing was counted since finish()
   NeuronCounts* counts_of_ = nullptr;
+  ExpertCounts* counts_of_experts_ = nullptr;
   NotedNeurons noted_;
   QuantizedInputs quantized_inputs_;
 };

@@ -27,6 +27,7 @@ struct ExpertScratch {
     quantized_hidden =
         arena.take<std::byte>(quantized_bytes(static_cast<int>(pairs), bounds.expert_cols / 32 * 32));
     rows = arena.take<float>(pairs * d_model);
+    n_active = arena.take<int32_t>(pairs);
     numbers = arena.take<int32_t>(static_cast<size_t>(bounds.n_experts));
   }
 
@@ -45,6 +46,7 @@ struct ExpertScratch {
   std::byte *groups = nullptr, *quantized_hidden = nullptr;
   float *hidden = nullptr, *ups = nullptr;  // [n_pairs, expert_cols]
   float* rows = nullptr;                    // [n_pairs, d_model]
+  int32_t* n_active = nullptr;              // [n_pairs] ActiveOfRows::n, if zeros are skipped
   // [n_experts] output of number_experts() for a layer whose missing experts are streamed
   int32_t* numbers = nullptr;
 };

@@ -131,9 +131,11 @@ TEST_CASE("a mixture gives the CPU's bits wherever its experts are") {
 }
 
 TEST_CASE("a mixture gives the CPU's bits while experts are exchanged") {
-  const std::string name = GENERATE(from_range(some_of({"qwen3moe", "gpt-oss-mxfp4", "deepseek2-v3"})));
+  const std::string name =
+      GENERATE(from_range(some_of({"qwen3moe", "gpt-oss-mxfp4", "deepseek2-v3", "smallthinker"})));
   INFO(name);
-  LoadOptions options = options_of(data() / "arch" / (name + ".gguf"), "dense", false);
+  LoadOptions options =
+      options_of(data() / "arch" / (name + ".gguf"), name == "smallthinker" ? "exact" : "dense", false);
   const auto on_cpu = ModelRuntime::load(options);
   const std::vector<int32_t> tokens = spread_tokens(60, on_cpu->facts().spec.n_vocab);
   const std::vector<float> expected = logits_of(*on_cpu, tokens, 32);
@@ -161,15 +163,40 @@ TEST_CASE("a mixture gives the CPU's bits while experts are exchanged") {
   CHECK_FALSE(fixed->figures().exchange);
 }
 
-TEST_CASE("a mixture's experts are computed exact beside the device too, with the CPU's bits") {
-  const fs::path path = data() / "arch/smallthinker.gguf";
-  const auto on_cpu = ModelRuntime::load(options_of(path, "exact", false));
-  const auto on_device = ModelRuntime::load(options_of(path, "exact", true));
-  CHECK(on_device->placed().sparsity.mode == Sparsity::kExact);
-  CHECK(on_device->placed().plan != nullptr);
-  const std::vector<float> expected = logits_of_run(*on_cpu, kForwardTokens);
-  CHECK(device_bits(logits_of_run(*on_device, kForwardTokens), expected));
-  CHECK(device_bits(logits_of_run(*on_device, 1), expected));
+TEST_CASE("a mixture that skips zeros gives the CPU's bits and counts wherever its experts are") {
+  // The models have no shared expert, one that is computed whole, and one whose zeros the CPU skips. In the
+  // last case, the device holds no experts.
+  const std::string name = GENERATE("smallthinker", "deepseek", "qwen2moe");
+  INFO(name);
+  LoadOptions options = options_of(data() / "arch" / (name + ".gguf"), "exact", false);
+  if (name != "smallthinker") options.ffn_activation = "relu";
+  const auto on_cpu = ModelRuntime::load(options);
+  on_cpu->observation().reset_activity();
+  const std::vector<float> expected = logits_of_run(*on_cpu, 5);
+  const NeuronActivity activity = on_cpu->observation().activity();
+  CHECK(activity.active > 0.1);
+  options.device = DeviceChoice::kCuda;
+  const DeviceBytes bytes = ModelRuntime::load(options)->placed().plan->device;
+  std::set<size_t> residents;
+  for (const auto& [left_out, cpu_share] :
+       {std::pair(size_t{0}, true), std::pair(bytes.experts / 4, true),
+        std::pair(bytes.experts * 3 / 4, true), std::pair(bytes.experts / 2, false)}) {
+    options.vram_budget_bytes = bytes.total() - left_out;
+    options.cpu_share = cpu_share;
+    const auto on_device = ModelRuntime::load(options);
+    CHECK(on_device->placed().sparsity.mode == Sparsity::kExact);
+    residents.insert(n_resident(*on_device->placed().plan));
+    INFO(n_resident(*on_device->placed().plan) << " resident experts");
+    on_device->observation().reset_activity();
+    CHECK(device_bits(logits_of_run(*on_device, 5), expected));
+    const NeuronActivity found = on_device->observation().activity();
+    CHECK(found.n_tokens == activity.n_tokens);
+    CHECK(found.passed == Approx(activity.passed));
+    CHECK(found.active == Approx(activity.active));
+    CHECK(device_bits(logits_of_run(*on_device, kForwardTokens), expected));
+    CHECK(device_bits(logits_of_run(*on_device, 1), expected));
+  }
+  CHECK((residents.size() > 1) == (name != "qwen2moe"));
 }
 
 TEST_CASE("a mixture whose layers do not all fit has the last ones on the device, with the same bits") {

@@ -81,7 +81,8 @@ TEST_CASE("recorded steps of other architectures give the same bits") {
 
 TEST_CASE("a recorded step of a mixture ends a graph where experts are missing, and no layer synchronizes") {
   const std::string name = GENERATE("qwen3moe", "deepseek2-v3", "glm4moe", "qwen2moe", "smallthinker");
-  LoadOptions options = device_options("arch/" + name + ".gguf", "dense");
+  // In exact mode, smallthinker skips zeros.
+  LoadOptions options = device_options("arch/" + name + ".gguf", name == "smallthinker" ? "exact" : "dense");
   options.prefill_chunk = 16;
   const DeviceBytes all = ModelRuntime::load(options)->placed().plan->device;
   for (const size_t left_out : {size_t{0}, all.experts / 2}) {

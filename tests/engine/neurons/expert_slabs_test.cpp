@@ -7,8 +7,10 @@
 #include <numeric>
 
 #include "engine/model/model_spec.h"
+#include "engine/neurons/expert_layout.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/ops/expert_types.h"
+#include "kernels/quant/coded_columns.h"
 #include "tests/engine/forward/backend_device.h"
 #include "tests/support/catch.h"
 #include "tests/support/source_dir.h"
@@ -56,8 +58,8 @@ void check_slabs(const MixtureFile& model, std::span<const int32_t> experts, int
     REQUIRE(why_not_resident(mixture).empty());
     const ExpertSlabs slabs(mixture, experts, n_slots, cpu);
     size_t copied = 0;
-    slabs.fill(mixture, device, [&](size_t bytes) { copied += bytes; });
-    CHECK(copied == experts.size() * slot_bytes(mixture));
+    slabs.fill(mixture.experts, device, [&](size_t bytes) { copied += bytes; });
+    CHECK(copied == experts.size() * slot_bytes(mixture, Sparsity::kDense));
     const DeviceExperts& view = slabs.view();
     CHECK(view.n_slots == n_slots);
     CHECK(view.up.n_rows == n_slots * mixture.experts.front().up.n_rows);
@@ -113,6 +115,35 @@ TEST_CASE("expert slabs take the bytes that a meter counts, and none without slo
   CHECK(ExpertSlabs().view().slot_of == nullptr);
 }
 
+TEST_CASE("in exact mode, expert slabs have packed down columns") {
+  const MixtureFile model("smallthinker");
+  CpuBackend cpu{1, Isa::kScalar};
+  BackendDevice device(cpu);
+  ExpertLayout layout(model.weights, cpu);
+  layout.fill(1, {});
+  const MixtureWeights& mixture = model.weights.layers[1].mixture;
+  const Expert& one = mixture.experts.front();
+  const std::vector<int32_t> experts = {0, 2, 3};
+  MemoryMeter meter;
+  CHECK(ExpertSlabs(mixture, experts, 4, meter, Sparsity::kExact).view().up.data == nullptr);
+  const size_t packed = packed_columns_bytes(one.down);
+  CHECK(meter.bytes() == piece_bytes(mixture.experts.size() * sizeof(int32_t)) +
+                             2 * piece_bytes(4 * one.gate.bytes()) + piece_bytes(4 * packed));
+  const ExpertSlabs slabs(mixture, experts, 4, cpu, Sparsity::kExact);
+  size_t copied = 0;
+  slabs.fill(layout.experts(1), device, [&](size_t bytes) { copied += bytes; });
+  CHECK(copied == 3 * slot_bytes(mixture, Sparsity::kExact));
+  const DeviceExperts& view = slabs.view();
+  CHECK_FALSE(view.down);
+  CHECK(view.down_slot_bytes == packed);
+  for (size_t slot = 0; slot < experts.size(); ++slot) {
+    const Expert& expert = layout.experts(1)[static_cast<size_t>(experts[slot])];
+    const auto at = static_cast<int64_t>(slot);
+    CHECK((slot_has(view.gate, at, expert.gate) && slot_has(view.up, at, expert.up)));
+    CHECK(std::memcmp(view.down_columns.begin() + slot * packed, expert.down_columns.begin(), packed) == 0);
+  }
+}
+
 TEST_CASE("expert slabs pack rows that lie apart") {
   const MixtureFile model("mixtral");
   MixtureWeights mixture;
@@ -133,7 +164,7 @@ TEST_CASE("expert slabs pack rows that lie apart") {
   CpuBackend cpu{1, Isa::kScalar};
   BackendDevice device(cpu);
   const ExpertSlabs slabs(mixture, std::vector<int32_t>{1}, 1, cpu);
-  slabs.fill(mixture, device, {});
+  slabs.fill(mixture.experts, device, {});
   const Expert& file = model.weights.layers.front().mixture.experts[1];
   CHECK((slot_has(slabs.view().gate, 0, file.gate) && slot_has(slabs.view().up, 0, file.up)));
 }

@@ -8,6 +8,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/ops/expert_types.h"
+#include "kernels/quant/coded_columns.h"
 #include "tests/kernels/expert_layer.h"
 #include "tests/support/catch.h"
 #include "tests/support/same_bits.h"
@@ -68,7 +69,9 @@ class SharedLayer {
     choice_ = both.wait();
     both.end({}, counts);
     const float* out = backend.to_host(out_.floats(), step.before.size());
-    return {out, out + step.before.size()};
+    std::vector<float> result(out, out + step.before.size());
+    backend.finish();  // adds the device's counts
+    return result;
   }
   const ExpertChoice& choice() const { return choice_; }
 
@@ -123,7 +126,11 @@ class SharedLayer {
     };
     experts_.gate = copy(&Expert::gate);
     experts_.up = copy(&Expert::up);
-    experts_.down = copy(&Expert::down);
+    if (layer_.experts().front().down_columns) {
+      copy_columns(resident);
+    } else {
+      experts_.down = copy(&Expert::down);
+    }
     const auto copy_bias = [&](const float* Expert::*part, int64_t width) -> const float* {
       if (layer_.experts().front().*part == nullptr) return nullptr;
       std::vector<float> all;
@@ -133,6 +140,19 @@ class SharedLayer {
     experts_.gate_bias = copy_bias(&Expert::gate_bias, kExpert);
     experts_.up_bias = copy_bias(&Expert::up_bias, kExpert);
     experts_.down_bias = copy_bias(&Expert::down_bias, kModel);
+  }
+
+  /// Copies the down columns of the resident experts to the device.
+  void copy_columns(const std::vector<int32_t>& resident) {
+    const Matrix& down = layer_.experts().front().down;
+    const size_t bytes = packed_columns_bytes(down);
+    std::vector<std::byte> columns(bytes * resident.size());
+    for (size_t s = 0; s < resident.size(); ++s) {
+      const Expert& from = layer_.experts()[static_cast<size_t>(resident[s])];
+      std::copy_n(from.down_columns.begin(), bytes, columns.data() + s * bytes);
+    }
+    experts_.down_columns = packed_columns(down, device_->backend().resident(columns.data(), columns.size()));
+    experts_.down_slot_bytes = bytes;
   }
 
   const Layer& layer_;
@@ -302,6 +322,110 @@ TEST_CASE("CUDA: experts give the CPU's bits before, while and after they change
   }
   check();
   check();
+}
+
+namespace {
+
+/// A layer whose zeros are skipped. shift: see Layer.
+Layer turned_layer(const LayerKind& kind, float shift) {
+  Layer layer(kind, shift);
+  layer.turn();
+  return layer;
+}
+
+/// Checks the counts of neurons, of which the device and the CPU each count their part.
+void check_neurons(const ExpertCounts& counts, const ExpertCounts& expected) {
+  CHECK(counts.chosen == expected.chosen);
+  CHECK(counts.neurons == expected.neurons);
+  CHECK(counts.passed == expected.passed);
+  CHECK(counts.active == expected.active);
+}
+
+}  // namespace
+
+TEST_CASE("CUDA: experts whose zeros are skipped give the CPU's bits and counts wherever they are",
+          "[sanitizer]") {
+  if (supported_isas().front() == Isa::kScalar) return;  // it rounds products before it adds them
+  const LayerKind kind =
+      GENERATE(LayerKind{DType::kQ4_0, DType::kQ4_0, /*gated=*/true, /*biased=*/true, Activation::kRelu},
+               LayerKind{DType::kQ4_K, DType::kQ6_K, /*gated=*/true, /*biased=*/true, Activation::kRelu},
+               LayerKind{DType::kF16, DType::kF16, /*gated=*/false, /*biased=*/true, Activation::kRelu2},
+               LayerKind{DType::kMXFP4, DType::kQ4_K, /*gated=*/true, /*biased=*/true, Activation::kDRelu});
+  // Nearly all neurons are active, about a tenth of them, or none.
+  const float shift = GENERATE(8.0f, -2.0f, -1000.0f);
+  const Layer layer = turned_layer(kind, shift);
+  for (const std::vector<int32_t>& resident : {std::vector<int32_t>{4}, std::vector<int32_t>{0, 2, 3, 5, 8},
+                                               std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}}) {
+    SharedLayer shared(layer, resident, 70);
+    std::mt19937 rng(21);
+    for (const int n_tokens : {1, 1, 1, 1, 2, 5, 70}) {  // one token: enqueued, recorded, played back
+      if (n_tokens > 5 && resident.size() != 5) continue;
+      INFO(resident.size() << " resident experts, " << n_tokens << " tokens, shift " << shift);
+      const Step step(n_tokens, kUsed, rng);
+      const std::vector<float> logits = normal_numbers(n_tokens * kExperts, rng, 2.0f);
+      ExpertCounts expected_counts, counts;
+      const std::vector<float> expected = run_on_cpu(layer, step, logits, kRouter, expected_counts);
+      CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
+      check_neurons(counts, expected_counts);
+      CHECK((counts.active == 0) == (shift < -100.0f));
+    }
+  }
+}
+
+TEST_CASE("CUDA: streamed experts whose zeros are skipped give the CPU's bits and counts") {
+  if (supported_isas().front() == Isa::kScalar) return;
+  const LayerKind kind =
+      GENERATE(LayerKind{DType::kQ4_0, DType::kQ6_K, /*gated=*/true, /*biased=*/true, Activation::kRelu},
+               LayerKind{DType::kF16, DType::kF32, /*gated=*/false, /*biased=*/true, Activation::kRelu2});
+  const Layer layer = turned_layer(kind, -1.0f);
+  const Expert& one = layer.experts().front();
+  const size_t bytes =
+      std::max((one.gate ? one.gate.bytes() : 0) + one.up.bytes(), packed_columns_bytes(one.down));
+  std::mt19937 rng(22);
+  const Step step(30, kUsed, rng);
+  const std::vector<float> logits = normal_numbers(30 * kExperts, rng, 2.0f);
+  ExpertCounts expected_counts;
+  const std::vector<float> expected = run_on_cpu(layer, step, logits, kRouter, expected_counts);
+  for (const std::vector<int32_t>& resident :
+       {std::vector<int32_t>{4}, std::vector<int32_t>{0, 2, 3, 5, 8}}) {
+    for (const size_t stream_bytes : {bytes, 3 * bytes, 20 * bytes}) {
+      INFO(resident.size() << " resident experts, buffers of " << stream_bytes << " bytes");
+      SharedLayer shared(layer, resident, 30, stream_bytes);
+      ExpertCounts counts;
+      CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
+      check_neurons(counts, expected_counts);
+      CHECK(counts.resident == counts.chosen);
+    }
+  }
+}
+
+TEST_CASE("CUDA: experts whose zeros are skipped change slots with the CPU's bits") {
+  if (supported_isas().front() == Isa::kScalar) return;
+  const LayerKind kind =
+      GENERATE(LayerKind{DType::kQ4_0, DType::kQ4_K, /*gated=*/true, /*biased=*/true, Activation::kRelu},
+               LayerKind{DType::kMXFP4, DType::kQ6_K, /*gated=*/true, /*biased=*/false, Activation::kRelu},
+               LayerKind{DType::kF16, DType::kF16, /*gated=*/false, /*biased=*/false, Activation::kRelu2});
+  const Layer layer = turned_layer(kind, -1.0f);
+  const Expert& one = layer.experts().front();
+  const size_t bytes =
+      2 * ((one.gate ? one.gate.bytes() : 0) + one.up.bytes() + packed_columns_bytes(one.down));
+  SharedLayer shared(layer, {0, 2, 3, 5}, 4, bytes);
+  std::mt19937 rng(23);
+  const auto check = [&] {
+    const Step step(1, kUsed, rng);
+    const std::vector<float> logits = normal_numbers(kExperts, rng, 2.0f);
+    ExpertCounts expected_counts, counts;
+    const std::vector<float> expected = run_on_cpu(layer, step, logits, kRouter, expected_counts);
+    CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
+    check_neurons(counts, expected_counts);
+  };
+  check();
+  shared.begin({{1, 7}, {3, 8}, {0, 6}});
+  check();  // the slots still have the old experts
+  shared.end(1);
+  check();
+  shared.end(2);
+  for (int i = 0; i < 4; ++i) check();
 }
 
 }  // namespace hearth::test
