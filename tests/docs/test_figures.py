@@ -69,6 +69,15 @@ def test_the_table_of_models_is_what_the_program_says():
     assert committed_table() == which_model.table(pathlib.Path(BUILD) / "hearth-profiler").splitlines()
 
 
+def test_the_speed_of_prompts_by_cublaslt_is_the_measured_one():
+    measured = json.loads((ROOT / "tests/data/measured/h200/models.json").read_text())
+    speeds = {one["name"]: one["bench"]["prefill_tokens_per_s"] for one in measured["runs"]}
+    times = f"{speeds['plain-full-fast'] / speeds['plain-full']:.2f} times as fast"
+    option = (ROOT / "docs/configuration.md").read_text().split("| `--prompt-products`")[1].split("\n")[0]
+    assert times in option and "not measured" not in option
+    assert times in " ".join((ROOT / "docs/cuda.md").read_text().split())
+
+
 def test_the_layers_of_a_trace_are_cut_by_name(tmp_path):
     done = subprocess.run([sys.executable, FIGURES / "layer.py", "--token", tmp_path / "a.json",
                            FIGURES / "layer.json", "99"],
