@@ -13,6 +13,7 @@
 #include "config/wrapped_lines.h"
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
+#include "engine/model/weights.h"
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "profiler/engine_options.h"
@@ -66,6 +67,51 @@ std::string experts_text(const ModelSpec& spec) {
   if (!spec.has_experts()) return {};
   return ", " + std::to_string(spec.mixture.n_experts) + " experts of which a token has " +
          std::to_string(spec.mixture.n_used);
+}
+
+/// The experts of a mixture.
+struct ExpertFacts {
+  int n_layers = 0;                    // layers with experts
+  int n_of_layer = 0, n_of_token = 0;  // experts of a layer, and those among them that a token uses
+  size_t least = 0, most = 0;          // bytes of one expert; the layers may have different types
+  double bytes = 0, token_bytes = 0;   // of all experts, and of those that a token reads
+};
+
+/// Returns nullopt for other models. Throws ModelFileError as bind_weights() does.
+std::optional<ExpertFacts> expert_facts(const ModelFile& file, const ModelSpec& spec) {
+  if (!spec.has_experts()) return std::nullopt;
+  const Weights weights = bind_weights(file, spec);
+  ExpertFacts facts{.n_of_layer = spec.mixture.n_experts, .n_of_token = spec.mixture.n_used};
+  for (const LayerWeights& layer : weights.layers) {
+    if (layer.mixture.experts.empty()) continue;
+    const size_t bytes = expert_bytes(layer.mixture.experts.front());
+    facts.least = facts.n_layers == 0 ? bytes : std::min(facts.least, bytes);
+    facts.most = std::max(facts.most, bytes);
+    facts.bytes += static_cast<double>(bytes) * facts.n_of_layer;
+    facts.token_bytes += static_cast<double>(bytes) * facts.n_of_token;
+    ++facts.n_layers;
+  }
+  return facts;
+}
+
+std::string text_of(const ExpertFacts& experts, double file_bytes) {
+  const auto text = [](size_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  std::string each = text(experts.least);
+  if (experts.least != experts.most) each += " to " + text(experts.most);
+  return each + " each, " + bytes_text(experts.bytes) + " in " + std::to_string(experts.n_layers) +
+         " layers, " + rate_text(100 * experts.bytes / file_bytes) + " % of the file; a token reads " +
+         bytes_text(experts.token_bytes) + " of them, " +
+         rate_text(100 * experts.token_bytes / experts.bytes) + " %";
+}
+
+Ordered json_of(const ExpertFacts& experts) {
+  return {{"layers", experts.n_layers},
+          {"of_a_layer", experts.n_of_layer},
+          {"of_a_token", experts.n_of_token},
+          {"least_bytes", experts.least},
+          {"most_bytes", experts.most},
+          {"bytes", static_cast<int64_t>(experts.bytes)},
+          {"token_bytes", static_cast<int64_t>(experts.token_bytes)}};
 }
 
 /// Facts from the head of the file. They are available even if Hearth does not support the model.
@@ -199,11 +245,12 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
   } catch (const ModelFileError& error) {
     does_not_run = error.what();
   }
+  std::optional<ExpertFacts> experts;
   std::optional<Planned> planned;
-  std::string no_plan;
-  if (spec && show.plan) {
+  if (spec) {
     try {
-      planned = plan_of(path, options, environment);
+      experts = expert_facts(file, *spec);
+      if (show.plan) planned = plan_of(path, options, environment);
     } catch (const ModelFileError& error) {  // for example, if tensors are missing
       does_not_run = error.what();
     }
@@ -231,6 +278,7 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
       json["context"] = spec->context_train;
       json["generates"] = spec->arch.has_output;
     }
+    if (experts) json["experts"] = json_of(*experts);
     if (origin)
       json["origin"] = {{"source", origin->source},
                         {"commit", origin->commit},
@@ -262,6 +310,7 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
     if (!spec->arch.has_output) what += "; it embeds texts and generates none";
   }
   lines.emplace_back("model", what);
+  if (experts) lines.emplace_back("experts", text_of(*experts, static_cast<double>(file.total_bytes())));
   lines.emplace_back("tokenizer",
                      shown(head.tokenizer) +
                          (head.pre_tokenizer.empty() ? "" : " (" + shown(head.pre_tokenizer) + ")") + ", " +

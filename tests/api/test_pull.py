@@ -729,9 +729,25 @@ def test_show_says_whether_and_how_fast_a_model_would_run(store, tmp_path):
     assert described["runs"] and described["fits"] and described["plan"]["best"]["decode_tokens_per_s"] > 0
     tight = command(store, None, "show", hearthd.SMALL_MODEL, "--ram-budget", "0.001", **cache)
     assert tight.returncode == 0 and "no: RAM of" in tight.stdout
+    assert "experts" not in described and "\nexperts" not in shown.stdout
     nothing = tmp_path / "x.gguf"
     nothing.write_bytes(b"GGUF")
     assert command(store, None, "show", nothing).returncode != 0
+
+
+def test_show_says_what_the_experts_of_a_mixture_take(store):
+    model = hearthd.ROOT / "tests/data/arch/qwen3moe.gguf"
+    tensors = {one.name: one for one in gguf.GGUFReader(model).tensors}
+    in_file = sum(int(one.n_bytes) for name, one in tensors.items() if "_exps.weight" in name)
+    router = tensors["blk.0.ffn_gate_inp.weight"]
+    experts = json.loads(command(store, None, "show", model, "--no-plan", "--json").stdout)["experts"]
+    assert experts["of_a_layer"] == router.shape[1] and experts["of_a_token"] == 3
+    assert experts["bytes"] == in_file
+    assert experts["least_bytes"] * experts["of_a_layer"] * experts["layers"] == in_file
+    assert experts["token_bytes"] == in_file * 3 // router.shape[1]
+    line, = [line for line in command(store, None, "show", model, "--no-plan").stdout.splitlines()
+             if line.startswith("experts ")]
+    assert f"{100 * 3 / router.shape[1]:.1f} %" in line and f"in {experts['layers']} layers" in line
 
 
 # ---- serving a pulled model ----
