@@ -154,7 +154,9 @@ def planned(program, model, machine):
         and best["hot_share"] > 0.999):
         cell = f"**{speed}**"
     else:
-        share = 100 * best["vram_bytes"] / (best["vram_bytes"] + best["ram_bytes"])
+        # RAM may keep copies of experts that the card has.
+        rest = best["ram_bytes"] - best.get("ram_copy_bytes", 0)
+        share = 100 * best["vram_bytes"] / (best["vram_bytes"] + rest)
         cell = f"{speed}, {share:.0f}\u00a0%"  # a non-breaking space
     return plan["weight_bytes"], cell
 

@@ -43,13 +43,16 @@ Layer layer_of(const PlanQuestion& question, int index) {
   return layer;
 }
 
-/// The activity that the placement assumes if no experts were counted. Experts are exchanged if RAM holds the
-/// whole file.
-ModelActivity uncounted_activity(const PlanQuestion& question) {
+/// Whether RAM holds the whole file, so that a GPU can exchange its experts for any others.
+bool ram_holds_all(const PlanQuestion& question) {
   const int64_t ram = question.ram_bytes.value_or(usable_ram(question.machine.host.ram_bytes));
+  return static_cast<int64_t>(question.model.weight_bytes()) < ram;
+}
+
+/// The activity that the placement assumes if no experts were counted.
+ModelActivity uncounted_activity(const PlanQuestion& question) {
   const ModelSpec& spec = question.model.spec;
-  return static_cast<int64_t>(question.model.weight_bytes()) < ram ? exchanged_expert_activity(spec)
-                                                                   : even_expert_activity(spec);
+  return ram_holds_all(question) ? exchanged_expert_activity(spec) : even_expert_activity(spec);
 }
 
 class Planner {
@@ -110,7 +113,12 @@ class Planner {
     plan_.chosen_on_gpu = solution_.caught;
     plan_.n_kv_contexts = add_contexts(solution_, basis_.inputs(), activity_, question_.load,
                                        plan_.vram_budget, plan_.ram_budget - output);
+    plan_.exchanges = ram_holds_all(question_) && has_partly_resident_layer();
     tell_parts();
+    if (plan_.exchanges && plan_.ram_bytes() > static_cast<double>(plan_.ram_budget)) {
+      plan_.exchanges = false;
+      tell_parts();
+    }
     if (fits && plan_.ram_bytes() <= static_cast<double>(plan_.ram_budget)) return;
     throw std::runtime_error(
         "RAM of " + bytes_text(static_cast<double>(plan_.ram_budget)) + " does not hold " +
@@ -135,7 +143,22 @@ class Planner {
         "; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
   }
 
+  /// Whether the GPU holds some experts of the layer but not all.
+  bool is_partly_resident(size_t layer) const {
+    const int n = option(layer).n_experts;
+    return n > 0 && n < spec_.mixture.n_experts;
+  }
+  bool has_partly_resident_layer() const {
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      if (is_partly_resident(i)) return true;
+    }
+    return false;
+  }
+
+  /// Sets plan_.parts and the numbers of experts.
   void tell_parts() {
+    plan_.parts.clear();
+    plan_.n_resident = plan_.n_experts = 0;
     MixtureBytes attention{.what = "attention"}, kv{.what = "keys and values"}, routers{.what = "routers"},
         shared{.what = "shared experts and dense FFNs"}, experts{.what = "experts"}, output{.what = "output"},
         embeddings{.what = "embeddings"}, rest{.what = "work space and tables"};
@@ -153,9 +176,11 @@ class Planner {
       const auto n_resident = static_cast<double>(option(i).n_experts);
       put(experts, layer.expert * n_resident, true, layer.expert * spec_.mixture.n_used);
       put(experts, layer.expert * (spec_.mixture.n_experts - n_resident), false, 0);
+      if (plan_.exchanges && is_partly_resident(i)) experts.copied += layer.expert * n_resident;
       plan_.n_resident += option(i).n_experts;
       plan_.n_experts += layer.expert > 0 ? spec_.mixture.n_experts : 0;
     }
+    experts.in_ram += experts.copied;
     put(output, facts_.output_read, plan_.on_gpu, facts_.output_read);
     const bool apart = !question_.model.weights.tied() || plan_.on_gpu;
     if (apart)
@@ -226,6 +251,9 @@ double MixturePlan::vram_bytes() const {
 double MixturePlan::ram_bytes() const {
   return sum_of(parts, [](const MixtureBytes& part) { return part.in_ram; });
 }
+double MixturePlan::copied_bytes() const {
+  return sum_of(parts, [](const MixtureBytes& part) { return part.copied; });
+}
 double MixturePlan::token_bytes() const {
   return sum_of(parts, [](const MixtureBytes& part) { return part.read; });
 }
@@ -263,11 +291,15 @@ std::vector<std::pair<std::string, std::string>> mixture_lines(const PlanQuestio
                            plan.n_device_layers, spec.n_layers, experts));
   }
   const bool whole = plan.n_resident == plan.n_experts && plan.n_device_layers == spec.n_layers;
+  std::string in_ram = !plan.on_gpu ? "the whole model"
+                       : whole      ? "embeddings and work space"
+                                    : "experts, embeddings, and the other layers";
+  if (plan.exchanges) {
+    in_ram += fmt::format("; {} of it are copies of the GPU's experts, which are exchanged for others",
+                          bytes_text(plan.copied_bytes()));
+  }
   lines.emplace_back("RAM", fmt::format("{} of {}: {}", bytes_text(plan.ram_bytes()),
-                                        bytes_text(static_cast<double>(plan.ram_budget)),
-                                        !plan.on_gpu ? "the whole model"
-                                        : whole      ? "embeddings and work space"
-                                                     : "experts, embeddings, and the other layers"));
+                                        bytes_text(static_cast<double>(plan.ram_budget)), in_ram));
   std::string read;
   for (const MixtureBytes& part : plan.parts) {
     if (part.read > 0)
@@ -308,6 +340,7 @@ std::string mixture_json(const PlanQuestion& question, const MixturePlan& plan) 
     parts.push_back({{"what", part.what},
                      {"vram_bytes", part.on_gpu},
                      {"ram_bytes", part.in_ram},
+                     {"ram_copy_bytes", part.copied},
                      {"token_bytes", part.read}});
   }
   const PlannedModel& model = question.model;
@@ -333,9 +366,11 @@ std::string mixture_json(const PlanQuestion& question, const MixturePlan& plan) 
                        {"gpu", plan.on_gpu},
                        {"device_layers", plan.n_device_layers},
                        {"resident_experts", plan.n_resident},
+                       {"exchanges_experts", plan.exchanges},
                        {"chosen_on_gpu", plan.chosen_on_gpu},
                        {"vram_bytes", plan.vram_bytes()},
                        {"ram_bytes", plan.ram_bytes()},
+                       {"ram_copy_bytes", plan.copied_bytes()},
                        {"token_bytes", plan.token_bytes()},
                        {"seconds", seconds(plan.decode)},
                        {"prefill_seconds", seconds(plan.prefill)}}},

@@ -4,7 +4,9 @@
 // many layers as fit, attention with its keys and values, the router and shared experts. The remaining memory
 // holds the experts that are chosen most often. All other experts stay in RAM, and the CPU computes them. A
 // layer has missing experts if not all of its experts are on the GPU. In such a layer, the GPU hands the
-// layer's input over to the CPU and takes back the results. Decoding one token takes
+// layer's input over to the CPU and takes back the results. If RAM holds the whole model, the GPU also
+// exchanges experts of these layers for missing ones (engine/residency/expert_exchanger.h), so RAM keeps
+// copies of the experts that the GPU has. Decoding one token takes
 //
 //   T   = (W_a + W_r + W_o) / B_vram + A + n_d K + n_m hop + n_m max(W_m / B_ram, D - begin) + n_w D
 //         + W_cpu / B_ram + n_cpu rest + step
@@ -79,6 +81,7 @@ struct MixtureWork {
 struct MixtureBytes {
   std::string what;
   double on_gpu = 0, in_ram = 0;  // bytes in each memory
+  double copied = 0;              // part of in_ram that the GPU holds too
   double read = 0;                // bytes that one decoded token reads
 };
 
@@ -86,6 +89,7 @@ struct MixturePlan {
   bool on_gpu = false;
   int n_device_layers = 0;
   int64_t n_resident = 0, n_experts = 0;  // sums over all layers: experts on the GPU, and all experts
+  bool exchanges = false;                 // the GPU exchanges experts while tokens are generated
   double chosen_on_gpu = 0;               // share of the router's choices that fall on experts on the GPU
   int n_kv_contexts = 0;                  // contexts whose keys and values fit in memory at the same time
   int64_t vram_budget = 0, ram_budget = 0;
@@ -95,7 +99,8 @@ struct MixturePlan {
   std::string experts_source;   // source of that figure, for people
 
   double vram_bytes() const;
-  double ram_bytes() const;
+  double ram_bytes() const;  // includes copied_bytes()
+  double copied_bytes() const;
   double token_bytes() const;
 };
 

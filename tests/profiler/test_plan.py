@@ -224,8 +224,17 @@ def test_a_mixture_is_planned_by_its_closed_form():
     assert sum(best["seconds"].values()) == pytest.approx(1 / best["decode_tokens_per_s"])
     assert sum(part["token_bytes"] for part in found["parts"]) == pytest.approx(best["token_bytes"])
     experts = {part["what"]: part for part in found["parts"]}["experts"]
-    assert experts["vram_bytes"] > 0 and experts["ram_bytes"] > 0
-    assert experts["vram_bytes"] + experts["ram_bytes"] == 16 * experts["token_bytes"]
+    # RAM has all experts, because the GPU exchanges its own for others.
+    assert best["exchanges_experts"] and best["ram_bytes"] <= found["ram_budget_bytes"]
+    assert 0 < experts["vram_bytes"] == experts["ram_copy_bytes"] == best["ram_copy_bytes"]
+    assert experts["ram_bytes"] == 16 * experts["token_bytes"]
+    # If RAM does not hold the whole model, it has the experts that the GPU lacks.
+    tight = answer("--shape", "qwen3-30b-a3b", "--machine", "rtx4060-laptop", "--ram-budget",
+                   found["weight_bytes"] / 2**30 - 0.1)
+    missing = {part["what"]: part for part in tight["parts"]}["experts"]
+    assert not tight["best"]["exchanges_experts"] and missing["ram_copy_bytes"] == 0
+    assert missing["vram_bytes"] + missing["ram_bytes"] == 16 * missing["token_bytes"]
+    assert missing["vram_bytes"] == experts["vram_bytes"]
     assert found["experts"]["of_a_layer"] == 128 and found["experts"]["of_a_token"] == 8
     done = plan("--shape", "gpt-oss-20b", "--machine", "rtx4090")
     assert done.returncode == 0, done.stderr

@@ -210,12 +210,19 @@ TEST_CASE("mixture plan: experts on the GPU are read there, and the slower of bo
   CHECK(plan.prefill.seconds() < 0.6 * none.prefill.seconds());
   CHECK(plan.decode.hand_overs < 1.05 * none.decode.hand_overs);  // rows come back instead of a sum
   CHECK(plan.token_bytes() == Approx(none.token_bytes()));
-  CHECK(plan.ram_bytes() < 0.6 * none.ram_bytes());
+  // Experts are exchanged, so RAM has all of them.
+  CHECK(plan.exchanges);
+  CHECK_FALSE(none.exchanges);
+  CHECK(plan.ram_bytes() == Approx(none.ram_bytes()).epsilon(1e-3));
+  CHECK(plan.copied_bytes() == Approx(share * 6144 * 3 * 2048 * 768 * 18 / 32));
   CHECK_THAT(mixture_text(question, plan), ContainsSubstring("experts on the GPU and the CPU"));
+  CHECK_THAT(mixture_text(question, plan), ContainsSubstring("of it are copies"));
   // A mixture that fits wholly leaves nothing to the CPU.
   question.vram_bytes.reset();
   const MixturePlan whole = plan_mixture(question, nullptr);
   CHECK(whole.n_resident == whole.n_experts);
+  CHECK_FALSE(whole.exchanges);
+  CHECK(whole.ram_bytes() < 0.05 * none.ram_bytes());
   CHECK(whole.decode.host_experts == 0);
   CHECK(whole.prefill.host_experts == 0);
   CHECK(whole.decode.hand_overs < 1e-4);
@@ -239,6 +246,22 @@ TEST_CASE("mixture plan: counted experts are on the GPU before others") {
   question.ram_bytes = static_cast<int64_t>(0.9 * static_cast<double>(model.weight_bytes()));
   const MixturePlan fixed = plan_mixture(question, nullptr);
   CHECK(fixed.chosen_on_gpu == Approx(static_cast<double>(fixed.n_resident) / 6144).epsilon(0.02));
+  CHECK(counted.exchanges);
+  CHECK_FALSE(fixed.exchanges);
+  CHECK(fixed.copied_bytes() == 0);
+  CHECK(fixed.ram_bytes() < counted.ram_bytes() - 0.9 * counted.copied_bytes());
+  // A budget that holds the file, but not the copies beside a large work space.
+  question.load.prefill_chunk = 16384;
+  question.vram_bytes = int64_t{10} << 30;
+  question.ram_bytes.reset();
+  CHECK(plan_mixture(question, nullptr).exchanges);
+  question.ram_bytes = static_cast<int64_t>(model.weight_bytes()) + 1;
+  const MixturePlan tight = plan_mixture(question, nullptr);
+  CHECK(tight.n_resident > 0);
+  CHECK(tight.n_resident < tight.n_experts);
+  CHECK_FALSE(tight.exchanges);
+  CHECK(tight.copied_bytes() == 0);
+  CHECK(tight.ram_bytes() <= static_cast<double>(*question.ram_bytes));
 }
 
 TEST_CASE("mixture plan: experts come before further contexts") {
