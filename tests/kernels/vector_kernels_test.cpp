@@ -31,9 +31,10 @@ constexpr double kSoftCapTolerance =
 // exp stops at e^88.37, so silu and gelu of a very negative number give 4e-39 instead of 0.
 constexpr double kVanishing = 5e-39;
 
-const FfnActivation kActivations[] = {{Activation::kSilu},  {Activation::kGelu},       {Activation::kGeluErf},
-                                      {Activation::kRelu},  {Activation::kRelu, 0.5f}, {Activation::kRelu2},
-                                      {Activation::kDRelu}, {Activation::kSwigluOai}};
+const FfnActivation kActivations[] = {
+    {Activation::kSilu},  {Activation::kGelu},       {Activation::kGeluErf},
+    {Activation::kRelu},  {Activation::kRelu, 0.5f}, {Activation::kRelu2},
+    {Activation::kDRelu}, {Activation::kSwigluOai},  {Activation::kSigmoid}};
 
 std::vector<float> normal_around(int64_t n, unsigned seed, float mean = 0.0f) {
   std::mt19937 random(seed);

@@ -52,6 +52,8 @@ inline double reference_activation(FfnActivation act, double x) {
     case Activation::kSwigluOai:
       if (x > 7.0) x = 7.0;
       return x / (1.0 + std::exp(-1.702 * x));
+    case Activation::kSigmoid:
+      return 1.0 / (1.0 + std::exp(-x));
   }
   return NAN;
 }

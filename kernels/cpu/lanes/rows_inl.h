@@ -117,6 +117,17 @@ inline Lanes gelu_erf(Lanes x) {
   return Lanes::sub(Lanes::max(zero, x), tail);
 }
 
+/// 1 / (1 + e^-x).
+inline Lanes logistic(Lanes x) {
+  const Lanes one = Lanes::all(1.0f);
+  return Lanes::div(one, Lanes::add(one, exponential(Lanes::sub(Lanes::all(0.0f), x))));
+}
+
+/// x / (1 + e^-x).
+inline Lanes silu(Lanes x) {
+  return Lanes::div(x, Lanes::add(Lanes::all(1.0f), exponential(Lanes::sub(Lanes::all(0.0f), x))));
+}
+
 /// The next float above x >= 0.
 inline float next_above(float x) {
   uint32_t bits;
@@ -141,8 +152,7 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
   const auto relu = [&](Lanes x) { return Lanes::max(zero, x); };
   switch (act.kind) {
     case Activation::kSilu:
-      activate(gate, up, n, out,
-               [&](Lanes x) { return Lanes::div(x, Lanes::add(one, exponential(Lanes::sub(zero, x)))); });
+      activate(gate, up, n, out, silu);
       break;
     case Activation::kGelu:
       // 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3) equals x / (1 + e^-2u), which has no
@@ -178,9 +188,12 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
         const Lanes g = Lanes::min(Lanes::all(7.0f), load_up_to(gate + i, count));
         const Lanes u =
             Lanes::min(Lanes::all(7.0f), Lanes::max(Lanes::all(-7.0f), load_up_to(up + i, count)));
-        const Lanes silu = Lanes::div(g, Lanes::add(one, exponential(Lanes::mul(Lanes::all(-1.702f), g))));
-        store_up_to(Lanes::mul(silu, Lanes::add(u, one)), out + i, count);
+        const Lanes swish = Lanes::div(g, Lanes::add(one, exponential(Lanes::mul(Lanes::all(-1.702f), g))));
+        store_up_to(Lanes::mul(swish, Lanes::add(u, one)), out + i, count);
       });
+      break;
+    case Activation::kSigmoid:
+      activate(gate, up, n, out, logistic);
       break;
   }
 }
@@ -236,12 +249,8 @@ void softmax(const float* x, int64_t n, float* out) {
 }
 
 void sigmoid(const float* x, int64_t n, float* out) {
-  const Lanes zero = Lanes::all(0.0f);
-  const Lanes one = Lanes::all(1.0f);
-  for_each_lanes(n, [&](int64_t i, int count) {
-    const Lanes decay = exponential(Lanes::sub(zero, load_up_to(x + i, count)));
-    store_up_to(Lanes::div(one, Lanes::add(one, decay)), out + i, count);
-  });
+  for_each_lanes(
+      n, [&](int64_t i, int count) { store_up_to(logistic(load_up_to(x + i, count)), out + i, count); });
 }
 
 void add_weighted_rows(const WeightedRows& rows, int64_t n, float* out) {

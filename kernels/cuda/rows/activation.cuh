@@ -52,6 +52,8 @@ __device__ __forceinline__ float activated(float x, float at_least) {
   } else if constexpr (kKind == Activation::kSwigluOai) {
     const float g = min_or_second(7.0f, x);
     return __fdiv_rn(g, __fadd_rn(1.0f, exponential(__fmul_rn(-1.702f, g))));
+  } else if constexpr (kKind == Activation::kSigmoid) {
+    return sigmoid(x);
   } else {
     return max_or_second(0.0f, x);  // dReLU: gated() calls this for the gate and for up
   }
@@ -94,6 +96,8 @@ void visit_activation(Activation kind, Visitor&& visit) {
       return visit.template operator()<Activation::kDRelu>();
     case Activation::kSwigluOai:
       return visit.template operator()<Activation::kSwigluOai>();
+    case Activation::kSigmoid:
+      return visit.template operator()<Activation::kSigmoid>();
   }
 }
 

@@ -212,7 +212,8 @@ TEST_CASE("every activation has the CPU's bits, from zero to infinity") {
   for (FfnActivation act : {FfnActivation{Activation::kSilu}, FfnActivation{Activation::kGelu},
                             FfnActivation{Activation::kGeluErf}, FfnActivation{Activation::kRelu},
                             FfnActivation{Activation::kRelu, 0.5f}, FfnActivation{Activation::kRelu2},
-                            FfnActivation{Activation::kDRelu}, FfnActivation{Activation::kSwigluOai}}) {
+                            FfnActivation{Activation::kDRelu}, FfnActivation{Activation::kSwigluOai},
+                            FfnActivation{Activation::kSigmoid}}) {
     for (size_t n : {0, 1, 15, 17, 255, 256, 257, 20000}) {
       const std::vector<float> gate = all_kinds_of_numbers(n, 5), up = normal_numbers(int64_t(n), 6);
       const DeviceArray<float> gates(gate), ups(up), result(n);
@@ -238,8 +239,9 @@ TEST_CASE("activations are those of a double reference") {
   const test::TestStream stream;
   const std::vector<float> gate = normal_numbers(3000, 7), up = normal_numbers(3000, 8);
   const DeviceArray<float> gates(gate), ups(up), result(gate.size());
-  for (Activation kind : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf, Activation::kRelu,
-                          Activation::kRelu2, Activation::kDRelu, Activation::kSwigluOai}) {
+  for (Activation kind :
+       {Activation::kSilu, Activation::kGelu, Activation::kGeluErf, Activation::kRelu, Activation::kRelu2,
+        Activation::kDRelu, Activation::kSwigluOai, Activation::kSigmoid}) {
     cuda::gated_activation({kind}, gates.data(), ups.data(), 3000, result.data(), stream);
     const std::vector<float> out = result.read(stream);
     for (size_t i = 0; i < out.size(); ++i) {
