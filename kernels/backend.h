@@ -30,6 +30,8 @@
 
 namespace hearth {
 
+class RecurrentOps;  // kernels/recurrent.h
+
 /// One product of a matmul call: out [n_tokens, weight.n_rows] = x * weight^T + bias, where rows of out are
 /// out_stride floats apart. If `rows` lists n rows, only those are computed: out is [n_tokens, n], and column
 /// i is the product with weight row rows[i]. The bits are the same as without a list.
@@ -186,6 +188,7 @@ struct StepBounds {
   int64_t library_rows = 0;  // rows of the largest matrix that the library multiplies; 0: no library
   // Whether the library also gets quantized matrices, which are dequantized first.
   bool library_decodes = false;
+  int recurrent_head_dim = 0;  // the largest RecurrentShape::head_dim; 0: no recurrent layers
 };
 
 class Backend : public Memory {
@@ -356,6 +359,10 @@ class Backend : public Memory {
                        const ExpertChoice& /*choice*/, float* /*out*/, ExpertCounts& /*counts*/) {
     throw std::logic_error("This backend cannot compute layers of experts.");
   }
+
+  /// Returns the operations of recurrent layers, which have the backend's lifetime, or null if this backend
+  /// has none. A model with recurrent layers then cannot run on it.
+  virtual RecurrentOps* recurrent() { return nullptr; }
 
   /// Copies row rows[i] of x to row i of out. Rows have n_cols floats.
   virtual void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) = 0;

@@ -36,8 +36,8 @@ SETTLED = [
     (r"(?:server|engine|profiler|kernels)/", r"\b(?:struct|class) (?:Steps?|Chunk|Worker) \{",
      "what it is: a call, an update, a shape, a piece; a step is one forward pass"),
     (r"(?:server/api|kernels)/", r"\b\w*Plan\b", "spec, or what it is; a plan says what lives where"),
-    # An expert on a device has a slot too.
-    (r"(?:engine/residency|kernels)/(?!.*expert|cpu/cpu_backend)",
+    # An expert on a device has a slot too. In recurrent layers, a slot is a sequence's.
+    (r"(?:engine/residency|kernels)/(?!.*expert|.*recurrent|cpu/cpu_backend)",
      r"(?i)(?<!fewer )(?<!batch\.)\b\w*slots?\b",
      "device row or entry; a slot belongs to a sequence"),
     (r"(?:engine/residency|kernels)/", r"(?i)worker", "thread; a worker is a thread of the server"),

@@ -99,7 +99,8 @@ CpuBackend::CpuBackend(int n_threads, Isa isa, ActivationBits bits, double quota
       attention_(pool_, vector_),
       sparse_(pool_, matmul_, vector_, down_kernels(isa), down_sums_kernels(isa)),
       router_(pool_, vector_),
-      experts_(pool_, matmul_, vector_, down_kernels(isa), bits, products_) {}
+      experts_(pool_, matmul_, vector_, down_kernels(isa), bits, products_),
+      recurrent_(pool_, vector_) {}
 
 std::string CpuBackend::description() const {
   const int n = pool_.n_threads();
@@ -146,6 +147,7 @@ void CpuBackend::reserve(const StepBounds& bounds) {
   rope_tables_.reserve(max_tokens, max_head_dim);
   router_.reserve(max_tokens, bounds.n_experts, bounds.n_experts_used);
   experts_.reserve(bounds, *this);
+  recurrent_.reserve(bounds.recurrent_head_dim);
   if (integer_sums_) {
     const int64_t d_model = bounds.d_model > 0 ? bounds.d_model : max_cols;
     sums_ = allocate(static_cast<size_t>(max_tokens) * static_cast<size_t>(d_model) * sizeof(int64_t));

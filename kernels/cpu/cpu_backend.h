@@ -21,6 +21,7 @@
 #include "kernels/cpu/isa/vector_kernels.h"
 #include "kernels/cpu/matmul/matmul_jobs.h"
 #include "kernels/cpu/matmul/row_cost.h"
+#include "kernels/cpu/recurrent_cpu.h"
 #include "kernels/cpu/rope_table.h"
 #include "kernels/cpu/sparse_ffn.h"
 #include "kernels/cpu/threads/thread_pool.h"
@@ -89,6 +90,7 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   ExpertChoice route(const float* logits, int n_tokens, const Router& router) override;
   void experts(std::span<const Expert> experts, FfnActivation activation, const float* x,
                const ExpertChoice& choice, float* out, ExpertCounts& counts) override;
+  RecurrentOps* recurrent() override { return &recurrent_; }
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override;
 
   // These functions take a set in host memory instead of a NeuronSetId.
@@ -155,6 +157,7 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   SparseFfn sparse_;
   ExpertRouter router_;
   ExpertFfn experts_;
+  RecurrentCpu recurrent_;
   int few_tokens_ = SparseFfn::kMaxFewTokens;
   RowChoice row_choice_ = RowChoice::kMeasured;
   RowCost row_cost_;

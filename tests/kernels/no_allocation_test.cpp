@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/recurrent.h"
 #include "tests/support/catch.h"
 
 namespace {
@@ -50,6 +51,7 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
     bounds.n_experts = static_cast<int>(experts.size());
     bounds.n_experts_used = 3;
     bounds.expert_cols = width;
+    bounds.recurrent_head_dim = head_dim;
     backend.reserve(bounds);
     const size_t cache_bytes = static_cast<size_t>(kv_width) * 1024 * 2;
     const Buffer k_cache = backend.allocate(cache_bytes), v_cache = backend.allocate(cache_bytes);
@@ -65,6 +67,14 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
     set.reserve(n_tokens, width);
     NeuronCounts counts;
     ExpertCounts expert_counts;
+    const RecurrentShape recurrent{2, 2, head_dim, 4, true};
+    const size_t recurrent_bytes = static_cast<size_t>(recurrent.state_floats()) * 8;
+    const Buffer states = backend.allocate(recurrent_bytes), tails = backend.allocate(recurrent_bytes),
+                 log = backend.allocate(recurrent_bytes);
+    const RecurrentMemory memory{states.floats(), tails.floats(), log.floats(), 1};
+    const std::vector<float> raw(static_cast<size_t>(n_tokens * recurrent.conv_dim()), 0.5f);
+    const std::vector<float> rates = {-0.1f, -0.2f};
+    std::vector<float> decay(static_cast<size_t>(2 * n_tokens), 0.5f), beta = decay;
     const long before = allocations.load();
     for (int n : {1, 5, 64}) {  // decode, a small batch, prefill
       for (int i = 0; i < n; ++i) positions[static_cast<size_t>(i)] = 900 + i;
@@ -89,6 +99,21 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
       backend.experts(experts, {Activation::kSilu}, x.data(), choice, y.data(), expert_counts);
       backend.experts(skipping, {Activation::kRelu}, x.data(), choice, y.data(), expert_counts);
       backend.gather_rows(x.data(), width, std::span(table).last(1), y.data());
+      const RecurrentRun run{.n_tokens = n, .n_replayed = n > 1 ? 1 : 0, .n_uncertain = 1, .fresh = n == 1};
+      RecurrentOps& ops = *backend.recurrent();
+      ops.causal_conv(
+          {recurrent, {&run, 1}, {}, raw.data(), raw.data(), memory, x.data(), k.data(), v.data()});
+      ops.delta_gates({n, 2, decay.data(), beta.data(), raw.data(), rates.data(), decay.data(), beta.data()});
+      ops.gated_delta({.shape = recurrent,
+                       .runs = {&run, 1},
+                       .copies = {},
+                       .q = x.data(),
+                       .k = k.data(),
+                       .v = v.data(),
+                       .decay = decay.data(),
+                       .beta = beta.data(),
+                       .memory = memory,
+                       .out = y.data()});
     }
     CHECK(allocations.load() == before);
   }

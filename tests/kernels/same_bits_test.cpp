@@ -113,6 +113,56 @@ uint64_t row_operations(Isa isa) {
   return print.value();
 }
 
+/// The operations of recurrent layers for a few tokens, and the sigmoid of gates.
+uint64_t recurrent_operations(Isa isa) {
+  constexpr int64_t kHead = 22, kTokens = 5, kChannels = 39;
+  constexpr int kColumns = 6;  // of the second group
+  const VectorKernels& kernels = vector_kernels(isa);
+  std::mt19937 rng(25);
+  const std::vector<float> x = random_activations(500, rng), y = random_activations(500, rng);
+  std::vector<float> out(kChannels);
+  Fingerprint print;
+  kernels.gated_activation({Activation::kSigmoid}, x.data(), y.data(), kChannels, out.data());
+  print.add(out);
+  const float* const rows[] = {x.data(), y.data() + 7, x.data() + 100, y.data() + 250};
+  kernels.convolve({rows, y.data(), 41, 4, kChannels, out.data()});
+  print.add(out);
+  std::vector<float> decay(kChannels), beta(kChannels), rates(kChannels, -0.1f);
+  kernels.delta_gates(x.data(), y.data(), x.data() + 50, rates.data(), kChannels, decay.data(), beta.data());
+  print.add(decay);
+  print.add(beta);
+  std::vector<float> state(kHead * RecurrentShape::kColumns), k = x, outs(kTokens * kColumns), deltas = outs;
+  for (float& value : k) value *= 0.1f;
+  kernels.delta_tokens({.state = state.data(),
+                        .q = y.data(),
+                        .k = k.data(),
+                        .v = x.data() + 300,
+                        .decay = decay.data(),
+                        .beta = beta.data(),
+                        .out = outs.data(),
+                        .deltas = deltas.data(),
+                        .key_stride = kHead,
+                        .value_stride = kColumns,
+                        .gate_stride = 1,
+                        .delta_stride = kColumns,
+                        .n_tokens = kTokens,
+                        .head_dim = kHead,
+                        .n_columns = kColumns});
+  print.add(outs);
+  print.add(deltas);
+  print.add(state);
+  kernels.delta_replay({.state = state.data(),
+                        .k = k.data(),
+                        .deltas = deltas.data(),
+                        .decay = decay.data(),
+                        .stride = kColumns,
+                        .n_tokens = kTokens,
+                        .head_dim = kHead,
+                        .n_columns = kColumns});
+  print.add(state);
+  return print.value();
+}
+
 /// A hash of what VectorKernels::to_q8 makes of finite numbers and of others.
 uint64_t rounded_to_q8(Isa isa) {
   std::mt19937 rng(24);
@@ -213,6 +263,7 @@ TEST_CASE("row operations and attention have the same bits on every vector ISA o
   for (const Isa isa : vector_isas()) {
     INFO(isa_name(isa));
     CHECK(row_operations(isa) == 0x63ddb96df49107c3u);
+    CHECK(recurrent_operations(isa) == 0x90009e13f3405c66u);
     CHECK(attention(isa, /*windows=*/false) == 0x1716dfa6d15cae61u);
     CHECK(attention(isa, /*windows=*/true) == 0x3761424d90fc0d1cu);
     CHECK(attention(isa, /*windows=*/false, KvType::kQ8) == 0xff62f83ecc4dcea3u);

@@ -10,6 +10,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/recurrent.h"
 
 namespace hearth {
 
@@ -60,6 +61,45 @@ struct WeightedRows {
   const int32_t* ids = nullptr;    // [n]
   const float* weights = nullptr;  // [n]
   int n = 0;
+};
+
+/// Channels of one token's short convolution. n_taps >= 1.
+struct ConvolvedChannels {
+  const float* const* rows = nullptr;  // [n_taps][n]: the raw rows, the oldest first
+  const float* taps = nullptr;         // [n_taps][n], rows taps_stride floats apart
+  int64_t taps_stride = 0;
+  int n_taps = 0;
+  int64_t n = 0;
+  float* out = nullptr;  // [n]; not one of the inputs
+};
+
+/// Consecutive tokens of the gated delta rule for one group of columns of one head (kernels/recurrent.h).
+struct DeltaTokens {
+  float* state = nullptr;    // [head_dim][kColumns]; updated
+  const float* q = nullptr;  // [n_tokens][head_dim], rows key_stride floats apart, and so is k
+  const float* k = nullptr;
+  const float* v = nullptr;      // [n_tokens][n_columns], rows value_stride floats apart, and so is out
+  const float* decay = nullptr;  // [n_tokens], gate_stride floats apart, and so is beta
+  const float* beta = nullptr;
+  float* out = nullptr;
+  float* deltas = nullptr;  // [n_tokens][n_columns] out: u, rows delta_stride floats apart; or null
+  int64_t key_stride = 0, value_stride = 0, gate_stride = 0, delta_stride = 0;
+  int n_tokens = 0;
+  int head_dim = 0;
+  int n_columns = 0;  // 1 to kColumns
+};
+
+/// Logged tokens of a group of columns, which are applied to the state again. All rows are `stride` floats
+/// apart.
+struct DeltaReplay {
+  float* state = nullptr;         // [head_dim][kColumns]; updated
+  const float* k = nullptr;       // [n_tokens][head_dim]
+  const float* deltas = nullptr;  // [n_tokens][n_columns]: u
+  const float* decay = nullptr;   // [n_tokens]
+  int64_t stride = 0;
+  int n_tokens = 0;
+  int head_dim = 0;
+  int n_columns = 0;  // 1 to kColumns
 };
 
 struct VectorKernels {
@@ -113,6 +153,17 @@ struct VectorKernels {
 
   /// out = weighted / sum.
   void (*divide)(const float* weighted, float sum, int64_t n, float* out);
+
+  /// out = silu(sum over tap of taps[tap] * rows[tap]), for n channels. The sum begins with the product of
+  /// row 0 and is a chain of fused multiply-adds in the order of rows.
+  void (*convolve)(const ConvolvedChannels& call);
+
+  /// One token's gates of n value heads; see DeltaGates.
+  void (*delta_gates)(const float* alpha, const float* beta_logits, const float* dt, const float* a,
+                      int64_t n, float* decay, float* beta);
+
+  void (*delta_tokens)(const DeltaTokens& call);
+  void (*delta_replay)(const DeltaReplay& call);
 };
 
 /// REQUIRES: isa is one of supported_isas().

@@ -1,11 +1,12 @@
-// The table VectorKernels of one ISA: the functions of rows_inl.h and attention_inl.h, in the order of its
-// members.
+// The table VectorKernels of one ISA: the functions of rows_inl.h, attention_inl.h and recurrent_inl.h, in
+// the order of its members.
 //
 // Only <isa>/vector_<isa>.cpp includes this, after one of the lanes_*.h.
 #pragma once
 
 #include "kernels/cpu/isa/vector_kernels.h"
 #include "kernels/cpu/lanes/attention_inl.h"
+#include "kernels/cpu/lanes/recurrent_inl.h"
 #include "kernels/cpu/lanes/rows_inl.h"
 
 namespace hearth {
@@ -24,7 +25,11 @@ constexpr VectorKernels kVectorKernels = {rms_norm,
                                           {attend<KvType::kF16>, attend<KvType::kQ8>},
                                           {attend_partly_seen<KvType::kF16>, attend_partly_seen<KvType::kQ8>},
                                           merge,
-                                          divide};
+                                          divide,
+                                          convolve,
+                                          delta_gates,
+                                          delta_tokens,
+                                          delta_replay};
 
 }  // namespace
 }  // namespace hearth

@@ -1,0 +1,169 @@
+// RecurrentOps: the operations of recurrent layers (gated delta nets), and the layout of their memory.
+//
+// A recurrent layer has no KV cache. It keeps one state per sequence, which does not grow: for each value
+// head a matrix S [head_dim key rows i, head_dim value columns c], and the last n_taps - 1 inputs of a short
+// convolution. For each token, in this order (Yang, Kautz, Hatamizadeh 2024, "Gated Delta Networks"):
+//
+//   q, k, v   = parts of silu(sum over j of taps[j] * raw_(t - n_taps + 1 + j)), channel by channel
+//   decay     = e^(a * softplus(alpha + dt)), beta = sigmoid(beta's logit), for each value head
+//   m_c       = sum over i of S[i][c] k[i]                        with the old S
+//   u_c       = beta * (v_c - decay * m_c)
+//   S[i][c]   = decay * S[i][c] + k[i] u_c
+//   out_c     = sum over i of S[i][c] q[i]                        with the new S
+//
+// The engine's forward pass calls RecurrentOps through Backend::recurrent(). causal_conv() makes q, k and v;
+// Backend::rms_norm() scales the heads of q and k; gated_delta() does the rest. A layer's memory is three
+// arrays (RecurrentMemory), which the engine allocates.
+//
+// Drafts. The state cannot go back to an earlier token. So it is written after every certain token, but never
+// after a draft: a draft works on a copy, and only what changes the state (k, u, decay, the raw row) goes to
+// a log. The next step names the number of accepted drafts, and these are replayed from the log first.
+// Rejecting drafts costs nothing. After a step without drafts, the state in memory is the state after all
+// tokens, so a snapshot is a copy. This is the simplest rule. Writing the state only every 16 tokens, and
+// logging all tokens between, would save up to half of the memory traffic of decoding; it would give the same
+// bits, so it can replace this rule later. Rejected: copying the whole state before each draft, because a
+// state has megabytes and a logged draft has kilobytes.
+//
+// Bits. All operations of a token are fixed: sums over rows i have four partial sums (row i goes to partial
+// sum i mod 4, each in ascending order from +0.0 by fused multiply-adds), which are added as (p0 + p1) + (p2
+// + p3); m and out are such sums; u = beta * fma(-decay, m, v); S = fma(k, u, decay * S). So the results do
+// not depend on how a prompt was cut into steps, on other sequences of the step, on replays or on threads.
+// All ISAs with fused multiply-adds give the same bits. A NaN stays in its sequence until a fresh run.
+// Rounding errors do not grow much, because k has length 1 and decay and beta are at most 1: after 4,000
+// tokens of a head that forgets almost nothing, S differs from doubles by 2e-6 of its largest element
+// (recurrent_test bounds it by 4e-6).
+//
+// Speed. A token of a sequence reads and writes the state once: 2 * state_bytes() per layer, which bounds
+// decoding. A prompt is bound by arithmetic: 7 * head_dim^2 operations per token and value head.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace hearth {
+
+/// The sizes of a recurrent layer, and the layout of its memory. Keys and values have the same head_dim.
+struct RecurrentShape {
+  /// Columns of S that are stored side by side: [n_v_heads][n_column_groups()][head_dim][kColumns]. So a
+  /// group of a head of 128 dimensions is 8 KiB of contiguous memory, which fits an L1 cache, and groups are
+  /// independent of each other. The last group is padded.
+  static constexpr int kColumns = 16;
+
+  int n_k_heads = 0;
+  int n_v_heads = 0;  // a multiple of n_k_heads
+  int head_dim = 0;
+  int n_taps = 0;  // inputs of the convolution, including the current one; 2 to 8
+  /// Which key head a value head uses: h mod n_k_heads (true), or h / (n_v_heads / n_k_heads).
+  bool tiled = false;
+
+  bool operator==(const RecurrentShape&) const = default;
+  constexpr int64_t key_dim() const { return int64_t{n_k_heads} * head_dim; }
+  constexpr int64_t value_dim() const { return int64_t{n_v_heads} * head_dim; }
+  /// Channels of the convolution: q, k, v.
+  constexpr int64_t conv_dim() const { return 2 * key_dim() + value_dim(); }
+  constexpr int key_head(int h) const { return tiled ? h % n_k_heads : h / (n_v_heads / n_k_heads); }
+
+  constexpr int n_column_groups() const { return (head_dim + kColumns - 1) / kColumns; }
+  constexpr int64_t group_floats() const { return int64_t{head_dim} * kColumns; }
+  /// The numbers of floats of one sequence: of its state, of the convolution's last inputs (its tail), and of
+  /// one logged draft: k [key_dim], u [value_dim], decay [n_v_heads], raw row [conv_dim].
+  constexpr int64_t state_floats() const { return group_floats() * n_column_groups() * n_v_heads; }
+  constexpr int64_t tail_floats() const { return (n_taps - 1) * conv_dim(); }
+  constexpr int64_t log_floats() const { return key_dim() + value_dim() + n_v_heads + conv_dim(); }
+  constexpr size_t state_bytes() const { return static_cast<size_t>(state_floats()) * sizeof(float); }
+};
+
+/// One layer's memory for all slots, in the backend's memory. Nothing in it must be set before the first run
+/// of a sequence, because a fresh run ignores it.
+struct RecurrentMemory {
+  float* states = nullptr;  // [n_slots][state_floats()]; aligned to 64 bytes
+  float* tails = nullptr;   // [n_slots][n_taps - 1][conv_dim]: raw rows, the oldest first
+  float* log = nullptr;     // [n_slots][max_drafts][log_floats()]; null if max_drafts is 0
+  int max_drafts = 0;       // drafts of one sequence in a step
+
+  float* state(const RecurrentShape& shape, int slot) const { return states + slot * shape.state_floats(); }
+  float* tail(const RecurrentShape& shape, int slot) const { return tails + slot * shape.tail_floats(); }
+  /// Logged draft i of the slot.
+  float* logged(const RecurrentShape& shape, int slot, int i) const {
+    return log + (int64_t{slot} * max_drafts + i) * shape.log_floats();
+  }
+};
+
+/// The tokens of one sequence in a step: n_tokens rows of the step's arrays, from row first_token on. They
+/// follow the state of the slot and its first n_replayed logged drafts. The last n_uncertain tokens are
+/// drafts: they are logged, and the state does not contain them. All other tokens are certain.
+///
+/// A run without tokens replays only, or clears the slot if it is fresh. So the state of a sequence that
+/// ended after accepted drafts can be brought up to date before it is copied.
+struct RecurrentRun {
+  int slot = 0;
+  int first_token = 0;
+  int n_tokens = 0;
+  int n_replayed = 0;   // accepted drafts of the slot's previous run; at most that run's n_uncertain
+  int n_uncertain = 0;  // at most n_tokens and max_drafts
+  bool fresh = false;   // the sequence begins here: the slot's memory is ignored; n_replayed is 0
+};
+
+/// Requests a copy of what a sequence keeps, as it is after a token: a snapshot in the middle of a prompt.
+struct RecurrentCopy {
+  int after_token = 0;  // row of the step's arrays; a certain token
+  /// For causal_conv() a tail [tail_floats()], for gated_delta() a state [state_floats()].
+  float* out = nullptr;
+};
+
+/// q, k, v = the convolved channels [0, key_dim), [key_dim, 2 key_dim) and the rest, after silu.
+struct CausalConv {
+  RecurrentShape shape;
+  std::span<const RecurrentRun> runs;
+  std::span<const RecurrentCopy> copies;  // in ascending order of after_token
+  const float* raw = nullptr;             // [n_tokens, conv_dim]; not one of the outputs
+  const float* taps = nullptr;            // [n_taps, conv_dim]; the last row is the current token's
+  RecurrentMemory memory;                 // reads and writes tails and the raw rows of the log
+  float *q = nullptr, *k = nullptr;       // [n_tokens, key_dim]
+  float* v = nullptr;                     // [n_tokens, value_dim]
+};
+
+/// decay = e^(a * softplus(alpha + dt)), beta = sigmoid(beta_logits).
+struct DeltaGates {
+  int n_tokens = 0;
+  int n_v_heads = 0;
+  const float* alpha = nullptr;        // [n_tokens, n_v_heads]
+  const float* beta_logits = nullptr;  // [n_tokens, n_v_heads]
+  const float* dt = nullptr;           // [n_v_heads]
+  const float* a = nullptr;            // [n_v_heads]; at most 0 in a sound model, so that decay is in [0, 1]
+  float* decay = nullptr;              // [n_tokens, n_v_heads]; may be alpha
+  float* beta = nullptr;               // [n_tokens, n_v_heads]; may be beta_logits
+};
+
+/// out [n_tokens, value_dim] = the gated delta rule of all runs.
+struct GatedDelta {
+  RecurrentShape shape;
+  std::span<const RecurrentRun> runs;
+  std::span<const RecurrentCopy> copies;  // in ascending order of after_token
+  /// [n_tokens, key_dim]. The caller has scaled each head: k to length 1, q to length 1 / sqrt(head_dim).
+  /// This is Backend::rms_norm() with eps / head_dim and equal weights: 1 / sqrt(head_dim) for k, 1 /
+  /// head_dim for q.
+  const float *q = nullptr, *k = nullptr;
+  const float* v = nullptr;      // [n_tokens, value_dim]
+  const float* decay = nullptr;  // [n_tokens, n_v_heads]
+  const float* beta = nullptr;   // [n_tokens, n_v_heads]
+  RecurrentMemory memory;        // reads and writes states and the log except raw rows
+  float* out = nullptr;          // [n_tokens, value_dim]; not one of the inputs
+};
+
+/// Pointers point to the backend's memory, spans to host memory. In each call, every slot occurs in at most
+/// one run, and runs have different rows. Rows of arrays that belong to no run are neither read nor written.
+/// Called by the engine thread; no call allocates. Each step calls causal_conv() and gated_delta() once per
+/// layer, in any order, with the same runs. If a step is abandoned between them, its slots must start again
+/// with fresh runs.
+class RecurrentOps {
+ public:
+  virtual ~RecurrentOps() = default;
+  virtual void causal_conv(const CausalConv& call) = 0;
+  virtual void delta_gates(const DeltaGates& call) = 0;
+  /// REQUIRES: head_dim is at most StepBounds::recurrent_head_dim.
+  virtual void gated_delta(const GatedDelta& call) = 0;
+};
+
+}  // namespace hearth

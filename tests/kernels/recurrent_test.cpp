@@ -1,0 +1,693 @@
+// The operations of recurrent layers on the CPU: compared with doubles on every ISA, and equal bit for bit
+// however a sequence is cut into steps, after rejected drafts, beside other sequences and with any number of
+// threads.
+#include "kernels/recurrent.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/support/catch.h"
+#include "tests/support/reference_recurrent.h"
+#include "tests/support/same_bits.h"
+#include "tests/support/sanitized.h"
+
+namespace hearth {
+namespace {
+
+constexpr double kEps = 1e-6;        // of the lengths of q and k
+constexpr float kUnwritten = 77.0f;  // fills rows that no run has
+
+const std::vector<RecurrentShape> kShapes = {{2, 6, 16, 4, true},   // three value heads per key head
+                                             {2, 6, 20, 4, false},  // the last columns are padded
+                                             {1, 3, 128, 4, true},
+                                             {2, 2, 16, 2, false},  // as many taps as possible, and few
+                                             {1, 2, 33, 8, false}};
+
+std::string text(const RecurrentShape& shape) {
+  return std::to_string(shape.n_k_heads) + "/" + std::to_string(shape.n_v_heads) + " heads of " +
+         std::to_string(shape.head_dim) + (shape.tiled ? ", tiled, " : ", grouped, ") +
+         std::to_string(shape.n_taps) + " taps";
+}
+
+std::vector<float> normal_numbers(int64_t n, unsigned seed, float deviation = 1.0f, float mean = 0.0f) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(mean, deviation);
+  std::vector<float> out(static_cast<size_t>(n));
+  for (float& x : out) x = normal(random);
+  return out;
+}
+
+/// What the projections of a layer give for each token of a sequence.
+struct Inputs {
+  Inputs(const RecurrentShape& shape, int n_tokens, unsigned seed)
+      : raw(normal_numbers(n_tokens * shape.conv_dim(), seed)),
+        alpha(normal_numbers(int64_t{n_tokens} * shape.n_v_heads, seed + 1000)),
+        beta(normal_numbers(int64_t{n_tokens} * shape.n_v_heads, seed + 2000)) {}
+
+  std::vector<float> raw;          // [n_tokens, conv_dim]
+  std::vector<float> alpha, beta;  // [n_tokens, n_v_heads]
+};
+
+/// The weights of a layer. Value head 0 forgets almost nothing, the others about 2 % to 25 % per token.
+struct Weights {
+  explicit Weights(const RecurrentShape& shape)
+      : taps(normal_numbers(shape.n_taps * shape.conv_dim(), 7, 0.5f)),
+        dt(normal_numbers(shape.n_v_heads, 8, 1.0f, -1.0f)) {
+    for (int h = 0; h < shape.n_v_heads; ++h)
+      a.push_back(h == 0 ? -1e-5f : -0.02f * std::exp2f(static_cast<float>(h % 6)));
+  }
+
+  std::vector<float> taps, dt, a;
+};
+
+struct Token {
+  const Inputs* sequence;
+  int position;
+};
+
+/// Tokens [begin, end) of a sequence.
+std::vector<Token> tokens(const Inputs& sequence, int begin, int end) {
+  std::vector<Token> out;
+  for (int p = begin; p < end; ++p) out.push_back({&sequence, p});
+  return out;
+}
+
+/// A run, and its tokens.
+struct Piece {
+  int slot = 0;
+  std::vector<Token> tokens = {};
+  bool fresh = false;
+  int n_replayed = 0;
+  int n_uncertain = 0;
+};
+
+/// One sequence's memory in a layer.
+struct Kept {
+  std::vector<float> state, tail;
+  bool operator==(const Kept& other) const {
+    return same_bits(state, other.state) && same_bits(tail, other.tail);
+  }
+};
+
+/// A layer on one backend, whose memory holds NaNs at first, as previous sequences may leave.
+class Layer {
+ public:
+  Layer(const RecurrentShape& shape, Isa isa, int n_threads, int n_slots = 1, int max_drafts = 4)
+      : shape_(shape), weights_(shape), backend_(n_threads, isa) {
+    backend_.reserve({.max_tokens = 256, .max_cols = 4096, .recurrent_head_dim = shape.head_dim});
+    for (const auto& [buffer, n_floats] : {std::pair(&states_, n_slots * shape.state_floats()),
+                                           std::pair(&tails_, n_slots * shape.tail_floats()),
+                                           std::pair(&log_, n_slots * max_drafts * shape.log_floats())}) {
+      *buffer = backend_.allocate(static_cast<size_t>(n_floats) * sizeof(float));
+      std::fill_n(buffer->floats(), n_floats, NAN);
+    }
+    memory_ = {states_.floats(), tails_.floats(), log_.floats(), max_drafts};
+  }
+
+  /// Computes a step. Returns the row [conv_dim + value_dim] of each token: q and k of length 1, v, out.
+  /// copies: tokens, counted over all pieces, and the addresses of their copies.
+  std::vector<float> step(const std::vector<Piece>& pieces, const std::map<int, Kept*>& copies = {}) {
+    std::vector<RecurrentRun> runs;
+    std::vector<RecurrentCopy> tail_copies, state_copies;
+    std::vector<float> raw, alpha, beta;
+    int n_rows = 0, n_tokens = 0;
+    const auto append = [](std::vector<float>& to, const std::vector<float>& from, int position, int64_t n) {
+      to.insert(to.end(), from.begin() + position * n, from.begin() + (position + 1) * n);
+    };
+    for (const Piece& piece : pieces) {
+      // A row that no run has.
+      raw.insert(raw.end(), static_cast<size_t>(shape_.conv_dim()), NAN);
+      for (std::vector<float>* gates : {&alpha, &beta})
+        gates->insert(gates->end(), static_cast<size_t>(shape_.n_v_heads), NAN);
+      ++n_rows;
+      const int n = static_cast<int>(piece.tokens.size());
+      runs.push_back({piece.slot, n_rows, n, piece.n_replayed, piece.n_uncertain, piece.fresh});
+      for (const Token& token : piece.tokens) {
+        append(raw, token.sequence->raw, token.position, shape_.conv_dim());
+        append(alpha, token.sequence->alpha, token.position, shape_.n_v_heads);
+        append(beta, token.sequence->beta, token.position, shape_.n_v_heads);
+        if (const auto at = copies.find(n_tokens); at != copies.end()) {
+          at->second->tail.assign(static_cast<size_t>(shape_.tail_floats()), NAN);
+          at->second->state.assign(static_cast<size_t>(shape_.state_floats()), NAN);
+          tail_copies.push_back({n_rows, at->second->tail.data()});
+          state_copies.push_back({n_rows, at->second->state.data()});
+        }
+        ++n_rows, ++n_tokens;
+      }
+    }
+    const auto unwritten = [&](int64_t n_cols) {
+      return std::vector<float>(static_cast<size_t>(n_rows * n_cols), kUnwritten);
+    };
+    std::vector<float> q = unwritten(shape_.key_dim()), k = q, v = unwritten(shape_.value_dim()), out = v;
+    RecurrentOps& ops = *backend_.recurrent();
+    ops.causal_conv(
+        {shape_, runs, tail_copies, raw.data(), weights_.taps.data(), memory_, q.data(), k.data(), v.data()});
+    for (const RecurrentRun& run : runs) {
+      const int64_t row = run.first_token - 1;
+      REQUIRE(q[static_cast<size_t>(row * shape_.key_dim())] == kUnwritten);
+      REQUIRE(k[static_cast<size_t>((row + 1) * shape_.key_dim() - 1)] == kUnwritten);
+      REQUIRE(v[static_cast<size_t>((row + 1) * shape_.value_dim() - 1)] == kUnwritten);
+    }
+    scale_heads(q, 1.0f / static_cast<float>(shape_.head_dim), n_rows);
+    scale_heads(k, 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)), n_rows);
+    ops.delta_gates({n_rows, shape_.n_v_heads, alpha.data(), beta.data(), weights_.dt.data(),
+                     weights_.a.data(), alpha.data(), beta.data()});  // in place
+    ops.gated_delta({shape_, runs, state_copies, q.data(), k.data(), v.data(), alpha.data(), beta.data(),
+                     memory_, out.data()});
+    std::vector<float> rows;
+    for (const RecurrentRun& run : runs) {
+      REQUIRE(out[static_cast<size_t>(run.first_token * shape_.value_dim() - 1)] == kUnwritten);
+      for (int t = run.first_token; t < run.first_token + run.n_tokens; ++t) {
+        append(rows, q, t, shape_.key_dim());
+        append(rows, k, t, shape_.key_dim());
+        append(rows, v, t, shape_.value_dim());
+        append(rows, out, t, shape_.value_dim());
+      }
+    }
+    return rows;
+  }
+
+  Kept kept(int slot) const {
+    const float *state = memory_.state(shape_, slot), *tail = memory_.tail(shape_, slot);
+    return {{state, state + shape_.state_floats()}, {tail, tail + shape_.tail_floats()}};
+  }
+  void restore(const Kept& kept, int slot) {
+    std::ranges::copy(kept.state, memory_.state(shape_, slot));
+    std::ranges::copy(kept.tail, memory_.tail(shape_, slot));
+  }
+
+  int64_t row_floats() const { return shape_.conv_dim() + shape_.value_dim(); }
+  RecurrentOps& ops() { return *backend_.recurrent(); }
+  const RecurrentMemory& memory() const { return memory_; }
+
+ private:
+  /// Scales heads of q or k, as a forward pass does.
+  void scale_heads(std::vector<float>& heads, float weight, int n_rows) {
+    const std::vector<float> weights(static_cast<size_t>(shape_.head_dim), weight);
+    const float eps = static_cast<float>(kEps / shape_.head_dim);
+    backend_.rms_norm(heads.data(), weights.data(), eps, int64_t{n_rows} * shape_.n_k_heads, shape_.head_dim,
+                      heads.data());
+  }
+
+  RecurrentShape shape_;
+  Weights weights_;
+  CpuBackend backend_;
+  Buffer states_, tails_, log_;
+  RecurrentMemory memory_;
+};
+
+/// Computes tokens [0, n) of a sequence in one step.
+std::vector<float> whole(Layer& layer, const Inputs& sequence, int n, int slot = 0) {
+  return layer.step({{.slot = slot, .tokens = tokens(sequence, 0, n), .fresh = true}});
+}
+
+/// Computes a sequence in steps of the given numbers of tokens.
+std::vector<float> in_steps(Layer& layer, const Inputs& sequence, const std::vector<int>& sizes) {
+  std::vector<float> rows;
+  int begin = 0;
+  for (const int size : sizes) {
+    const std::vector<float> more =
+        layer.step({{.slot = 0, .tokens = tokens(sequence, begin, begin + size), .fresh = begin == 0}});
+    rows.insert(rows.end(), more.begin(), more.end());
+    begin += size;
+  }
+  return rows;
+}
+
+/// The cuts that a prompt of n tokens is tested with: all of them up to three tokens; of longer prompts every
+/// cut in two, single tokens, and pieces of 1, 2, 3, 5 and 16 tokens.
+std::vector<std::vector<int>> cuts(int n) {
+  std::vector<std::vector<int>> all = {{n}};
+  for (int first = 1; first < n; ++first) all.push_back({first, n - first});
+  for (const int size : {1, 2, 3, 5, 16}) {
+    std::vector<int> sizes;
+    for (int begin = 0; begin < n; begin += size) sizes.push_back(std::min(size, n - begin));
+    all.push_back(sizes);
+  }
+  return all;
+}
+
+/// The double results of a sequence, as rows of Layer::step().
+std::vector<std::vector<double>> expected(const RecurrentShape& shape, const Inputs& sequence, int n,
+                                          testing::ReferenceRecurrent& reference) {
+  const Weights weights(shape);
+  std::vector<std::vector<double>> rows;
+  for (int64_t t = 0; t < n; ++t) {
+    std::vector<double> row =
+        reference.convolve(sequence.raw.data() + t * shape.conv_dim(), weights.taps.data());
+    double *const q = row.data(), *const k = q + shape.key_dim(), *const v = k + shape.key_dim();
+    reference.normalize(kEps, 1.0 / std::sqrt(shape.head_dim), q);
+    reference.normalize(kEps, 1.0, k);
+    std::vector<double> decay, beta;
+    for (int h = 0; h < shape.n_v_heads; ++h) {
+      const size_t at = static_cast<size_t>(t * shape.n_v_heads + h), head = static_cast<size_t>(h);
+      decay.push_back(
+          std::exp(double{weights.a[head]} *
+                   testing::reference_softplus(double{sequence.alpha[at]} + double{weights.dt[head]})));
+      beta.push_back(testing::reference_sigmoid(double{sequence.beta[at]}));
+    }
+    const std::vector<double> out = reference.advance(q, k, v, decay.data(), beta.data());
+    row.insert(row.end(), out.begin(), out.end());
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// The largest difference between our elements [begin, end) of each row and the expected ones, relative to
+/// the largest expected element; a NaN counts as infinite.
+double worst_error(const std::vector<float>& ours, const std::vector<std::vector<double>>& expected,
+                   int64_t begin, int64_t end) {
+  double worst = 0, largest = 0;
+  for (size_t t = 0; t < expected.size(); ++t) {
+    for (size_t i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      const double error = std::abs(double{ours[t * expected[t].size() + i]} - expected[t][i]);
+      worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+      largest = std::max(largest, std::abs(expected[t][i]));
+    }
+  }
+  return worst / largest;
+}
+
+}  // namespace
+
+TEST_CASE("recurrent layers follow their formulas", "[recurrent]") {
+  // q, k and v have a few roundings. The first out is u times the product of q and k, which may cancel to a
+  // tenth of its terms.
+  constexpr double kConvTolerance = 1e-6, kOutTolerance = 1e-5;
+  for (const Isa isa : supported_isas()) {
+    for (const RecurrentShape& shape : kShapes) {
+      for (const int n : {1, 2, 3, 16, 17, 70}) {
+        const Inputs sequence(shape, n, 1);
+        Layer layer(shape, isa, 2);
+        testing::ReferenceRecurrent reference(shape);
+        const std::vector<std::vector<double>> rows = expected(shape, sequence, n, reference);
+        const std::vector<float> ours = whole(layer, sequence, n);
+        INFO(isa_name(isa) << ", " << text(shape) << ", " << n << " tokens");
+        const int64_t keys = shape.key_dim();
+        CHECK(worst_error(ours, rows, 0, keys) < kConvTolerance);
+        CHECK(worst_error(ours, rows, keys, 2 * keys) < kConvTolerance);
+        CHECK(worst_error(ours, rows, 2 * keys, shape.conv_dim()) < kConvTolerance);
+        CHECK(worst_error(ours, rows, shape.conv_dim(), layer.row_floats()) < kOutTolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("a state of 4,000 tokens has not drifted from doubles", "[recurrent]") {
+  // A token's update never lengthens a column of S, because k has length 1 and beta and decay are in [0, 1].
+  // So rounding errors add up at most, and their signs are random: after n tokens about 2^-24 sqrt(n) = 4e-6
+  // of S, and less in heads that forget. Head 0 forgets 2 % of a token's update in 4,000 tokens.
+  constexpr double kDriftTolerance = 4e-6;
+  constexpr int kTokens = 4000, kStep = 250;
+  const RecurrentShape shape{1, 2, 128, 4, true};
+  const Inputs sequence(shape, kTokens, 1);
+  testing::ReferenceRecurrent reference(shape);
+  const std::vector<std::vector<double>> rows = expected(shape, sequence, kTokens, reference);
+  for (const Isa isa : testing::model_isas()) {
+    Layer layer(shape, isa, 2);
+    const std::vector<float> ours = in_steps(layer, sequence, std::vector<int>(kTokens / kStep, kStep));
+    INFO(isa_name(isa));
+    CHECK(worst_error(ours, rows, shape.conv_dim(), layer.row_floats()) < kDriftTolerance);
+    const Kept kept = layer.kept(0);
+    double worst = 0, largest = 0;
+    for (int h = 0; h < shape.n_v_heads; ++h) {
+      for (int i = 0; i < shape.head_dim; ++i) {
+        for (int c = 0; c < shape.head_dim; ++c) {
+          const int64_t group = h * shape.n_column_groups() + c / 16;
+          const double state = reference.state(h, i, c);
+          worst = std::max(
+              worst,
+              std::abs(
+                  double{kept.state[static_cast<size_t>(group * shape.group_floats() + i * 16 + c % 16)]} -
+                  state));
+          largest = std::max(largest, std::abs(state));
+        }
+      }
+    }
+    CHECK(worst / largest < kDriftTolerance);
+  }
+}
+
+TEST_CASE("gates follow their formulas over the whole range of floats", "[recurrent]") {
+  std::vector<float> alpha;
+  for (float x = -100.0f; x <= 100.0f; x += 0.0317f) alpha.push_back(x);
+  for (float x = 1e-30f; x < 1e30f; x *= 3.0f) alpha.insert(alpha.end(), {x, -x});
+  alpha.insert(alpha.end(), {0.0f, -0.0f, INFINITY, -INFINITY});
+  const auto n = static_cast<int>(alpha.size());
+  const std::vector<float> dt(alpha.size(), 0.25f);
+  for (const Isa isa : supported_isas()) {
+    CpuBackend backend(2, isa);
+    for (const float rate : {0.0f, -1e-4f, -0.3f, -1.0f, -16.0f}) {
+      const std::vector<float> a(alpha.size(), rate);
+      std::vector<float> decay(alpha.size()), beta(alpha.size());
+      backend.recurrent()->delta_gates(
+          {1, n, alpha.data(), alpha.data(), dt.data(), a.data(), decay.data(), beta.data()});
+      double worst_decay = 0, worst_beta = 0;
+      for (size_t i = 0; i < alpha.size(); ++i) {
+        if (rate == 0.0f && std::isinf(alpha[i])) continue;  // 0 times infinity
+        const double shifted = double{alpha[i] + 0.25f};
+        const double log = rate == 0.0f ? 0.0 : double{rate} * testing::reference_softplus(shifted);
+        // The logarithm is within 4e-7 of itself. e^x stops where floats lose digits.
+        const double allowed = std::exp(log) * (5e-7 + 4e-7 * std::abs(log)) + 1.2e-38;
+        const double error = log == -INFINITY ? double{decay[i]} : std::abs(double{decay[i]} - std::exp(log));
+        worst_decay = !(error / allowed <= worst_decay) ? error / allowed : worst_decay;
+        const double sigmoid = testing::reference_sigmoid(double{alpha[i]});
+        const double beta_error = std::abs(double{beta[i]} - sigmoid) / (6e-7 * sigmoid + 5e-39);
+        worst_beta = !(beta_error <= worst_beta) ? beta_error : worst_beta;
+        if (!(decay[i] >= 0.0f && decay[i] <= 1.0f)) worst_decay = INFINITY;
+      }
+      INFO(isa_name(isa) << ", a = " << rate);
+      CHECK(worst_decay <= 1.0);
+      CHECK(worst_beta <= 1.0);
+    }
+    std::vector<float> decay(3), beta(3);
+    const std::vector<float> nan = {NAN, 1.0f, 1.0f}, one(3, 1.0f);
+    backend.recurrent()->delta_gates(
+        {1, 3, nan.data(), nan.data(), one.data(), one.data(), decay.data(), beta.data()});
+    CHECK(std::isnan(decay[0]));
+    CHECK(std::isnan(beta[0]));
+    CHECK_FALSE(std::isnan(decay[1]));
+    CHECK_FALSE(std::isnan(beta[1]));
+  }
+}
+
+TEST_CASE("recurrent layers have the same bits on all ISAs that fuse multiply-adds", "[recurrent]") {
+  for (const RecurrentShape& shape : kShapes) {
+    const Inputs sequence(shape, 70, 1);
+    std::vector<float> first;
+    for (const Isa isa : supported_isas()) {
+      if (isa == Isa::kScalar) continue;
+      Layer layer(shape, isa, 1);
+      const std::vector<float> rows = whole(layer, sequence, 70);
+      if (first.empty()) first = rows;
+      INFO(isa_name(isa) << ", " << text(shape));
+      CHECK(same_bits(rows, first));
+    }
+  }
+}
+
+TEST_CASE("a recurrent layer gives the same bits however a prompt is cut", "[recurrent]") {
+  for (const Isa isa : testing::model_isas()) {
+    for (const RecurrentShape& shape : kShapes) {
+      const Inputs sequence(shape, 70, 1);
+      Layer one(shape, isa, 1);
+      const std::vector<float> all = whole(one, sequence, 70);
+      Layer layer(shape, isa, 2);
+      for (const int n : {1, 2, 3, 16, 17, 70}) {
+        whole(one, sequence, n);
+        const Kept kept = one.kept(0);
+        const size_t n_floats = static_cast<size_t>(n * one.row_floats());
+        for (const std::vector<int>& sizes : cuts(n)) {
+          const std::vector<float> rows = in_steps(layer, sequence, sizes);
+          INFO(isa_name(isa) << ", " << text(shape) << ", " << n << " tokens, first step " << sizes.front());
+          REQUIRE(rows.size() == n_floats);
+          CHECK(same_bits(rows, std::span(all).first(n_floats)));
+          CHECK(layer.kept(0) == kept);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a recurrent layer gives the same bits with any number of threads", "[recurrent]") {
+  // Enough work that steps are divided: 30 heads of 8 groups.
+  const RecurrentShape shape{10, 30, 128, 4, true};
+  const Inputs sequence(shape, 40, 1);
+  for (const Isa isa : testing::model_isas()) {
+    Layer one(shape, isa, 1);
+    const std::vector<float> all = whole(one, sequence, 40);
+    for (const int n_threads : {2, 3, 5}) {
+      Layer layer(shape, isa, n_threads);
+      INFO(isa_name(isa) << ", " << n_threads << " threads");
+      CHECK(same_bits(in_steps(layer, sequence, {1, 2, 37}), all));
+      CHECK(layer.kept(0) == one.kept(0));
+    }
+  }
+}
+
+TEST_CASE("drafts that are accepted are replayed, and rejected ones leave no trace", "[recurrent]") {
+  constexpr int kTokens = 60, kMaxDrafts = 4;
+  for (const Isa isa : testing::model_isas()) {
+    for (const RecurrentShape& shape : kShapes) {
+      const Inputs sequence(shape, kTokens + kMaxDrafts, 1), wrong(shape, kTokens + kMaxDrafts, 50);
+      Layer one(shape, isa, 1);
+      const std::vector<float> all = whole(one, sequence, kTokens);
+      for (unsigned seed = 0; seed < 4; ++seed) {
+        std::mt19937 random(seed);
+        Layer layer(shape, isa, 2, 1, kMaxDrafts);
+        // `done` tokens are certain, of which the last n_replayed are in the log.
+        int done = 0, n_replayed = 0;
+        while (done < kTokens) {
+          const int n_certain = std::min(kTokens - done, 1 + static_cast<int>(random() % 3));
+          const int n_drafts = static_cast<int>(random() % (kMaxDrafts + 1));
+          const int n_right = std::min(static_cast<int>(random() % (static_cast<unsigned>(n_drafts) + 1)),
+                                       kTokens - done - n_certain);
+          Piece piece{.slot = 0,
+                      .tokens = tokens(sequence, done, done + n_certain + n_right),
+                      .fresh = done == 0,
+                      .n_replayed = n_replayed,
+                      .n_uncertain = n_drafts};
+          for (int i = n_right; i < n_drafts; ++i) piece.tokens.push_back({&wrong, done + n_certain + i});
+          const std::vector<float> rows = layer.step({piece});
+          const auto n_floats = static_cast<size_t>((n_certain + n_right) * layer.row_floats());
+          INFO(isa_name(isa) << ", " << text(shape) << ", token " << done << ", " << n_certain << " certain, "
+                             << n_right << " of " << n_drafts << " drafts right");
+          REQUIRE(
+              same_bits(std::span(rows).first(n_floats),
+                        std::span(all).subspan(static_cast<size_t>(done * layer.row_floats()), n_floats)));
+          done += n_certain + n_right;
+          n_replayed = n_right;
+        }
+        // A run without tokens brings the state up to date.
+        layer.step({{.slot = 0, .n_replayed = n_replayed}});
+        INFO(isa_name(isa) << ", " << text(shape));
+        CHECK(layer.kept(0) == one.kept(0));
+      }
+    }
+  }
+}
+
+TEST_CASE("a state does not contain the drafts of its last step", "[recurrent]") {
+  const RecurrentShape shape = kShapes.front();
+  const Inputs sequence(shape, 12, 1), wrong(shape, 12, 50);
+  for (const Isa isa : supported_isas()) {
+    Layer one(shape, isa, 1), layer(shape, isa, 1);
+    whole(one, sequence, 9);
+    Piece piece{.slot = 0, .tokens = tokens(sequence, 0, 9), .fresh = true, .n_uncertain = 3};
+    for (int i = 9; i < 12; ++i) piece.tokens.push_back({&wrong, i});
+    layer.step({piece});
+    CHECK(layer.kept(0) == one.kept(0));
+  }
+}
+
+TEST_CASE("a sequence gives the same bits beside others as alone", "[recurrent]") {
+  for (const Isa isa : testing::model_isas()) {
+    for (const RecurrentShape& shape : kShapes) {
+      const Inputs a(shape, 40, 1), b(shape, 40, 2), c(shape, 40, 3);
+      Layer alone(shape, isa, 1, 3);
+      const std::vector<float> all_a = whole(alone, a, 40, 0), all_b = whole(alone, b, 40, 1),
+                               all_c = whole(alone, c, 40, 2);
+      Layer layer(shape, isa, 3, 4);
+      const auto row = [&](const std::vector<float>& rows, int begin, int end) {
+        const int64_t n = layer.row_floats();
+        return std::span(rows).subspan(static_cast<size_t>(begin * n),
+                                       static_cast<size_t>((end - begin) * n));
+      };
+      INFO(isa_name(isa) << ", " << text(shape));
+      // b begins, then a begins while b decodes, then c begins in another slot beside drafts of both.
+      std::vector<float> rows = layer.step({{.slot = 3, .tokens = tokens(b, 0, 20), .fresh = true}});
+      CHECK(same_bits(row(rows, 0, 20), row(all_b, 0, 20)));
+      rows = layer.step(
+          {{.slot = 3, .tokens = tokens(b, 20, 21)}, {.slot = 0, .tokens = tokens(a, 0, 17), .fresh = true}});
+      CHECK(same_bits(row(rows, 0, 1), row(all_b, 20, 21)));
+      CHECK(same_bits(row(rows, 1, 18), row(all_a, 0, 17)));
+      rows = layer.step({{.slot = 0, .tokens = tokens(a, 17, 20), .n_uncertain = 2},
+                         {.slot = 1, .tokens = tokens(c, 0, 40), .fresh = true},
+                         {.slot = 3, .tokens = tokens(b, 21, 25), .n_uncertain = 3}});
+      CHECK(same_bits(row(rows, 0, 3), row(all_a, 17, 20)));
+      CHECK(same_bits(row(rows, 3, 43), row(all_c, 0, 40)));
+      CHECK(same_bits(row(rows, 43, 47), row(all_b, 21, 25)));
+      // Two drafts of b are accepted and one of a; the order of runs changes.
+      rows = layer.step({{.slot = 3, .tokens = tokens(b, 24, 40), .n_replayed = 2},
+                         {.slot = 0, .tokens = tokens(a, 19, 40), .n_replayed = 1}});
+      CHECK(same_bits(row(rows, 0, 16), row(all_b, 24, 40)));
+      CHECK(same_bits(row(rows, 16, 37), row(all_a, 19, 40)));
+      CHECK(layer.kept(0) == alone.kept(0));
+      CHECK(layer.kept(3) == alone.kept(1));
+      CHECK(layer.kept(1) == alone.kept(2));
+    }
+  }
+}
+
+TEST_CASE("copies in the middle of a prompt are the states of shorter prompts", "[recurrent]") {
+  for (const Isa isa : testing::model_isas()) {
+    for (const RecurrentShape& shape : kShapes) {
+      const Inputs a(shape, 30, 1), b(shape, 30, 2);
+      Layer layer(shape, isa, 2, 2);
+      std::map<int, Kept> copies;
+      std::map<int, Kept*> wanted;
+      // After the tokens 0, 1 and 29 of a, and the tokens 15 and 16 of b, which follow those of a.
+      for (const int token : {0, 1, 29, 45, 46}) wanted[token] = &copies[token];
+      const std::vector<float> rows = layer.step({{.slot = 0, .tokens = tokens(a, 0, 30), .fresh = true},
+                                                  {.slot = 1, .tokens = tokens(b, 0, 30), .fresh = true}},
+                                                 wanted);
+      INFO(isa_name(isa) << ", " << text(shape));
+      Layer other(shape, isa, 1, 2);
+      for (const auto& [token, copy] : copies) {
+        whole(other, token < 30 ? a : b, token % 30 + 1);
+        CHECK(copy == other.kept(0));
+      }
+      // A sequence continues from a copy in any slot.
+      other.restore(copies.at(45), 1);
+      const std::vector<float> rest = other.step({{.slot = 1, .tokens = tokens(b, 16, 30)}});
+      CHECK(same_bits(rest, std::span(rows).last(rest.size())));
+      CHECK(other.kept(1) == layer.kept(1));
+    }
+  }
+}
+
+TEST_CASE("a NaN stays a NaN, in its own sequence, until a fresh run", "[recurrent]") {
+  for (const Isa isa : supported_isas()) {
+    for (const RecurrentShape& shape : kShapes) {
+      const Inputs clean(shape, 20, 1), other(shape, 20, 2);
+      Layer alone(shape, isa, 1, 2);
+      const std::vector<float> all_clean = whole(alone, clean, 20, 0), all_other = whole(alone, other, 20, 1);
+      // In a key, in a value, in the decay and in beta of the last value head, at token 5.
+      const int last = shape.n_v_heads - 1;
+      const int64_t key = shape.key_dim() + shape.key_head(last) * shape.head_dim + 3;
+      const int64_t value = shape.conv_dim() - 2;
+      const int64_t gate = int64_t{5} * shape.n_v_heads + last;
+      for (const int kind : {0, 1, 2, 3}) {
+        Inputs spoiled = clean;
+        if (kind == 0) spoiled.raw[static_cast<size_t>(5 * shape.conv_dim() + key)] = NAN;
+        if (kind == 1) spoiled.raw[static_cast<size_t>(5 * shape.conv_dim() + value)] = NAN;
+        if (kind == 2) spoiled.alpha[static_cast<size_t>(gate)] = NAN;
+        if (kind == 3) spoiled.beta[static_cast<size_t>(gate)] = NAN;
+        Layer layer(shape, isa, 2, 2);
+        const std::vector<float> rows =
+            layer.step({{.slot = 0, .tokens = tokens(spoiled, 0, 20), .fresh = true},
+                        {.slot = 1, .tokens = tokens(other, 0, 20), .fresh = true}});
+        INFO(isa_name(isa) << ", " << text(shape) << ", kind " << kind);
+        const auto n_floats = static_cast<size_t>(20 * layer.row_floats());
+        CHECK(same_bits(std::span(rows).last(n_floats), all_other));
+        CHECK(same_bits(std::span(rows).first(n_floats / 4), std::span(all_clean).first(n_floats / 4)));
+        // Column value - 2 from the end of every later out row. Decoding later gives NaN as well.
+        bool stays = true;
+        for (size_t t = 5; t < 20; ++t) {
+          stays = stays && std::isnan(rows[(t + 1) * static_cast<size_t>(layer.row_floats()) - 2]);
+        }
+        const std::vector<float> later = layer.step({{.slot = 0, .tokens = tokens(clean, 0, 1)}});
+        CHECK((stays && std::isnan(later[later.size() - 2])));
+        CHECK(same_bits(whole(layer, clean, 20, 0), all_clean));
+      }
+    }
+  }
+}
+
+TEST_CASE("a decay of 0 forgets everything, and a decay of 1 nothing", "[recurrent]") {
+  for (const Isa isa : supported_isas()) {
+    for (const RecurrentShape& shape : kShapes) {
+      INFO(isa_name(isa) << ", " << text(shape));
+      const int d = shape.head_dim, n = 2 * d;
+      const auto heads = [&](int n_heads) { return static_cast<size_t>(n * n_heads); };
+      const std::vector<float> ones(heads(shape.n_v_heads), 1.0f), zeros(ones.size(), 0.0f);
+      const std::vector<float> q = normal_numbers(n * shape.key_dim(), 1),
+                               k = normal_numbers(n * shape.key_dim(), 2),
+                               v = normal_numbers(n * shape.value_dim(), 3),
+                               beta = normal_numbers(int64_t{n} * shape.n_v_heads, 4);
+      std::vector<float> out(v.size()), alone(v.size());
+      Layer layer(shape, isa, 2, 1);
+      // With a decay of 0, every token gives what it gives as the first of a sequence.
+      RecurrentRun run{.slot = 0, .first_token = 0, .n_tokens = n, .fresh = true};
+      const auto compute = [&](const float* decay, std::vector<float>& into) {
+        layer.ops().gated_delta({shape,
+                                 {&run, 1},
+                                 {},
+                                 q.data(),
+                                 k.data(),
+                                 v.data(),
+                                 decay,
+                                 beta.data(),
+                                 layer.memory(),
+                                 into.data()});
+      };
+      compute(zeros.data(), out);
+      for (int t = 0; t < n; ++t) {
+        run = {.slot = 0, .first_token = t, .n_tokens = 1, .fresh = true};
+        compute(ones.data(), alone);
+      }
+      CHECK(out == alone);  // zeros may have either sign
+
+      // With a decay and a beta of 1, the state is a memory: whole numbers that are stored under unit keys
+      // are read exactly, and a later value replaces an earlier one. Token t stores under key t mod d and
+      // reads key (t + 1) mod d, which is empty in the first d - 1 tokens.
+      std::vector<float> unit_k(k.size(), 0.0f), unit_q(q.size(), 0.0f), whole_v(v.size());
+      for (int t = 0; t < n; ++t) {
+        for (int j = 0; j < shape.n_k_heads; ++j) {
+          unit_k[static_cast<size_t>(t * shape.key_dim() + j * d + t % d)] = 1.0f;
+          unit_q[static_cast<size_t>(t * shape.key_dim() + j * d + (t + 1) % d)] = 1.0f;
+        }
+      }
+      for (size_t i = 0; i < v.size(); ++i) whole_v[i] = std::nearbyintf(v[i] * 100.0f);
+      run = {.slot = 0, .first_token = 0, .n_tokens = n, .fresh = true};
+      layer.ops().gated_delta({shape,
+                               {&run, 1},
+                               {},
+                               unit_q.data(),
+                               unit_k.data(),
+                               whole_v.data(),
+                               ones.data(),
+                               ones.data(),
+                               layer.memory(),
+                               out.data()});
+      std::vector<float> read(v.size(), 0.0f);
+      for (int64_t t = d - 1; t < n; ++t) {
+        const int64_t stored_at = t + 1 - d;
+        std::copy_n(whole_v.begin() + stored_at * shape.value_dim(), shape.value_dim(),
+                    read.begin() + t * shape.value_dim());
+      }
+      CHECK(out == read);
+    }
+  }
+}
+
+TEST_CASE("value heads use the key heads of their order", "[recurrent]") {
+  const RecurrentShape tiled{2, 6, 16, 4, true}, grouped{2, 6, 16, 4, false};
+  const auto key_heads = [](const RecurrentShape& shape) {
+    std::vector<int> heads;
+    for (int h = 0; h < shape.n_v_heads; ++h) heads.push_back(shape.key_head(h));
+    return heads;
+  };
+  CHECK(key_heads(tiled) == std::vector<int>{0, 1, 0, 1, 0, 1});
+  CHECK(key_heads(grouped) == std::vector<int>{0, 0, 0, 1, 1, 1});
+}
+
+TEST_CASE("a fresh run without tokens clears its sequence", "[recurrent]") {
+  const RecurrentShape shape = kShapes.front();
+  const Inputs sequence(shape, 5, 1);
+  Layer layer(shape, supported_isas().front(), 1), other(shape, supported_isas().front(), 1);
+  whole(layer, sequence, 5);
+  layer.step({{.slot = 0, .fresh = true}});
+  CHECK(std::ranges::all_of(layer.kept(0).state, [](float x) { return x == 0.0f; }));
+  CHECK(std::ranges::all_of(layer.kept(0).tail, [](float x) { return x == 0.0f; }));
+  CHECK(same_bits(layer.step({{.slot = 0, .tokens = tokens(sequence, 0, 5)}}), whole(other, sequence, 5)));
+}
+
+TEST_CASE("the sizes of a state and a log are those of the layout", "[recurrent]") {
+  const RecurrentShape shape{16, 32, 128, 4, true};
+  CHECK(shape.conv_dim() == 8192);
+  CHECK(shape.state_bytes() == size_t{2} << 20);
+  CHECK(shape.tail_floats() == 3 * 8192);
+  CHECK(shape.log_floats() == 2048 + 4096 + 32 + 8192);
+  const RecurrentShape padded{2, 6, 20, 4, false};
+  CHECK(padded.n_column_groups() == 2);
+  CHECK(padded.state_floats() == 6 * 2 * 20 * 16);
+}
+
+}  // namespace hearth
