@@ -1,5 +1,7 @@
-// Measures what parts of the CPU backend cost on this machine: a fork, attention in decode and prefill, and
-// the small operations of a decode step. Run by hand: cpu_backend_bench [threads] [isa]
+// Measures what parts of the CPU backend cost on this machine: a fork, attention in decode and prefill,
+// recurrent layers, and the small operations of a decode step. Run by hand:
+//   cpu_backend_bench [threads] [isa] [recurrent]
+// With "recurrent", only recurrent layers are measured.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/recurrent.h"
 #include "tests/bench/undisturbed.h"
 
 namespace hearth {
@@ -103,6 +106,58 @@ void bench_attention(CpuBackend& backend, Heads heads, int context, int n_tokens
               flops / seconds * 1e-9);
 }
 
+/// Recurrent layers of n_tokens tokens of one sequence. Alternates between the memory of 64 layers, so that
+/// decoding reads memory. Decoding is bound by reading and writing the state once, so it is compared with
+/// Backend::scale(), which does just that.
+void bench_recurrent(CpuBackend& backend, const RecurrentShape& shape, int n_tokens) {
+  constexpr int kLayers = 64;
+  Buffer states = backend.allocate(shape.state_bytes() * kLayers);
+  Buffer tails = backend.allocate(static_cast<size_t>(shape.tail_floats() * kLayers) * sizeof(float));
+  std::fill_n(states.floats(), shape.state_floats() * kLayers, 0.01f);
+  std::fill_n(tails.floats(), shape.tail_floats() * kLayers, 0.01f);
+  const RecurrentMemory memory{states.floats(), tails.floats(), nullptr, 0};
+  // As in the engine, with large pages.
+  std::vector<Buffer> buffers;
+  const auto floats = [&](int64_t n_cols, float x) {
+    buffers.push_back(backend.allocate(static_cast<size_t>(n_tokens * n_cols) * sizeof(float)));
+    std::fill_n(buffers.back().floats(), n_tokens * n_cols, x);
+    return buffers.back().floats();
+  };
+  const std::vector<float> taps(static_cast<size_t>(shape.n_taps * shape.conv_dim()), 0.25f);
+  const float *const raw = floats(shape.conv_dim(), 0.5f), *const gates = floats(shape.n_v_heads, 0.9f);
+  float *const q = floats(shape.key_dim(), 0.0f), *const k = floats(shape.key_dim(), 0.0f);
+  float *const v = floats(shape.value_dim(), 0.0f), *const out = floats(shape.value_dim(), 0.0f);
+  float *const decay = floats(shape.n_v_heads, 0.0f), *const beta = floats(shape.n_v_heads, 0.0f);
+  RecurrentRun run{.first_token = 0, .n_tokens = n_tokens};
+  const auto seconds_of = [&](auto&& body) {
+    return undisturbed_seconds([&] {
+      run.slot = (run.slot + 1) % kLayers;
+      body();
+    });
+  };
+  const double conv = seconds_of([&] {
+    backend.recurrent()->causal_conv({shape, {&run, 1}, {}, raw, taps.data(), memory, q, k, v});
+  });
+  const double gating = seconds_of([&] {
+    backend.recurrent()->delta_gates({n_tokens, shape.n_v_heads, gates, gates, gates, gates, decay, beta});
+  });
+  std::fill_n(q, n_tokens * shape.key_dim(), 0.01f);
+  std::fill_n(k, n_tokens * shape.key_dim(), 0.08f);
+  std::fill_n(decay, int64_t{n_tokens} * shape.n_v_heads, 0.9f);
+  std::fill_n(beta, int64_t{n_tokens} * shape.n_v_heads, 0.5f);
+  const double delta = seconds_of([&] {
+    backend.recurrent()->gated_delta({shape, {&run, 1}, {}, q, k, v, decay, beta, memory, out});
+  });
+  const double pass =
+      seconds_of([&] { backend.scale(1.0f, shape.state_floats(), memory.state(shape, run.slot)); });
+  const double bytes = 2.0 * static_cast<double>(shape.state_bytes());
+  const double flops = 7.0 * shape.head_dim * static_cast<double>(shape.value_dim()) * n_tokens;
+  std::printf("recurrent %d/%d heads %d, %4d tokens: convolution %8.1f us, gates %6.1f us\n", shape.n_k_heads,
+              shape.n_v_heads, shape.head_dim, n_tokens, conv * 1e6, gating * 1e6);
+  std::printf("  gated delta %8.1f us %7.1f GB/s %7.1f GFLOP/s, %5.1f %% of a pass over the state\n",
+              delta * 1e6, bytes / delta * 1e-9, flops / delta * 1e-9, pass / delta * 100);
+}
+
 void bench_small_operations(CpuBackend& backend) {
   std::vector<float> x(512 * 1536, 0.5f), y(x.size(), 0.25f), weight(1536, 1.0f), inv_freq(32, 0.01f);
   const auto report = [](const char* name, double seconds) {
@@ -146,8 +201,14 @@ int main(int argc, char** argv) {
   const int n_threads = argc > 1 ? std::atoi(argv[1]) : default_thread_count();
   const Isa isa = argc > 2 ? isa_from_name(argv[2]).value_or(Isa::kScalar) : supported_isas().front();
   CpuBackend backend(n_threads, isa);
-  backend.reserve({512, 4096, 9, 8192});
+  backend.reserve(
+      {.max_tokens = 512, .max_cols = 4096, .n_heads = 9, .max_context = 8192, .recurrent_head_dim = 128});
   std::printf("%s\n", backend.description().c_str());
+  for (const RecurrentShape& shape :
+       {RecurrentShape{16, 16, 128, 4, true}, RecurrentShape{16, 32, 128, 4, true}}) {
+    for (int n_tokens : {1, 512}) bench_recurrent(backend, shape, n_tokens);
+  }
+  if (argc > 3) return 0;
   bench_fork(n_threads);
   for (const Heads& heads : {Heads{"9/3 heads 64", 9, 3, 64}, Heads{"8/8 heads 64", 8, 8, 64},
                              Heads{"8/2 heads 128", 8, 2, 128}}) {
