@@ -32,9 +32,9 @@
 namespace hearth {
 namespace {
 
-constexpr std::array kPolicies = {ReplayPolicy::kNone,   ReplayPolicy::kStatic, ReplayPolicy::kLru,
-                                  ReplayPolicy::kLfu,    ReplayPolicy::kDecay,  ReplayPolicy::kLearned,
-                                  ReplayPolicy::kOptimum};
+constexpr std::array kPolicies = {ReplayPolicy::kNone,     ReplayPolicy::kStatic, ReplayPolicy::kLru,
+                                  ReplayPolicy::kLfu,      ReplayPolicy::kDecay,  ReplayPolicy::kLearned,
+                                  ReplayPolicy::kPrefetch, ReplayPolicy::kOptimum};
 /// Without --train, the first quarter (1 / kTrainingShare) of the decoded tokens is not replayed. Instead,
 /// the cache begins with the experts that these tokens use most.
 constexpr uint64_t kTrainingShare = 4;
@@ -42,6 +42,7 @@ constexpr uint64_t kTrainingShare = 4;
 struct ReplayCommand {
   Options options;  // the model's path may be missing
   std::string trace, training, shape, type = "q4_0", policy = "all", budget, machine;
+  double prefetch_accuracy = kPrefetchAccuracy;
   bool prompts = false, json = false;
 };
 
@@ -163,8 +164,9 @@ int run_replay(const ReplayCommand& command) {
     ProgressLine line("Replaying");
     for (const ReplayPolicy policy : kPolicies) {
       if (command.policy != "all" && command.policy != policy_name(policy)) continue;
-      results.push_back(replay(policy, decoded, training.first_token, training.known, budget, costs,
-                               [&](double fraction) { line.update(fraction, policy_name(policy)); }));
+      results.push_back(replay(
+          policy, decoded, training.first_token, training.known, budget, costs,
+          [&](double fraction) { line.update(fraction, policy_name(policy)); }, command.prefetch_accuracy));
     }
   }
 
@@ -174,7 +176,8 @@ int run_replay(const ReplayCommand& command) {
                                .trained_on = training.what,
                                .budget_bytes = budget,
                                .other_bytes = costs.other_bytes,
-                               .exact_optimum = has_exact_optimum(trace)};
+                               .exact_optimum = has_exact_optimum(trace),
+                               .prefetch_accuracy = command.prefetch_accuracy};
   print_result(command.json ? replay_json(replayed, results) : replay_text(replayed, results));
   return 0;
 }
@@ -200,6 +203,12 @@ std::function<int()> add_replay_command(CLI::App& app) {
       ->capture_default_str()
       ->type_name("NAME")
       ->check(CLI::IsMember(policy_words()));
+  replay
+      ->add_option("--prefetch-accuracy", command->prefetch_accuracy,
+                   "Share of a layer's experts that the policy prefetch predicts correctly")
+      ->capture_default_str()
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 1.0));
   replay
       ->add_option("--budget", command->budget,
                    "GPU memory for experts: a share of their bytes like 25%, or bytes like 8GiB or 512MiB")

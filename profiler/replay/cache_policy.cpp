@@ -227,8 +227,8 @@ class LearnedPolicy final : public CachePolicy {
 }  // namespace
 
 std::string_view policy_name(ReplayPolicy policy) {
-  constexpr std::array<std::string_view, 7> kNames = {"none",  "static",  "lru",    "lfu",
-                                                      "decay", "learned", "optimum"};
+  constexpr std::array<std::string_view, 8> kNames = {"none",  "static",  "lru",      "lfu",
+                                                      "decay", "learned", "prefetch", "optimum"};
   return kNames[static_cast<size_t>(policy)];
 }
 
@@ -254,7 +254,7 @@ std::vector<std::vector<int32_t>> hottest_experts(const ExpertTrace& trace, cons
 
 std::unique_ptr<CachePolicy> make_policy(ReplayPolicy policy, const ExpertTrace& trace, const KnownUse& known,
                                          double budget_bytes, double link_bytes_per_s) {
-  assert(policy != ReplayPolicy::kOptimum);
+  assert(policy != ReplayPolicy::kPrefetch && policy != ReplayPolicy::kOptimum);
   if (policy == ReplayPolicy::kNone) budget_bytes = 0;
   const std::vector<std::vector<int32_t>> held = hottest_experts(trace, known, budget_bytes);
   if (policy == ReplayPolicy::kNone || policy == ReplayPolicy::kStatic)

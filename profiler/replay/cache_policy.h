@@ -16,15 +16,16 @@
 namespace hearth {
 
 enum class ReplayPolicy : uint8_t {
-  kNone,     // the CPU computes all experts
-  kStatic,   // the most used experts of the training data, never exchanged: what the engine does
-  kLru,      // every missed expert is copied, and replaces the one that was not used for the longest time
-  kLfu,      // a missed expert replaces the least used one if it was used more often
-  kDecay,    // like kLfu, but older uses count less
-  kLearned,  // engine/residency/expert_cache.h
-  kOptimum,  // Belady's, which knows the future (optimum.h)
+  kNone,      // the CPU computes all experts
+  kStatic,    // the most used experts of the training data, never exchanged
+  kLru,       // every missed expert is copied, and replaces the one that was not used for the longest time
+  kLfu,       // a missed expert replaces the least used one if it was used more often
+  kDecay,     // like kLfu, but older uses count less
+  kLearned,   // engine/residency/expert_cache.h: what the engine does
+  kPrefetch,  // like kLearned, and experts of the next layer are prefetched (prefetch_policy.h)
+  kOptimum,   // Belady's, which knows the future (optimum.h)
 };
-/// "none", "static", "lru", "lfu", "decay", "learned", "optimum".
+/// "none", "static", "lru", "lfu", "decay", "learned", "prefetch", "optimum".
 std::string_view policy_name(ReplayPolicy policy);
 
 /// How often a trace's experts were used before the replay.
@@ -45,6 +46,10 @@ class CachePolicy {
     int32_t expert = 0, row = 0;
     uint64_t bytes = 0;
   };
+  struct Prefetch {
+    int n_experts = 0;
+    uint64_t bytes = 0;  // of each expert
+  };
 
   virtual ~CachePolicy() = default;
   /// Returns how many of these experts of a layer are in the GPU's cache.
@@ -58,10 +63,19 @@ class CachePolicy {
   virtual std::optional<Copy> next_copy() = 0;
   /// Reports that a copy has ended.
   virtual void arrived(const Copy& copy) = 0;
+
+  // -- for a policy that prefetches, in each layer, in this order --
+
+  /// The layer's router has chosen these experts. Returns how many of them have been prefetched.
+  virtual int take_prefetched(size_t /*layer*/, std::span<const uint16_t> /*experts*/) { return 0; }
+  /// The experts of the next layer to prefetch.
+  virtual Prefetch to_prefetch() const { return {}; }
+  /// From now on, next_copy() may return the first n_in_time of these experts.
+  virtual void begin_prefetch(int /*n_in_time*/) {}
 };
 
 /// Makes a policy. All of them begin with hottest_experts(), except kNone. link_bytes_per_s: the rate of
-/// copies. The trace must outlive the policy. REQUIRES: policy is not kOptimum.
+/// copies. The trace must outlive the policy. REQUIRES: policy is neither kPrefetch nor kOptimum.
 std::unique_ptr<CachePolicy> make_policy(ReplayPolicy policy, const ExpertTrace& trace, const KnownUse& known,
                                          double budget_bytes, double link_bytes_per_s);
 

@@ -10,6 +10,8 @@ namespace {
 
 // The link cannot take all of RAM's bandwidth from the CPU.
 constexpr double kLeastCpuShare = 0.1;
+// Prefetches begin earlier by this part of their duration, so that rounding makes none late.
+constexpr double kRounding = 1e-6;
 
 /// The facts of the question's model, with experts of the sizes that the trace has.
 ModelFacts traced_facts(const PlanQuestion& question, const PlanBasis& basis, const ModelActivity& activity,
@@ -94,13 +96,38 @@ double DecodeClock::cpu_end(double begin, double work) {
   return now_ + work;
 }
 
-void DecodeClock::run_layer(size_t layer, int n_resident) {
-  const MixtureSeconds& costs = costs_.layer(layer, held_)[static_cast<size_t>(n_resident)];
-  const double begin = now_ + costs.whole + costs.kernels;
-  if (held_ == Held::kAll) return advance(begin + costs.device);
+/// Like cpu_end(), but begins to prefetch the next layer's experts while the CPU works. Begins so late that
+/// they arrive just when the next layer's router chooses.
+double DecodeClock::cpu_end_with_prefetch(size_t layer, double begin, double work) {
+  const CachePolicy::Prefetch prefetch = policy_.to_prefetch();
+  if (prefetch.n_experts == 0) return cpu_end(begin, work);
+  const double copy_s = static_cast<double>(prefetch.bytes) / costs_.link_bytes_per_s;
+  const double idle = costs_.attention_seconds(layer + 1, held_);
+  const double before = std::max(0.0, prefetch.n_experts * copy_s * (1 + kRounding) - idle);
+  const double beside = std::min(work, before * costs_.cpu_share);
+  begin = cpu_end(begin, work - beside);
+  advance(begin);
+  // Copies that would arrive late because the link is busy are useless.
+  const double time = beside / costs_.cpu_share + idle - (copy_ ? copy_end_ - now_ : 0);
+  policy_.begin_prefetch(static_cast<int>(std::max(0.0, time / copy_s)));
+  return cpu_end(begin, beside);
+}
+
+int DecodeClock::run_layer(size_t layer, std::span<const uint16_t> chosen) {
+  const DecodeCosts::Layer& of_layer = costs_.layer(layer, held_);
+  int n_resident = policy_.n_resident(layer, chosen);
+  const double begin = now_ + costs_.attention_seconds(layer, held_);
+  if (held_ == Held::kAll) {
+    advance(begin + of_layer[static_cast<size_t>(n_resident)].device);
+    return n_resident;
+  }
+  advance(begin);
+  n_resident += policy_.take_prefetched(layer, chosen);
+  const MixtureSeconds& costs = of_layer[static_cast<size_t>(n_resident)];
   const double handed_over = begin + costs.hand_over;
-  const double cpu = cpu_end(handed_over, costs.host);
+  const double cpu = cpu_end_with_prefetch(layer, handed_over, costs.host);
   advance(std::max(cpu, handed_over - costs.begin + costs.device));
+  return n_resident;
 }
 
 double DecodeClock::end_token() {

@@ -4,12 +4,14 @@
 // computes those of the token. Otherwise it hands the layer over to the CPU, as the engine does in every
 // layer that has missing experts. The GPU and the CPU then compute their experts at the same time, and the
 // longer time counts. One expert at a time is copied over the link, and nothing waits for it. While it is
-// copied, the CPU has only the rest of RAM's bandwidth. One thread.
+// copied, the CPU has only the rest of RAM's bandwidth. Experts of the next layer are prefetched as late as
+// possible, so that the CPU is idle during most of these copies. One thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/activity/expert_trace.h"
@@ -30,6 +32,10 @@ struct DecodeCosts {
   double other_bytes = 0;  // of the GPU's memory besides experts
 
   const Layer& layer(size_t i, Held held) const { return layers[i][static_cast<size_t>(held)]; }
+  /// Seconds from the layer's begin until its router has chosen. The CPU is idle then.
+  double attention_seconds(size_t i, Held held) const {
+    return layer(i, held).front().whole + layer(i, held).front().kernels;
+  }
 };
 
 /// The question's model must be the trace's. REQUIRES: its machine has a GPU. Throws std::runtime_error (one
@@ -42,8 +48,8 @@ class DecodeClock {
   DecodeClock(const DecodeCosts& costs, Held held, CachePolicy& policy)
       : costs_(costs), held_(held), policy_(policy) {}
 
-  /// Adds the time that a token takes in a layer if n_resident of its experts are on the GPU.
-  void run_layer(size_t layer, int n_resident);
+  /// Adds the time that a token takes in a layer. Returns how many of the chosen experts are on the GPU.
+  int run_layer(size_t layer, std::span<const uint16_t> chosen);
   /// Adds the time that a token takes outside of these layers. Returns the seconds that the whole token took.
   double end_token();
 
@@ -55,6 +61,7 @@ class DecodeClock {
   void begin_copies();
   void advance(double until);
   double cpu_end(double begin, double work);
+  double cpu_end_with_prefetch(size_t layer, double begin, double work);
 
   const DecodeCosts& costs_;
   const Held held_;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "profiler/replay/optimum.h"
+#include "profiler/replay/prefetch_policy.h"
 
 namespace hearth {
 namespace {
@@ -72,24 +73,31 @@ KnownUse use_in_counts(const ExpertTrace& trace, const ActivityCounts& counts) {
 
 PolicyResult replay(ReplayPolicy policy, const ExpertTrace& trace, uint64_t first_token,
                     const KnownUse& known, double budget_bytes, const DecodeCosts& costs,
-                    const std::function<void(double)>& progress) {
+                    const std::function<void(double)>& progress, double prefetch_accuracy) {
+  const Held held = held_by(policy, trace, budget_bytes);
   OptimalHits optimal;
   std::unique_ptr<CachePolicy> cache;
+  PrefetchPolicy* prefetch = nullptr;
   if (policy == ReplayPolicy::kOptimum) {
     optimal = optimal_hits(trace, first_token, budget_bytes);
     cache = std::make_unique<OptimalPolicy>(optimal);
+  } else if (policy == ReplayPolicy::kPrefetch) {
+    auto prefetching = std::make_unique<PrefetchPolicy>(
+        make_policy(ReplayPolicy::kLearned, trace, known, budget_bytes, costs.link_bytes_per_s), trace, costs,
+        held, prefetch_accuracy);
+    prefetch = prefetching.get();
+    cache = std::move(prefetching);
   } else {
     cache = make_policy(policy, trace, known, budget_bytes, costs.link_bytes_per_s);
   }
   PolicyResult result{.policy = policy};
-  DecodeClock clock(costs, held_by(policy, trace, budget_bytes), *cache);
+  DecodeClock clock(costs, held, *cache);
   for (uint64_t token = first_token; token < trace.n_tokens(); ++token) {
     for (size_t layer = 0; layer < trace.layers.size(); ++layer) {
       const std::span<const uint16_t> chosen = trace.chosen(token, layer);
-      const int n_resident = cache->n_resident(layer, chosen);
-      result.n_hits += static_cast<uint64_t>(n_resident);
+      if (prefetch != nullptr && layer + 1 < trace.layers.size()) prefetch->predict(token, layer + 1);
+      result.n_hits += static_cast<uint64_t>(clock.run_layer(layer, chosen));
       result.n_choices += chosen.size();
-      clock.run_layer(layer, n_resident);
       cache->use(layer, chosen);
     }
     cache->end_token(clock.end_token());

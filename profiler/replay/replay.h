@@ -37,11 +37,17 @@ struct PolicyResult {
   double token_s() const { return seconds / static_cast<double>(n_tokens); }
 };
 
+/// The share of a layer's experts that its router predicts from the previous layer's input. Others measured
+/// 0.7 to 0.9.
+constexpr double kPrefetchAccuracy = 0.8;
+
 /// Replays the tokens from first_token on under a policy. The optimum's copies take no time. Calls `progress`
-/// (may be empty) with the share that is done. REQUIRES: there is such a token.
+/// (may be empty) with the share that is done. prefetch_accuracy: see PrefetchPolicy. REQUIRES: there is such
+/// a token.
 PolicyResult replay(ReplayPolicy policy, const ExpertTrace& trace, uint64_t first_token,
                     const KnownUse& known, double budget_bytes, const DecodeCosts& costs,
-                    const std::function<void(double)>& progress = {});
+                    const std::function<void(double)>& progress = {},
+                    double prefetch_accuracy = kPrefetchAccuracy);
 
 /// Bytes of all experts of a trace's layers.
 double all_expert_bytes(const ExpertTrace& trace);

@@ -51,13 +51,18 @@ std::string replay_text(const ReplayedTrace& replayed, std::span<const PolicyRes
   std::string text = head_text(replayed, results);
   text += fmt::format("\n{:<10}{:>9}{:>17}{:>12}{:>12}\n", "policy", "hits, %", "MB copied/token", "ms/token",
                       "tokens/s");
-  bool optimum = false;
+  bool optimum = false, prefetch = false;
   for (const PolicyResult& result : results) {
     const auto n = static_cast<double>(result.n_tokens);
     text += fmt::format("{:<10}{:>9.1f}{:>17.2f}{:>12.2f}{:>12}\n", policy_name(result.policy),
                         100 * result.hit_rate(), static_cast<double>(result.copied_bytes) / n / 1e6,
                         1e3 * result.token_s(), rate_text(1 / result.token_s()));
     optimum = optimum || result.policy == ReplayPolicy::kOptimum;
+    prefetch = prefetch || result.policy == ReplayPolicy::kPrefetch;
+  }
+  if (prefetch) {
+    text += fmt::format("\nThe policy prefetch predicts {:.0f} % of a layer's experts correctly.\n",
+                        100 * replayed.prefetch_accuracy);
   }
   if (optimum) {
     text += fmt::format(
@@ -92,6 +97,7 @@ std::string replay_json(const ReplayedTrace& replayed, std::span<const PolicyRes
                      {"other_vram_bytes", replayed.other_bytes},
                      {"missing_vram_bytes", missing_vram(replayed)},
                      {"exact_optimum", replayed.exact_optimum},
+                     {"prefetch_accuracy", replayed.prefetch_accuracy},
                      {"policies", policies}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -18,6 +18,7 @@ struct ReplayedTrace {
   double budget_bytes = 0;    // of the GPU's memory, for experts
   double other_bytes = 0;     // that the model takes of it besides
   bool exact_optimum = true;  // see OptimalHits
+  double prefetch_accuracy = kPrefetchAccuracy;
 };
 
 /// A few lines about the trace and a line for each policy.

@@ -13,7 +13,7 @@ import pytest
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKEWED = ROOT / "tests/data/traces/skewed.trace"
-POLICIES = ["none", "static", "lru", "lfu", "decay", "learned", "optimum"]
+POLICIES = ["none", "static", "lru", "lfu", "decay", "learned", "prefetch", "optimum"]
 pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 
 
@@ -48,6 +48,11 @@ def test_a_planted_trace_is_replayed_as_text_and_json():
     assert told["tokens"] == 750 and told["budget_share"] == pytest.approx(0.25)
     alone = json.loads(replay("--json", "--policy", "static").stdout)
     assert alone["policies"] == told["policies"][1:2]
+    assert told["prefetch_accuracy"] == 0.8 and "prefetch predicts 80 %" in done.stdout
+    never = json.loads(replay("--json", "--prefetch-accuracy", 0).stdout)["policies"]
+    learned, prefetch = (never[POLICIES.index(name)] for name in ("learned", "prefetch"))
+    assert prefetch["copies_per_token"] == learned["copies_per_token"]
+    assert prefetch["seconds_per_token"] == pytest.approx(learned["seconds_per_token"])
 
 
 def test_budgets_in_bytes_and_training_on_another_trace(tmp_path):
@@ -96,6 +101,7 @@ def test_mistakes_are_one_sentence(arguments, word):
 
 def test_wrong_options_are_refused():
     assert "--policy" in refused(replay("--policy", "fifo"))
+    assert "--prefetch-accuracy" in refused(replay("--prefetch-accuracy", "80"))
     assert 'no type "q2"' in refused(replay("--type", "q2"))
     assert "choose fewer" in refused(replay("--context", 1 << 20))
     assert "unlike the shape gpt-oss-120b" in refused(replay("--shape", "gpt-oss-120b"))

@@ -9,6 +9,7 @@
 
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/replay/optimum.h"
+#include "profiler/replay/prefetch_policy.h"
 #include "profiler/replay/replay_report.h"
 #include "tests/support/catch.h"
 #include "tests/support/source_dir.h"
@@ -79,8 +80,9 @@ struct PlantedReplay {
     return shape;
   }
   uint64_t first() const { return trace.n_tokens() / 4; }
-  PolicyResult run(ReplayPolicy policy, double share) const {
-    return replay(policy, trace, first(), known, share * all_expert_bytes(trace), costs);
+  PolicyResult run(ReplayPolicy policy, double share, double prefetch_accuracy = kPrefetchAccuracy) const {
+    return replay(policy, trace, first(), known, share * all_expert_bytes(trace), costs, {},
+                  prefetch_accuracy);
   }
 
   ExpertTrace trace;
@@ -234,6 +236,87 @@ TEST_CASE("replay: on a slow link, copying every missed expert is slower than no
   const double none = planted.run(ReplayPolicy::kNone, 0.05).seconds;
   CHECK(planted.run(ReplayPolicy::kLru, 0.05).seconds > none);
   CHECK(planted.run(ReplayPolicy::kLearned, 0.05).seconds < none);
+}
+
+/// Decodes `n_tokens` times a token that uses expert 2 of 3 in each of two layers, while the GPU's cache
+/// keeps expert 0. The tokens before it used 0 and 1. Experts of the second layer may be prefetched.
+struct Prefetched {
+  double seconds = 0;
+  int n_hits = 0;
+  uint64_t n_copied = 0;
+};
+DecodeCosts costs_two_layers(double copy_s, double cpu_share) {
+  DecodeCosts costs = costs_of(kSize / copy_s, cpu_share);
+  costs.layers.push_back(costs.layers.front());
+  return costs;
+}
+Prefetched prefetched(double copy_s, double cpu_share, double accuracy, int n_tokens = 1) {
+  ExpertTrace trace = trace_of({});
+  trace.model.n_layers = 2;
+  trace.layers = {{0, kSize}, {1, kSize}};
+  trace.add_run(TraceText::kGenerated, true, std::vector<uint16_t>{0, 0, 1, 1, 2, 2});
+  const DecodeCosts costs = costs_two_layers(copy_s, cpu_share);
+  const std::vector<double> use = {1, 0, 0};
+  PrefetchPolicy policy(make_policy(ReplayPolicy::kStatic, trace, {{use, use}}, 2 * kSize, kSize), trace,
+                        costs, Held::kSome, accuracy);
+  DecodeClock clock(costs, Held::kSome, policy);
+  Prefetched result;
+  for (int token = 0; token < n_tokens; ++token) {
+    for (size_t layer = 0; layer < 2; ++layer) {
+      if (layer == 0) policy.predict(2, 1);
+      result.n_hits += clock.run_layer(layer, trace.chosen(2, layer));
+    }
+    policy.end_token(clock.end_token());
+  }
+  result.seconds = clock.seconds();
+  result.n_copied = clock.n_copied();
+  return result;
+}
+
+TEST_CASE("replay: a prefetched expert counts if it arrives before its layer's router has chosen") {
+  constexpr double kMissed = 0.5 + 1 + 4, kHit = 0.5, kOther = 0.5;
+  // Copies of 0.4 s fit in the second layer's attention, which takes 0.5 s.
+  const Prefetched fits = prefetched(0.4, 0.5, 1);
+  CHECK(fits.n_hits == 1);
+  CHECK(fits.n_copied == 1);
+  CHECK(fits.seconds == Approx(kMissed + kHit + kOther));
+  // Copies of 0.9 s begin 0.4 s before the first layer ends. Meanwhile, the CPU has half of its rate.
+  const Prefetched early = prefetched(0.9, 0.5, 1);
+  CHECK(early.n_hits == 1);
+  CHECK(early.seconds == Approx(kMissed + 0.2 + kHit + kOther));
+  // Copies of 20 s would arrive too late, so none begins.
+  const Prefetched late = prefetched(20, 1, 1);
+  CHECK(late.n_hits == 0);
+  CHECK(late.n_copied == 0);
+  CHECK(late.seconds == Approx(2 * kMissed + kOther));
+}
+
+TEST_CASE("replay: a wrong prefetch saves nothing, and none begins if prefetches are expected to lose time") {
+  const Prefetched half = prefetched(0.4, 1, 0.5, 1000);
+  CHECK(half.n_hits > 400);
+  CHECK(half.n_hits < 600);
+  // One half of the wrong predictions name the expert that the cache has.
+  CHECK(half.n_copied > 650);
+  CHECK(half.n_copied < 850);
+  CHECK(prefetched(0.4, 1, 0, 10).n_copied == 0);
+  // Copies of 8 s take 7.5 s of the CPU's time at 0.6 of its rate: 3 s of work, while an expert takes 4 s.
+  CHECK(prefetched(8, 0.6, 1, 10).n_copied == 0);  // more than the CPU's work in a layer
+  CHECK(best_prefetch(costs_two_layers(8, 0.6), Held::kSome, 1, kSize, 0.8) == 1);
+  CHECK(best_prefetch(costs_two_layers(8, 0.6), Held::kSome, 1, kSize, 0.7) == 0);
+}
+
+TEST_CASE("replay: prefetches with a good prediction save time, and without one change nothing") {
+  for (const char* name : {"rtx4090", "rtx3060"}) {
+    const PlantedReplay planted("skewed", *shipped_machine(name));
+    const PolicyResult learned = planted.run(ReplayPolicy::kLearned, 0.25),
+                       right = planted.run(ReplayPolicy::kPrefetch, 0.25, 1),
+                       wrong = planted.run(ReplayPolicy::kPrefetch, 0.25, 0);
+    CAPTURE(name);
+    CHECK(right.n_hits > learned.n_hits);
+    CHECK(right.seconds < learned.seconds);
+    CHECK(wrong.n_copied == learned.n_copied);
+    CHECK(wrong.seconds == Approx(learned.seconds));
+  }
 }
 
 TEST_CASE("replay: generated tokens are decoded, prompts only if they are asked for") {
