@@ -200,7 +200,7 @@ void Engine::publish_figures() {
   figures_.kv_tokens = limits_.n_blocks * block_tokens;
   figures_.kv_cached_tokens = blocks_.n_unused_cached() * block_tokens;
   figures_.kv_used_tokens = figures_.kv_tokens - figures_.kv_cached_tokens - blocks_.n_free() * block_tokens;
-  figures_.model = model_.figures();
+  model_.read_figures(figures_.model);
   const MutexLock lock(published_mutex_);
   published_ = figures_;
 }

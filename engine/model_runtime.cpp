@@ -573,9 +573,11 @@ void ModelRuntime::reject_drafts(uint64_t sequence, int n_tokens) {
   if (ExpertRecorder* const recorder = state_->observation.recorder()) recorder->reject(sequence, n_tokens);
 }
 
-ModelFigures ModelRuntime::figures() const {
-  ModelFigures figures = state_->placed_figures;
-  const FfnCounts& counts = state_->pass->ffn().counts();
+void ModelRuntime::read_figures(ModelFigures& figures) const {
+  figures = state_->placed_figures;  // keeps the memory of expert_layers
+  const FfnPass& ffn = state_->pass->ffn();
+  const FfnCounts& counts = ffn.counts();
+  for (const LayerExpertTotals& layer : ffn.expert_layers()) figures.expert_layers.push_back(layer);
   figures.experts = {.chosen = static_cast<uint64_t>(counts.experts.chosen),
                      .resident = static_cast<uint64_t>(counts.experts.resident)};
   if (counts.experts.neurons > 0) {
@@ -591,7 +593,6 @@ ModelFigures ModelRuntime::figures() const {
   if (state_->prefetcher) figures.prefetch = state_->prefetcher->counters();
   if (state_->exchanger) figures.exchange = state_->exchanger->totals();
   if (state_->verifier) figures.verification = state_->verifier->totals();
-  return figures;
 }
 
 }  // namespace hearth

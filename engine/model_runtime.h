@@ -89,7 +89,7 @@ class ModelRuntime final : public ForwardModel {
   void bind_thread() override;
   StepOutput forward(const Batch& batch) override;
   void reject_drafts(uint64_t sequence, int n_tokens) override;
-  ModelFigures figures() const override;
+  void read_figures(ModelFigures& figures) const override;
 
  private:
   struct State;

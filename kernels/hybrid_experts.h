@@ -73,10 +73,11 @@ class HybridExperts {
   virtual ExpertChoice wait() = 0;
 
   /// Computes the missing rows on the CPU, and enqueues the sum: adds each token's rows to call.out, the row
-  /// of `shared` last. Adds all pairs to counts. In a long step, ExpertCounts::read grows by all experts. In
-  /// another step without a hand-over, it grows by one expert per pair, which is an upper bound. If zeros are
-  /// skipped, Backend::finish() adds the device's part of ExpertCounts::passed and active, so `counts` must
-  /// be the same in all layers of a step.
+  /// of `shared` last. Adds all pairs to counts. In a long step, all pairs count as streamed, because the
+  /// host does not know the choice, and ExpertCounts::read grows by all experts. In another step without a
+  /// hand-over, it grows by one expert per pair, which is an upper bound. If zeros are skipped,
+  /// Backend::finish() adds the device's part of ExpertCounts::passed and active, so `counts` must be the
+  /// same in all layers of a step.
   virtual void end(const GatedSharedExpert& shared, ExpertCounts& counts) = 0;
 
   // -- Changing which experts are resident --

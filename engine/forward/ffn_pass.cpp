@@ -44,6 +44,9 @@ FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& w
   if (devices.device() != nullptr) {
     on_device_ = FfnWorkspace(devices.device()->backend(), spec, weights, max_tokens);
     on_device_.make_sets(devices.device()->backend());
+    for (int i = 0; i < spec.n_layers; ++i) {
+      if (spec.layer(i).experts) expert_layers_.push_back({.layer = i});
+    }
   }
 }
 
@@ -82,7 +85,10 @@ void FfnPass::share_experts(std::span<const DeviceExperts> experts, bool host_pi
   if (devices_.device() != nullptr) devices_.device()->forget_recorded();
 }
 
-void FfnPass::reset_counts() { counts_ = {}; }
+void FfnPass::reset_counts() {
+  counts_ = {};
+  for (LayerExpertTotals& layer : expert_layers_) layer = {.layer = layer.layer};
+}
 
 void FfnPass::set_thresholds(std::span<const float> thresholds) {
   assert(thresholds.size() == mode_.thresholds.size());
@@ -127,10 +133,7 @@ void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
 
 void FfnPass::run(int layer, const float* normed, const float* x, int n_tokens, float* out) {
   const LayerCall call = call_of(layer, normed, x, n_tokens, out);
-  if (spec_.layer(layer).experts) {
-    counts_.n_expert_layers += n_tokens;
-    return mixture_.run(call, observers_, counts_.experts);
-  }
+  if (spec_.layer(layer).experts) return run_mixture(call);
   // Mixtures also have layers without experts. Every mode computes all neurons of such layers.
   const bool whole = mode_.sparsity == Sparsity::kDense || spec_.has_experts();
   if (whole && call.neurons.dense_down.weight) return run_dense_ffn(call, observers_);
@@ -138,6 +141,22 @@ void FfnPass::run(int layer, const float* normed, const float* x, int n_tokens, 
   counts_.neurons.found = observers_.found();
   run_sparse(call);
   if (observers_.counts_step()) observers_.report_found(layer, devices_.on_device(layer));
+}
+
+void FfnPass::run_mixture(const LayerCall& call) {
+  counts_.n_expert_layers += call.n_tokens;
+  const ExpertCounts before = counts_.experts;
+  mixture_.run(call, observers_, counts_.experts);
+  if (expert_layers_.empty()) return;
+  LayerExpertTotals& totals =
+      *std::ranges::lower_bound(expert_layers_, call.layer, {}, &LayerExpertTotals::layer);
+  // ExpertCounts::chosen may include a shared expert, which tokens do not choose.
+  const int64_t chosen = int64_t{call.n_tokens} * spec_.mixture.n_used;
+  const int64_t on_device = counts_.experts.resident - before.resident;
+  const int64_t streamed = counts_.experts.streamed - before.streamed;
+  totals.vram += static_cast<uint64_t>(on_device - streamed);
+  totals.ram += static_cast<uint64_t>(chosen - on_device);
+  totals.streamed += static_cast<uint64_t>(streamed);
 }
 
 void FfnPass::run_sparse(const LayerCall& call) {

@@ -21,6 +21,7 @@
 #include "engine/neurons/expert_layout.h"
 #include "engine/neurons/neuron_layout.h"
 #include "engine/neurons/sparsity.h"
+#include "engine/step/model_figures.h"
 #include "kernels/backend.h"
 
 namespace hearth {
@@ -83,6 +84,8 @@ class FfnPass {
   /// The counts of all calls of run() since the last reset. They include neurons only in sparse modes.
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
+  /// The choices since the last reset of each layer with experts, in order. Empty if there is no device.
+  std::span<const LayerExpertTotals> expert_layers() const { return expert_layers_; }
   /// Predicted mode: sets whether neurons are also proposed for a later layer, so that they can be
   /// prefetched. If so, the input of each hybrid layer (NeuronLayer::hybrid) is passed to two predictors: the
   /// layer's own, and that of the second hybrid layer after it.
@@ -100,6 +103,7 @@ class FfnPass {
  private:
   LayerCall call_of(int layer, const float* normed, const float* x, int n_tokens, float* out) const;
 
+  void run_mixture(const LayerCall& call);
   void run_sparse(const LayerCall& call);
   void run_all_neurons(const LayerCall& call);
   void run_hybrid(const LayerCall& call);
@@ -121,6 +125,7 @@ class FfnPass {
   const NeuronLayout* layout_;
   FfnMode mode_;
   FfnCounts counts_;
+  std::vector<LayerExpertTotals> expert_layers_;  // see expert_layers()
   FfnObservers observers_;
   bool streams_ = false;  // the device computes all layers (begin_step())
   bool looks_ahead_ = false;

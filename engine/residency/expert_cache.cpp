@@ -93,15 +93,20 @@ void ExpertCache::count(int layer, std::span<const int32_t> experts) {
   }
 }
 
-void ExpertCache::use(int layer, std::span<const int32_t> experts, int n, std::vector<ExpertExchange>& out) {
+int ExpertCache::use(int layer, std::span<const int32_t> experts, int n, std::vector<ExpertExchange>& out) {
   out.clear();
   count(layer, experts);
+  int n_refused = 0;
   for (const Offer& offer : add_offers(layer)) {
-    if (static_cast<int>(out.size()) >= n) break;
     if (offer.exchange.evicted >= 0 && offer.gain < rules_.margin) continue;
+    if (static_cast<int>(out.size()) >= n) {
+      ++n_refused;
+      continue;
+    }
     make(offer.exchange);
     out.push_back(offer.exchange);
   }
+  return n_refused;
 }
 
 /// Pairs the layer's wanted experts, the most useful first, with the rows of its least useful ones. Returns

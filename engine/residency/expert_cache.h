@@ -81,8 +81,9 @@ class ExpertCache {
 
   /// Records the experts that a token used in a layer, or several tokens of a step, which count as one. Sets
   /// `out` to the layer's exchanges that begin now, at most n, the most useful first; ties to the lower
-  /// expert. From now on the device does not have the evicted experts, and the others arrive.
-  void use(int layer, std::span<const int32_t> experts, int n, std::vector<ExpertExchange>& out);
+  /// expert. From now on the device does not have the evicted experts, and the others arrive. Returns the
+  /// number of exchanges that do not begin only because n is too small.
+  int use(int layer, std::span<const int32_t> experts, int n, std::vector<ExpertExchange>& out);
 
   /// Ends a token, or a step.
   void end_token();

@@ -74,7 +74,8 @@ void ExpertExchanger::use(int layer, const ExpertChoice& choice) {
   if (found->second < first_) most = 0;
   if (most == 0 && found->second >= first_ && next_first_ == 0) next_first_ = found->second;
   const auto n_pairs = static_cast<size_t>(choice.n_tokens) * static_cast<size_t>(choice.n_used);
-  cache_.use(found->second, {choice.experts, n_pairs}, most, begun_);
+  const int n_refused = cache_.use(found->second, {choice.experts, n_pairs}, most, begun_);
+  totals_.refused += static_cast<uint64_t>(n_refused);
   allowance_.spend(static_cast<int>(begun_.size()));
   for (const ExpertExchange& exchange : begun_) {
     const Expert& expert = of.host[static_cast<size_t>(exchange.expert)];

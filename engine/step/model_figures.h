@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace hearth {
 
@@ -24,10 +25,24 @@ struct ExpertTotals {
   uint64_t resident = 0;  // pairs of `chosen` that a GPU computed
 };
 
+/// Pairs of a token and an expert that it chose in one layer, since the model was placed. They are split by
+/// the memory that held the expert.
+struct LayerExpertTotals {
+  int layer = 0;
+  uint64_t vram = 0;
+  uint64_t ram = 0;  // the CPU computed these pairs
+  /// All pairs of steps that copied every missing expert to the GPU. Where their experts were is not known,
+  /// because the GPU does not report the choice in such steps.
+  uint64_t streamed = 0;
+};
+
 /// Exchanges of the experts that a GPU holds, since the model was placed.
 struct ExchangeTotals {
   uint64_t experts = 0;  // copied to the GPU, each in exchange for another one
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;    // of these copies
+  /// Exchanges that promised to pay but did not begin, because the link had copied enough for now or its
+  /// buffers were full. An exchange counts again in each step that refuses it.
+  uint64_t refused = 0;
 };
 
 /// Mixtures that were computed a second time, on the CPU alone, since the model was placed.
@@ -63,6 +78,8 @@ struct PrefetchCounters {
 struct ModelFigures {
   NeuronTotals neurons;
   ExpertTotals experts;
+  /// One entry for each layer with experts, in order; empty if no mixture is on a GPU.
+  std::vector<LayerExpertTotals> expert_layers;
   std::optional<ExchangeTotals> exchange;          // absent if no experts are exchanged
   std::optional<VerificationTotals> verification;  // absent if nothing is verified
   std::optional<PrefetchCounters> prefetch;  // since the model was placed; absent if nothing is prefetched

@@ -149,11 +149,26 @@ void add_sparsity(MetricFamilies& to, const MetricsInput& in) {
         .value(static_cast<double>(model.experts.resident), {{"processor", "gpu"}})
         .value(static_cast<double>(model.experts.chosen - model.experts.resident), {{"processor", "cpu"}});
   }
+  if (!model.expert_layers.empty()) {
+    to.counter(
+        "hearth_layer_experts_total",
+        "Experts that tokens chose, by layer and by the memory that held them; streamed: in steps that "
+        "copied all missing experts to the GPU.");
+    for (const LayerExpertTotals& of : model.expert_layers) {
+      const std::string layer = std::to_string(of.layer);
+      to.value(static_cast<double>(of.vram), {{"layer", layer}, {"residency", "vram"}})
+          .value(static_cast<double>(of.ram), {{"layer", layer}, {"residency", "ram"}})
+          .value(static_cast<double>(of.streamed), {{"layer", layer}, {"residency", "streamed"}});
+    }
+  }
   if (model.exchange) {
     to.counter("hearth_exchanged_experts_total", "Experts copied to the GPU in exchange for others.")
         .value(static_cast<double>(model.exchange->experts));
     to.counter("hearth_exchanged_expert_bytes_total", "Bytes of these copies.")
         .value(static_cast<double>(model.exchange->bytes));
+    to.counter("hearth_refused_expert_exchanges_total",
+               "Exchanges that promised to pay but did not begin, because the link or its buffers were busy.")
+        .value(static_cast<double>(model.exchange->refused));
   }
   if (model.verification) {
     to.counter("hearth_verified_layers_total",

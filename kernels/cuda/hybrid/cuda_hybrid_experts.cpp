@@ -279,6 +279,7 @@ void CudaHybridExperts::end(const GatedSharedExpert& shared, ExpertCounts& count
   }
   if (streamed_now_) {
     count_all(call_.router.n_experts, counts);
+    counts.streamed += choice().n_pairs();
   } else if (hands_over_) {
     count_resident(counts);
   } else {

@@ -96,6 +96,27 @@ size_t n_resident(const Plan& plan) {
   return n;
 }
 
+/// Sums the model's LayerExpertTotals over its layers. Checks that each layer with experts has as many pairs
+/// as n_tokens choose.
+LayerExpertTotals sum_of_layers(const ModelRuntime& model, int n_tokens) {
+  const ModelSpec& spec = model.facts().spec;
+  const std::vector<LayerExpertTotals> layers = model.figures().expert_layers;
+  LayerExpertTotals sum;
+  size_t n = 0;
+  for (int i = 0; i < spec.n_layers; ++i) {
+    if (!spec.layer(i).experts) continue;
+    REQUIRE(n < layers.size());
+    const LayerExpertTotals& layer = layers[n++];
+    CHECK(layer.layer == i);
+    CHECK(layer.vram + layer.ram + layer.streamed == static_cast<uint64_t>(n_tokens * spec.mixture.n_used));
+    sum.vram += layer.vram;
+    sum.ram += layer.ram;
+    sum.streamed += layer.streamed;
+  }
+  CHECK(n == layers.size());
+  return sum;
+}
+
 TEST_CASE("a mixture gives the CPU's bits wherever its experts are") {
   const std::string name = GENERATE(from_range(
       some_of({"mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused", "qwen3moe",
@@ -110,6 +131,7 @@ TEST_CASE("a mixture gives the CPU's bits wherever its experts are") {
   const DeviceBytes bytes = all->placed().plan->device;
   REQUIRE(n_resident(*all->placed().plan) > 0);
   CHECK(all->placed().plan->cold_bytes == 0);
+  CHECK(on_cpu->figures().expert_layers.empty());
   std::set<size_t> residents;
   // With cpu_share false, missing experts are copied to the device in prompts.
   for (const auto& [left_out, cpu_share] :
@@ -126,6 +148,8 @@ TEST_CASE("a mixture gives the CPU's bits wherever its experts are") {
     CHECK(device_bits(logits_of_run(*on_device, 5), expected));
     CHECK(device_bits(logits_of_run(*on_device, 1),
                       expected));  // steps of one shape are recorded and played back
+    const LayerExpertTotals pairs = sum_of_layers(*on_device, 3 * kForwardTokens);
+    if (left_out == 0) CHECK(pairs.ram + pairs.streamed == 0);
   }
   CHECK(residents.size() > 1);
 }
@@ -154,9 +178,18 @@ TEST_CASE("a mixture gives the CPU's bits while experts are exchanged") {
   const ExchangeTotals exchanged = *model->figures().exchange;
   CHECK(exchanged.experts > 0);
   CHECK(exchanged.bytes % exchanged.experts == 0);
+  // Reading the figures again allocates nothing.
+  ModelFigures figures;
+  model->read_figures(figures);
+  const LayerExpertTotals* const layers = figures.expert_layers.data();
+  model->read_figures(figures);
+  CHECK(figures.expert_layers.data() == layers);
   // Long steps leave the experts where they are.
   CHECK(device_bits(logits_of(*model, tokens, 40), expected));
   CHECK(model->figures().exchange->experts == exchanged.experts);
+  const LayerExpertTotals pairs = sum_of_layers(*model, 4 * 60);
+  CHECK(pairs.vram > 0);
+  CHECK(pairs.ram > 0);
   options.prefetch = false;
   const auto fixed = ModelRuntime::load(options);
   CHECK(device_bits(logits_of(*fixed, tokens, 1), expected));

@@ -73,16 +73,20 @@ TEST_CASE("expert cache: a layer's best exchanges come first, and no more than w
   Exchanges out;
   const std::vector<int32_t> three{4, 2, 3}, two{3, 2};
   for (int i = 0; i < 3; ++i) {
-    cache.use(1, i < 2 ? three : two, 0, out);
+    // From the second use on, an expert could take each of the two rows.
+    CHECK(cache.use(1, i < 2 ? three : two, 0, out) == (i == 0 ? 0 : 2));
     CHECK(out.empty());
     cache.end_token();
   }
-  cache.use(1, three, 2, out);
+  ExpertCache same = cache;
+  CHECK(same.use(1, three, 1, out) == 1);
+  CHECK(out == Exchanges{{1, 2, 0, 0}});
+  CHECK(cache.use(1, three, 2, out) == 0);              // expert 4 has no row to take
   CHECK(out == Exchanges{{1, 2, 0, 0}, {1, 3, 1, 1}});  // 4 uses each, against 3 of expert 4
   cache.end_token();
   // Rows whose experts are arriving are not given away.
   for (int i = 0; i < 9; ++i) {
-    cache.use(1, std::vector<int32_t>{0, 1}, 5, out);
+    CHECK(cache.use(1, std::vector<int32_t>{0, 1}, 5, out) == 0);
     CHECK(out.empty());
     cache.end_token();
   }
@@ -139,6 +143,8 @@ TEST_CASE("expert cache: experts that are used evenly are hardly moved, and topi
   size_t n_moved = 0;
   for (int i = 0; i < 4000; ++i) n_moved += token(even, choose(0, kExperts)).size();
   CHECK(n_moved < 4 * 4000 / 50);
+  Exchanges none;
+  CHECK(even.use(0, all, 0, none) == 0);  // exchanges that would not pay are not refused
   // It has learned that neither use predicts anything.
   CHECK(even.weights()[0] < 0.1);
   CHECK(even.weights()[1] < 0.3);

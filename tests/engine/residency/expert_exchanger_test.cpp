@@ -135,6 +135,7 @@ TEST_CASE("expert exchanger: a prompt completes exchanges, and neither counts no
   for (int i = 0; i < 40; ++i) step(exchanger, {0, 6}, prompt());
   CHECK(device.under_way.empty());
   CHECK(exchanger.totals().experts == 0);
+  CHECK(exchanger.totals().refused == 0);
   device.n_arrived = 0;
   for (int i = 0; i < 40 && device.under_way.empty(); ++i) step(exchanger, {0, 6});
   REQUIRE(device.under_way.size() == 1);
@@ -152,6 +153,7 @@ TEST_CASE("expert exchanger: it never begins more copies than fit in the device'
     step(exchanger, {5, 6});
     CHECK(device.under_way.size() <= 1);
   }
+  CHECK(exchanger.totals().refused > 0);
   CHECK(is_resident(exchanger, 5));
   CHECK(is_resident(exchanger, 6));
   device.most = 0;

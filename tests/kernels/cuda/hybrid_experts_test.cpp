@@ -218,6 +218,7 @@ TEST_CASE("CUDA: shared experts give the CPU's bits wherever experts are") {
       CHECK(counts.chosen == n_tokens * kUsed);
       CHECK(counts.read == expected_counts.read);
       if (resident.size() == kExperts) CHECK(counts.resident == counts.chosen);
+      CHECK(counts.streamed == 0);
     }
   }
 }
@@ -279,6 +280,7 @@ TEST_CASE("CUDA: streamed experts give the CPU's bits for any number of experts 
       CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
       CHECK(shared.choice().n_tokens == 0);  // nothing was handed over
       CHECK(counts.resident == 70 * kUsed);
+      CHECK(counts.streamed == 70 * kUsed);
       shared.want_choice();
       CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
       CHECK(same_choice(shared.choice(), logits));

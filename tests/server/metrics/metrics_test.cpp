@@ -94,7 +94,8 @@ TEST_CASE("the text has a line for each value, and escapes what labels hold") {
   engine.figures.n_finished[static_cast<size_t>(FinishReason::kCancelled)] = 2;
   engine.figures.model.neurons = {.n_all = 1000, .n_active = 200, .down_rows = 150, .cold_down_rows = 50};
   engine.figures.model.experts = {.chosen = 90, .resident = 60};
-  engine.figures.model.exchange = {.experts = 3, .bytes = 3000};
+  engine.figures.model.expert_layers = {{.layer = 1, .vram = 30, .ram = 10, .streamed = 5}, {.layer = 3}};
+  engine.figures.model.exchange = {.experts = 3, .bytes = 3000, .refused = 8};
   engine.figures.model.verification = {.layers = 96, .mismatches = 2};
   engine.figures.model.prefetch.emplace();
   engine.figures.model.prefetch->hot = 7;
@@ -118,6 +119,11 @@ TEST_CASE("the text has a line for each value, and escapes what labels hold") {
   CHECK(has_line(text, R"(hearth_read_neurons_total{processor="own"} 100)"));
   CHECK(has_line(text, R"(hearth_chosen_experts_total{processor="gpu"} 60)"));
   CHECK(has_line(text, R"(hearth_chosen_experts_total{processor="cpu"} 30)"));
+  CHECK(has_line(text, R"(hearth_layer_experts_total{layer="1",residency="vram"} 30)"));
+  CHECK(has_line(text, R"(hearth_layer_experts_total{layer="1",residency="ram"} 10)"));
+  CHECK(has_line(text, R"(hearth_layer_experts_total{layer="1",residency="streamed"} 5)"));
+  CHECK(has_line(text, R"(hearth_layer_experts_total{layer="3",residency="vram"} 0)"));
+  CHECK(has_line(text, "hearth_refused_expert_exchanges_total 8"));
   CHECK(has_line(text, "hearth_exchanged_experts_total 3"));
   CHECK(has_line(text, "hearth_exchanged_expert_bytes_total 3000"));
   CHECK(has_line(text, "hearth_verified_layers_total 96"));
@@ -126,6 +132,10 @@ TEST_CASE("the text has a line for each value, and escapes what labels hold") {
   CHECK(has_line(text, "hearth_late_prefetches_total 5"));
   CHECK(
       has_line(text, R"(hearth_memory_bytes{gen_ai_response_model="tiny",place="vram",purpose="kv"} 4096)"));
+  // A model without experts on a GPU has no metrics of them.
+  input.engines.front().figures.model.expert_layers.clear();
+  input.engines.front().figures.model.exchange.reset();
+  CHECK_THAT(metrics_text(input), !ContainsSubstring("layer=") && !ContainsSubstring("exchange"));
 }
 
 TEST_CASE("while a model is loading the text has its progress and no engine figures") {
