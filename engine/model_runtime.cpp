@@ -321,11 +321,11 @@ void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
 /// Starts to exchange experts if the device holds some experts of a layer but not all.
 void ModelRuntime::State::start_exchanger(const LoadOptions& options) {
   if (!device || device->hybrid_experts() == nullptr) return;
-  std::vector<ExpertExchanger::Layer> layers = neurons->exchangeable_layers();
-  const std::optional<ModelActivity>& activity = options.placement.activity;
-  if (activity && fits(*activity, spec)) {
-    for (ExpertExchanger::Layer& layer : layers) layer.use = activity->shares_of(layer.layer);
-  }
+  KnownExpertUse use;
+  if (const std::optional<ModelActivity>& activity = options.placement.activity;
+      activity && fits(*activity, spec))
+    use = [&activity](int layer) { return activity->shares_of(layer); };
+  const std::vector<ExpertExchanger::Layer> layers = neurons->exchangeable_layers(use);
   HybridExperts& experts = *device->hybrid_experts();
   if (!ExpertExchanger::can_exchange(layers, experts)) return;
   exchanger.emplace(layers, experts);

@@ -120,4 +120,22 @@ bool ExpertExchanger::resident(int layer, std::span<uint64_t> bits) const {
   return true;
 }
 
+std::vector<ExpertExchanger::Layer> exchangeable_layers(const HostExpertsOf& host,
+                                                        std::span<ExpertSlabs> slabs,
+                                                        const KnownExpertUse& use) {
+  std::vector<ExpertExchanger::Layer> layers;
+  for (size_t i = 0; i < slabs.size(); ++i) {
+    const size_t n_held = slabs[i].experts().size();
+    if (n_held == 0) continue;
+    const auto layer = static_cast<int>(i);
+    const std::span<const Expert> experts = host(layer);
+    if (n_held == experts.size()) continue;
+    layers.push_back({.layer = layer,
+                      .host = experts,
+                      .slabs = &slabs[i],
+                      .use = use ? use(layer) : std::vector<double>()});
+  }
+  return layers;
+}
+
 }  // namespace hearth

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <span>
 #include <vector>
@@ -77,5 +78,18 @@ class ExpertExchanger {
   mutable Mutex mutex_;                                                    // see resident()
   std::vector<std::vector<uint64_t>> resident_ HEARTH_GUARDED_BY(mutex_);  // [layers_] bits of experts
 };
+
+/// Returns the known uses of a layer's experts (ExpertCache::Layer::use); empty if they are unknown.
+using KnownExpertUse = std::function<std::vector<double>(int layer)>;
+
+/// Returns all experts of a layer in host memory. Called only for layers of which a device holds experts.
+using HostExpertsOf = std::function<std::span<const Expert>(int layer)>;
+
+/// Returns the layers whose experts a device may exchange: those in which it holds some experts but not all.
+/// slabs: [n_layers] what the device holds; empty if it holds no experts. use: null if no uses are known. The
+/// result refers to `slabs` and to the experts in host memory.
+std::vector<ExpertExchanger::Layer> exchangeable_layers(const HostExpertsOf& host,
+                                                        std::span<ExpertSlabs> slabs,
+                                                        const KnownExpertUse& use);
 
 }  // namespace hearth

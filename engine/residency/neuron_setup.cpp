@@ -228,29 +228,17 @@ std::span<const Expert> NeuronSetup::host_experts(int layer) const {
   return in_.weights.layers[static_cast<size_t>(layer)].mixture.experts;
 }
 
-std::vector<int> NeuronSetup::partly_resident_layers() const {
-  std::vector<int> layers;
-  for (size_t i = 0; i < placements_.size(); ++i) {
-    const size_t n = placements_[i].experts.size();
-    if (n > 0 && n < static_cast<size_t>(in_.spec.mixture.n_experts)) layers.push_back(static_cast<int>(i));
-  }
-  return layers;
-}
-
-std::vector<ExpertExchanger::Layer> NeuronSetup::exchangeable_layers() {
-  std::vector<ExpertExchanger::Layer> layers;
-  if (!in_.exchanges_experts || !experts_pinned_ || slabs_.empty()) return layers;
-  for (const int i : partly_resident_layers()) {
-    layers.push_back(
-        {.layer = i, .host = host_experts(i), .slabs = &slabs_[static_cast<size_t>(i)], .use = {}});
-  }
-  return layers;
+std::vector<ExpertExchanger::Layer> NeuronSetup::exchangeable_layers(const KnownExpertUse& use) {
+  if (!in_.exchanges_experts || !experts_pinned_) return {};
+  return hearth::exchangeable_layers([this](int layer) { return host_experts(layer); }, slabs_, use);
 }
 
 /// Page-locks the experts in host memory that the device copies.
 void NeuronSetup::pin_missing_experts(ComputeDevice& device) {
   std::vector<std::span<const Expert>> layers;
-  for (const int i : partly_resident_layers()) layers.push_back(host_experts(i));
+  for (const ExpertExchanger::Layer& layer :
+       hearth::exchangeable_layers([this](int i) { return host_experts(i); }, slabs_, {}))
+    layers.push_back(layer.host);
   experts_pinned_ = pin_experts(device, layers);
   if (experts_pinned_) return;
   notes_.push_back(

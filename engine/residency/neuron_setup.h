@@ -73,15 +73,15 @@ class NeuronSetup {
   const std::vector<LayerPlacement>& placements() const { return placements_; }
   /// [n_layers] The experts that the device holds; empty if it holds none.
   std::span<const DeviceExperts> resident_experts() const { return resident_; }
-  /// The layers whose experts a device may exchange, without known uses. They refer to this object.
-  std::vector<ExpertExchanger::Layer> exchangeable_layers();
+  /// The layers whose experts a device may exchange, as exchangeable_layers() of expert_exchanger.h; none if
+  /// exchanges are off, or if the experts in host memory are not page-locked. They refer to this object.
+  std::vector<ExpertExchanger::Layer> exchangeable_layers(const KnownExpertUse& use);
 
  private:
   void copy_experts();
   void fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements);
   void share_layer(int layer, const LayerPlacement& placement, ComputeDevice& device);
   std::span<const Expert> host_experts(int layer) const;
-  std::vector<int> partly_resident_layers() const;
   void pin_missing_experts(ComputeDevice& device);
   void copy_resident_experts(ComputeDevice& device, const std::function<void(double)>& progress);
 

@@ -168,19 +168,15 @@ void SimulatedModel::start_prefetcher() {
   device_->hybrid_ffn().set_prefetcher(prefetcher_.get());
 }
 
-/// Like ModelRuntime, exchanges the experts of layers in which the device holds some but not all.
+/// Like ModelRuntime, exchanges the experts of exchangeable_layers().
 void SimulatedModel::start_exchanger() {
   if (!load_.prefetch || slabs_.empty()) return;
-  std::vector<ExpertExchanger::Layer> layers;
-  for (int i = 0; i < spec_.n_layers; ++i) {
-    const std::span<const Expert> host = load_.model.weights.layers[static_cast<size_t>(i)].mixture.experts;
-    ExpertSlabs& slabs = slabs_[static_cast<size_t>(i)];
-    if (slabs.experts().empty() || slabs.experts().size() == host.size()) continue;
-    layers.push_back({.layer = i,
-                      .host = host,
-                      .slabs = &slabs,
-                      .use = load_.activity ? load_.activity->shares_of(i) : std::vector<double>()});
-  }
+  const auto host = [this](int layer) -> std::span<const Expert> {
+    return load_.model.weights.layers[static_cast<size_t>(layer)].mixture.experts;
+  };
+  KnownExpertUse use;
+  if (load_.activity) use = [this](int layer) { return load_.activity->shares_of(layer); };
+  const std::vector<ExpertExchanger::Layer> layers = exchangeable_layers(host, slabs_, use);
   if (!ExpertExchanger::can_exchange(layers, *device_->hybrid_experts())) return;
   exchanger_.emplace(layers, *device_->hybrid_experts());
   pass_->ffn().observers().observe_choices(

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <numeric>
 #include <vector>
 
+#include "engine/model/weights.h"
 #include "tests/support/catch.h"
 
 namespace hearth::test {
@@ -197,6 +199,44 @@ TEST_CASE("expert exchanger: layers that it does not have are ignored") {
   CHECK(exchanger.totals().experts == 0);
   std::array<uint64_t, 1> bits{};
   CHECK_FALSE(exchanger.resident(4, bits));
+}
+
+TEST_CASE("expert exchanger: layers of which the device holds some experts but not all can exchange them") {
+  Weights weights;
+  weights.layers.resize(5);
+  std::vector<ExpertSlabs> slabs;
+  MemoryMeter meter;
+  const std::array<std::byte, 64> bytes{};
+  for (const size_t n_held : {0, 3, 8, 0, 1}) {
+    MixtureWeights& mixture = weights.layers[slabs.size()].mixture;
+    if (slabs.size() != 3) mixture.experts.resize(kExperts);  // layer 3 has a dense FFN
+    for (Expert& expert : mixture.experts) {
+      expert.up = {bytes.data(), DType::kF32, 4, 4};
+      expert.down = expert.up;
+    }
+    std::vector<int32_t> held(n_held);
+    std::iota(held.begin(), held.end(), 0);
+    if (n_held == 0) {
+      slabs.emplace_back();
+    } else {
+      slabs.emplace_back(mixture, held, static_cast<int>(n_held), meter);
+    }
+  }
+  const auto host = [&](int layer) -> std::span<const Expert> {
+    return weights.layers[static_cast<size_t>(layer)].mixture.experts;
+  };
+  const auto layers =
+      exchangeable_layers(host, slabs, [](int layer) { return std::vector(kExperts, 1.0 * layer); });
+  REQUIRE(layers.size() == 2);
+  for (size_t i = 0; i < 2; ++i) {
+    const int number = i == 0 ? 1 : 4;
+    CHECK(layers[i].layer == number);
+    CHECK(layers[i].slabs == &slabs[static_cast<size_t>(number)]);
+    CHECK(layers[i].host.data() == weights.layers[static_cast<size_t>(number)].mixture.experts.data());
+    CHECK(layers[i].use == std::vector(kExperts, 1.0 * number));
+  }
+  CHECK(exchangeable_layers(host, slabs, {})[0].use.empty());
+  CHECK(exchangeable_layers(host, {}, {}).empty());
 }
 
 TEST_CASE("copy allowance: the link is busy for at most half of the time") {
