@@ -316,11 +316,11 @@ TEST_CASE("a result has the same bits in any batch, at any place and in any row 
 TEST_CASE("one token's products have the same bits in long row ranges") {
   const ActivationBits bits = GENERATE(ActivationBits::k15, ActivationBits::k8);
   const bool large_l1 = GENERATE(false, true);
+  const int64_t n_cols = GENERATE(768, 2048);  // 768: the width of small experts
   constexpr int64_t kRows = 520, kFirst = 3;
   for (Isa isa : supported_isas()) {
     for (DType type : all_types()) {
       std::mt19937 rng(12);
-      const int64_t n_cols = 2048;
       const OwnedMatrix weight = random_matrix(type, kRows, n_cols, rng);
       const std::vector<float> x = random_activations(2 * n_cols, rng);
       const std::vector<float> two = multiply(isa, weight.view, x, 2, bits);
@@ -349,7 +349,8 @@ TEST_CASE("one token's products have the same bits in long row ranges") {
           const float value = 2.0f + (two[kRows + i] + bias[i]);
           wrong += out[i] != (r >= kFirst && r < end ? value : 2.0f);
         }
-        INFO(isa_name(isa) << " " << dtype_info(type).name << " rows to " << end);
+        INFO(isa_name(isa) << " " << dtype_info(type).name << " of " << n_cols << " columns, rows to "
+                           << end);
         REQUIRE(wrong == 0);
       }
     }
