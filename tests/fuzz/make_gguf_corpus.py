@@ -173,7 +173,8 @@ SEEDS = {
                           ("mistral3.rope.scaling.factor", 4.0)],
                       more={"rope.scaling.original_context_length": 2},
                       keys_more=[key("mistral3.rope.scaling.type", 8, text("yarn"))]),
-    "qwen35": model("qwen35", QWEN35, floats=rms("qwen35"), more=SSM, values={"blk.0.ssm_a": -0.5}, keys_more=[
+    "qwen35": model("qwen35", QWEN35, floats=rms("qwen35"), more=SSM, values={"blk.0.ssm_a": -0.5},
+                    keys_more=[
         array("qwen35.attention.recurrent_layers", 7, 2, b"\1\0"),
         array("qwen35.rope.dimension_sections", 5, 3, struct.pack("<3i", 1, 0, 0))]),
     "qwen3next": model("qwen3next", QWEN3NEXT, floats=rms("qwen3next"), values={"blk.0.ssm_a": -0.5}, more={
