@@ -66,6 +66,7 @@ void add_simulate_options(CLI::App& bench, SimulateCommand& command, ModelOption
       bench.add_option("--type", command.type, "Type of a shape's weights: q4_0, q4_k, q8_0, f16, ...")
           ->capture_default_str()
           ->type_name("NAME");
+  add_choice_options(bench, command.choice, "With --simulate: ");
   add_options(bench, {"context", "kv-contexts"}, options);
   command.plan.sparsity = bench.get_option("--sparsity");
   command.placement = bench.get_option("--placement");
@@ -77,6 +78,7 @@ int run_simulate_command(const SimulateCommand& command, const ModelOptions& opt
   if (!can_simulate()) run_simulator();
   const PlannedModel model =
       named_model(options.model, options.ffn_activation, command.shape, command.type, "bench --simulate");
+  command.choice.check(model.spec.has_experts(), model.name);
   PlanQuestion question = plan_question(command.plan, options, model);
   add_machine(command.plan, question);
   if (!question.machine.gpu) {
@@ -98,6 +100,7 @@ int run_simulate_command(const SimulateCommand& command, const ModelOptions& opt
       .ram_bytes = question.ram_bytes.value_or(usable_ram(question.machine.host.ram_bytes)),
       .activity = question.activity,
       .expert_counts = known.counted && model.spec.has_experts() ? known.counted->total() : ActivityCounts(),
+      .choices = command.choice.law(),
       .assumptions = question.assumptions,
       .solve = command.solves(),
       .split = engine_split(options.split),

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "profiler/bench/bench.h"
+#include "profiler/options/choice_options.h"
 #include "profiler/options/model_options.h"
 #include "profiler/options/plan_options.h"
 
@@ -14,6 +15,7 @@ namespace hearth {
 struct SimulateCommand {
   PlanOptions plan;  // plan.machine is simulated; empty: nothing is simulated
   std::string shape, type = "q4_0";
+  ChoiceOptions choice;
   const CLI::Option* type_option = nullptr;
   const CLI::Option* placement = nullptr;
   const CLI::Option* split = nullptr;

@@ -21,6 +21,7 @@
 #include "kernels/cpu/threads/thread_pool.h"
 #include "kernels/quant/quantize.h"
 #include "profiler/commands/commands.h"
+#include "profiler/options/choice_options.h"
 #include "profiler/options/command_line.h"
 #include "profiler/options/terminal.h"
 #include "profiler/plan/planned_model.h"
@@ -38,7 +39,8 @@ constexpr double kActiveInExperts = 0.1;  // typical of experts with ReLU-like a
 
 struct SynthCommand {
   std::string shape, quant = "q4_0", out, trace;
-  std::optional<double> active, skew, reuse;  // values the user gave; otherwise defaults
+  std::optional<double> active;  // value the user gave; otherwise the default
+  ChoiceOptions choice;
   uint64_t seed = 1;
   int n_vocab = 0, n_layers = 0;          // 0: the shape's number
   int n_tokens = 4096, topic_tokens = 0;  // sizes of the trace
@@ -154,10 +156,7 @@ void check_options(const SynthCommand& command) {
     throw std::invalid_argument(name + " has an expert that all tokens share, which synth cannot make; " +
                                 "plan and bench --simulate take the shape.");
   }
-  if ((command.skew || command.reuse) && !shape.has_experts()) {
-    throw std::invalid_argument("--expert-skew and --expert-reuse are about experts, and " + name +
-                                " has none; leave them out.");
-  }
+  command.choice.check(shape.has_experts(), name);
   if ((command.pwri || command.both) && shape.predictor_rank == 0) {
     throw std::invalid_argument("PowerInfer has no files of models like " + name +
                                 "; leave --pwri and --both out, or choose another shape.");
@@ -170,8 +169,8 @@ SynthOptions options_of(const SynthCommand& command) {
   if (command.n_vocab > 0) options.shape.n_vocab = command.n_vocab;
   if (command.n_layers > 0) options.shape.n_layers = command.n_layers;
   options.active = command.active.value_or(options.shape.has_experts() ? kActiveInExperts : options.active);
-  options.expert_skew = command.skew.value_or(options.expert_skew);
-  options.expert_reuse = command.reuse.value_or(options.expert_reuse);
+  options.expert_skew = command.choice.law().skew;
+  options.expert_reuse = command.choice.law().reuse;
   options.dtype = dtype_of(command.quant);
   options.seed = command.seed;
   options.plain = !command.pwri;
@@ -225,9 +224,7 @@ int run_synth_trace(const SynthCommand& command) {
   }
   if (command.n_layers > 0) shape.n_layers = command.n_layers;
   const PlannedModel model = model_of_shape(shape, dtype_of(command.quant), {});
-  ChoiceLaw law;
-  law.skew = command.skew.value_or(law.skew);
-  law.reuse = command.reuse.value_or(law.reuse);
+  ChoiceLaw law = command.choice.law();
   law.topic_tokens = command.topic_tokens;
   law.seed = command.seed;
   ExpertTrace trace{.model = planted_identity(model.spec),
@@ -313,16 +310,7 @@ std::function<int()> add_synth_command(CLI::App& app) {
                    "Mean share of neurons that fire, 0.005 to 0.95 (default: 0.18, in experts 0.1)")
       ->type_name("SHARE")
       ->check(number_from(0.005, 0.95));
-  synth
-      ->add_option("--expert-skew", command->skew,
-                   "Exponent of the power law of how often experts are used, 0 to 4 (default: 1)")
-      ->type_name("N")
-      ->check(number_from(0.0, 4.0));
-  synth
-      ->add_option("--expert-reuse", command->reuse,
-                   "Share of a token's experts that the previous token used too, 0 to 0.9 (default: 0.5)")
-      ->type_name("SHARE")
-      ->check(number_from(0.0, 0.9));
+  add_choice_options(*synth, command->choice);
   synth->add_option("--quant", command->quant, "Type of the matrices")
       ->capture_default_str()
       ->type_name("NAME")

@@ -28,7 +28,7 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
     : load_(load),
       spec_(load.model.spec),
       activity_(activity_of(load)),
-      choices_(spec_, &load_.expert_counts),
+      choices_(spec_, load_.choices, &load_.expert_counts),
       planted_(activity_, spec_, load.assumptions, choices_),
       host_(load_.machine.host, load_.machine.ram_read_bytes_per_s(),
             load_.machine.gpu->to_device_pinned_bytes_per_s, planted_, choices_, load.trace),

@@ -39,7 +39,8 @@ struct SimulatedLoad {
   PlanLoad load;
   int64_t vram_bytes = 0, ram_bytes = 0;  // budgets
   std::optional<ModelActivity> activity;  // nullopt: as published for similar models (known_law())
-  ActivityCounts expert_counts = {};  // for mixtures; if empty, tokens choose experts as in synthetic models
+  ActivityCounts expert_counts = {};      // for mixtures; if empty, tokens choose experts by `choices`
+  ChoiceLaw choices = {};
   PlacementAssumptions assumptions;
   /// Whether to solve for the placement. If false, the model is placed as the engine places it on a machine
   /// that was not measured, without counted activity.

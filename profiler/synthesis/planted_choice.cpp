@@ -52,9 +52,6 @@ ChoiceLaw::ChoiceLaw() : skew(SynthOptions().expert_skew), reuse(SynthOptions().
 PlantedChoice::PlantedChoice(const ModelSpec& spec, const ActivityCounts* counts)
     : PlantedChoice(spec, ChoiceLaw(), counts) {}
 
-PlantedChoice::PlantedChoice(const ModelSpec& spec, const ChoiceLaw& law)
-    : PlantedChoice(spec, law, nullptr) {}
-
 PlantedChoice::PlantedChoice(const ModelSpec& spec, const ChoiceLaw& law, const ActivityCounts* counts)
     : law_(law), n_used_(spec.mixture.n_used) {
   if (!spec.has_experts()) return;

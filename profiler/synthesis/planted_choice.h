@@ -38,7 +38,7 @@ class PlantedChoice {
   /// counts: counts of the model's experts; null or empty if nothing was counted. If the model has no
   /// experts, next_layer() must not be called.
   explicit PlantedChoice(const ModelSpec& spec, const ActivityCounts* counts = nullptr);
-  PlantedChoice(const ModelSpec& spec, const ChoiceLaw& law);
+  PlantedChoice(const ModelSpec& spec, const ChoiceLaw& law, const ActivityCounts* counts = nullptr);
 
   /// Begins a step with these tokens; token i has position positions[i] in sequence sequences[i].
   void begin_step(std::span<const int32_t> sequences, std::span<const int32_t> positions);
@@ -54,8 +54,6 @@ class PlantedChoice {
 
  private:
   using Direction = ActivitySpace::Direction;
-
-  PlantedChoice(const ModelSpec& spec, const ChoiceLaw& law, const ActivityCounts* counts);
 
   uint64_t key(uint64_t stream) const;
   const Direction& own(int32_t sequence, int32_t position);
