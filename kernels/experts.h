@@ -106,7 +106,9 @@ struct ExpertCounts {
   int64_t chosen = 0;    // pairs of a token and one of its experts
   int64_t read = 0;      // experts whose weights were read, each counted once per step
   int64_t resident = 0;  // pairs among `chosen` that a device computed
-  int64_t streamed = 0;  // pairs among `resident` of steps that copied all missing experts to the device
+  // pairs among `resident` whose expert was copied to the device for its step; all pairs of a step that
+  // copied experts without a hand-over
+  int64_t streamed = 0;
   // The next three are sums over the pairs, counted only if the activation has zeros:
   int64_t neurons = 0;  // all neurons: d_expert for each pair
   int64_t passed = 0;   // neurons whose act(gate) is not zero; equal to `active` if zeros are not skipped

@@ -8,9 +8,10 @@
 //   3. rows       both compute their pairs' outputs at the same time: a row of d_model floats per pair. If
 //                 the experts have down columns, both skip zeros
 //   4. sum        the device adds up each token's rows, in the order of choice
-// In a long step, the missing experts are copied to the device instead, a few at a time, and the device
-// computes all rows. A long step has no hand-over, and neither has a layer whose experts are all resident,
-// unless the caller requests the choice (HybridExpertCall::wants_choice).
+// In a long step, missing experts are copied to the device, a few at a time, and the device computes their
+// rows too. If the CPU is fast enough, it computes a part of the missing experts meanwhile. There is no
+// hand-over if the CPU has nothing to compute, unless the caller requests the choice
+// (HybridExpertCall::wants_choice).
 //
 // The device and the CPU compute a row with the same bits, and rows are always added in the same order. So no
 // result depends on where an expert is. The CPU alone gives the same results with Backend::route() and
@@ -73,11 +74,11 @@ class HybridExperts {
   virtual ExpertChoice wait() = 0;
 
   /// Computes the missing rows on the CPU, and enqueues the sum: adds each token's rows to call.out, the row
-  /// of `shared` last. Adds all pairs to counts. In a long step, all pairs count as streamed, because the
-  /// host does not know the choice, and ExpertCounts::read grows by all experts. In another step without a
-  /// hand-over, it grows by one expert per pair, which is an upper bound. If zeros are skipped,
-  /// Backend::finish() adds the device's part of ExpertCounts::passed and active, so `counts` must be the
-  /// same in all layers of a step.
+  /// of `shared` last. Adds all pairs to counts. In a long step without a hand-over, all pairs count as
+  /// streamed, because the host does not know the choice, and ExpertCounts::read grows by all experts. In
+  /// another step without a hand-over, it grows by one expert per pair, which is an upper bound. If zeros are
+  /// skipped, Backend::finish() adds the device's part of ExpertCounts::passed and active, so `counts` must
+  /// be the same in all layers of a step.
   virtual void end(const GatedSharedExpert& shared, ExpertCounts& counts) = 0;
 
   // -- Changing which experts are resident --

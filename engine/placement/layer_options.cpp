@@ -415,8 +415,11 @@ TokenWork LayerOptions::prompt_work(const LayerOption& option, bool streams) con
       (HostCosts().experts_s() + cost_.round_trip(4.0 * n * (facts_.d_model + facts_.n_experts),
                                                   4.0 * n * rows_back * facts_.d_model)) /
       n;
-  // Alternatively, the missing experts are copied to the device, which then computes all experts.
-  const double streamed_s = std::max(all_s, cost_.stream(layer_.expert * n_missing) / n);
+  // Alternatively, some of the missing experts are copied to the device, and the CPU computes the others in
+  // the same time.
+  const double copies_s = cost_.stream(layer_.expert * n_missing) / n;  // if all are copied
+  const double copied = host_s / (copies_s + host_s);
+  const double streamed_s = std::max(copied * copies_s, device_s + copied * (all_s - device_s));
   if (streams && of_experts != Held::kNone && streamed_s < std::max(host_s, device_s) + hand_over) {
     work.device_neurons = streamed_s;
     return work;

@@ -50,6 +50,7 @@ set(HEARTH_CUDA_HOST
   hybrid/cuda_row_copier.cpp
   hybrid/device_work.cpp
   hybrid/expert_changes.cpp
+  hybrid/expert_division.cpp
   hybrid/noted_neurons.cpp
   hybrid/prefetch_link.cpp
   matmul/cublaslt_products.cpp

@@ -100,7 +100,7 @@ class Planner {
                              .ram_bytes = plan_.ram_budget - output,
                              .cache = false,
                              .by_layers = false,
-                             .streams = false};
+                             .streams = machine.gpu.has_value()};
     std::optional<PlacementSolution> found = solve(budgets);
     const bool fits = found.has_value();
     if (!fits) {

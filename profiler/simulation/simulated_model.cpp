@@ -6,11 +6,13 @@
 #include <string>
 
 #include "engine/forward/streamed_layers.h"
+#include "engine/prompt_step.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/resolved_load.h"
 #include "kernels/base/virtual_time.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/hybrid/cuda_row_copier.h"
+#include "profiler/machine/known_machine.h"
 
 namespace hearth {
 namespace {
@@ -92,10 +94,12 @@ void SimulatedModel::place() {
   const auto counts_of = [&](int n) { return kv_block_counts(spec_, load_.load, n); };
   if (load_.load.decides_contexts())
     n_kv_contexts_ = add_contexts(*plan_, inputs, n_kv_contexts_, load_.load.n_slots, counts_of);
-  device_ = cuda::make_device(cpu_, {.budget_bytes = plan_->device.total(),
-                                     .graphs = load_.graphs,
-                                     .cold_neurons = &host_,
-                                     .missing_experts = &host_});
+  device_ = cuda::make_device(
+      cpu_, {.budget_bytes = plan_->device.total(),
+             .graphs = load_.graphs,
+             .cold_neurons = &host_,
+             .missing_experts = &host_,
+             .stream_from_tokens = streamed_from(model.weights, prompt_rates(load_.machine))});
   devices_.emplace(host_, *device_, plan_->on_device());
   const PassBounds bounds = plan_->bounds(inputs.bounds);  // includes whether a library multiplies
   const bool streams = bounds.stream_kv_bytes > 0;

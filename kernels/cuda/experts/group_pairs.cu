@@ -135,26 +135,27 @@ namespace {
 
 /// Runs as one thread block with at least n_experts threads.
 __global__ void __launch_bounds__(kMostThreads)
-    number_kernel(const int32_t* slot_of, int n_experts, int n_slots, int32_t* numbers) {
+    number_kernel(const int32_t* slot_of, int n_experts, int n_slots, ExpertBits skipped, int32_t* numbers) {
   __shared__ int missing_of[kMostThreads / 32];  // by warp
   const int expert = static_cast<int>(threadIdx.x), warp = expert / 32, lane = expert % 32;
   const int slot = expert < n_experts ? slot_of[expert] : 0;
-  const unsigned missing = __ballot_sync(~0u, slot < 0 ? 1 : 0);
+  const bool skips = (skipped.words[expert / 64] >> (expert % 64) & 1) != 0;
+  const unsigned missing = __ballot_sync(~0u, slot < 0 && !skips ? 1 : 0);
   if (lane == 0) missing_of[warp] = __popc(missing);
   __syncthreads();
   int number = n_slots + __popc(missing & ((1u << lane) - 1u));
   for (int before = 0; before < warp; ++before) number += missing_of[before];
-  if (expert < n_experts) numbers[expert] = slot < 0 ? number : slot;
+  if (expert < n_experts) numbers[expert] = skips || slot >= 0 ? slot : number;
 }
 
 }  // namespace
 
-void number_experts(const int32_t* slot_of, int n_experts, int n_slots, int32_t* numbers,
-                    cudaStream_t stream) {
+void number_experts(const int32_t* slot_of, int n_experts, int n_slots, const ExpertBits& skipped,
+                    int32_t* numbers, cudaStream_t stream) {
   if (n_experts == 0) return;
   check(gpu_launch([=] { return KernelWork{.bytes = floats(2 * n_experts), .decides = true}; },
                    gpu_kernel<number_kernel>, 1u, static_cast<unsigned>((n_experts + 31) / 32 * 32), 0,
-                   stream, slot_of, n_experts, n_slots, numbers),
+                   stream, slot_of, n_experts, n_slots, skipped, numbers),
         "numbering a layer's experts");
 }
 

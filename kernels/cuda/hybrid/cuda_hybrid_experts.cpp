@@ -40,14 +40,13 @@ ExpertGroups CudaHybridExperts::groups() const {
                    call_.router.n_experts, layer_.device->n_slots);
 }
 
-/// Whether the step copies the missing experts to the device. Copied neurons serve all tokens of a step, but
-/// a copied expert serves only the tokens that chose it. So the limit of long_enough(), which for neurons
-/// applies to the number of tokens, applies here to the mean number of tokens per expert.
+/// Whether the step copies missing experts to the device. A copied expert serves the tokens that chose it, so
+/// their mean number counts.
 bool CudaHybridExperts::streams() const {
   const Router& router = call_.router;
-  const auto per_expert = static_cast<int>(int64_t{call_.n_tokens} * router.n_used / router.n_experts);
   const Expert& one = layer_.host.front();
-  return !layer_.all_resident() && work_.recorder().enqueues_at_once() && streamed_.long_enough(per_expert) &&
+  return !layer_.all_resident() && work_.recorder().enqueues_at_once() && streamed_.buffer_bytes() > 0 &&
+         division_.copies(int64_t{call_.n_tokens} * router.n_used / router.n_experts) &&
          streamed_bytes(one.gate) + streamed_bytes(one.up) <= streamed_.buffer_bytes() &&
          (skips_zeros() ? packed_columns_bytes(one.down) : streamed_bytes(one.down)) <=
              streamed_.buffer_bytes();
@@ -57,7 +56,9 @@ void CudaHybridExperts::begin(const HybridExpertLayer& layer, const HybridExpert
   layer_ = layer;
   call_ = call;
   streamed_now_ = streams();
-  hands_over_ = call.wants_choice || !(streamed_now_ || layer.all_resident());
+  on_host_ = !layer.all_resident();
+  if (streamed_now_) divide_missing();
+  hands_over_ = call.wants_choice || on_host_;
   const QuantizedActivations x = work_.quantized(call.x, call.n_tokens, layer.device->up.n_cols);
   if (streamed_now_) return begin_streamed(x);
   const DeviceChoice choice = this->choice();
@@ -76,35 +77,43 @@ void CudaHybridExperts::begin(const HybridExpertLayer& layer, const HybridExpert
 void CudaHybridExperts::hand_over_choice() {
   const DeviceChoice choice = this->choice();
   const auto n_choice = ExpertScratch::kChoiceWords * static_cast<size_t>(choice.n_pairs());
-  const bool computes = !streamed_now_ && !layer_.all_resident();
-  const auto n_x = computes ? static_cast<size_t>(call_.n_tokens * layer_.device->up.n_cols) : 0;
+  const auto n_x = on_host_ ? static_cast<size_t>(call_.n_tokens * layer_.device->up.n_cols) : 0;
   work_.enqueue([=, stream = work_.stream(),
                  what = exchange_.begin({reinterpret_cast<const float*>(choice.experts), n_choice},
                                         {call_.x, n_x})] { hearth::cuda::hand_over(what, stream); });
   given_ = exchange_.arrived();
 }
 
-/// Begins a layer whose missing experts are streamed: enqueues the copies of these experts and the products
-/// of all experts. The copies are not part of recorded graphs, because long steps are not recorded.
-void CudaHybridExperts::begin_streamed(const QuantizedActivations& x) {
-  const int n_experts = call_.router.n_experts;
-  missing_.clear();
-  for (int32_t e = 0; e < n_experts; ++e) {
-    if (layer_.device->slots[static_cast<size_t>(e)] < 0) missing_.push_back(e);
+/// Decides which of the missing experts are copied to the device, and which the CPU computes.
+void CudaHybridExperts::divide_missing() {
+  copied_.clear();
+  for (int32_t e = 0; e < call_.router.n_experts; ++e) {
+    if (layer_.device->slots[static_cast<size_t>(e)] < 0) copied_.push_back(e);
   }
+  division_.divide(layer_.layer, call_.n_tokens, call_.router.n_used, call_.router.n_experts, copied_,
+                   on_cpu_);
+  on_host_ = !on_cpu_.empty();
+}
+
+/// Begins a layer that streams: enqueues the copies of experts, and the products of these and of the resident
+/// experts. The copies are not part of recorded graphs, because long steps are not recorded.
+void CudaHybridExperts::begin_streamed(const QuantizedActivations& x) {
+  const int n_experts = call_.router.n_experts, n_slots = layer_.device->n_slots;
+  ExpertBits skipped;
+  for (const int32_t e : on_cpu_) skipped.insert(e);
   int32_t* const numbers = work_.scratch().experts.numbers;
-  number_experts(layer_.device->slot_of, n_experts, layer_.device->n_slots, numbers, work_.stream());
-  const ExpertGroups all =
-      groups_in(work_.scratch().experts.groups, call_.n_tokens, call_.router.n_used, n_experts, n_experts);
+  number_experts(layer_.device->slot_of, n_experts, n_slots, skipped, numbers, work_.stream());
+  const ExpertGroups all = groups_in(work_.scratch().experts.groups, call_.n_tokens, call_.router.n_used,
+                                     n_experts, n_slots + static_cast<int>(copied_.size()));
   route_and_group(call_.logits, call_.router, numbers, choice(), all, work_.stream());
   if (hands_over_) hand_over_choice();
   work_.mark("attention, router", layer_.layer);
   ExpertGroups resident = all;
-  resident.end_slot = layer_.device->n_slots;
+  resident.end_slot = n_slots;
   for (const Stage& stage : {input_stage(x), down_stage()}) {
     if (stage.inputs.by_pair) activate(all);
     multiply(stage, resident);
-    multiply_missing(stage, all);
+    multiply_copied(stage, all);
   }
 }
 
@@ -163,17 +172,17 @@ void CudaHybridExperts::multiply(const Stage& stage, const ExpertGroups& groups)
       [=, stream = work_.stream()] { expert_products(stage.products, stage.inputs, groups, stream); });
 }
 
-/// Enqueues the products of a stage for the missing experts, piece by piece. The buffer of a piece contains
+/// Enqueues the products of a stage for the copied experts, piece by piece. The buffer of a piece contains
 /// several experts. For each matrix of the stage, it holds the rows of these experts one after the other, as
 /// in the file. If slots need another row layout, the converted rows follow.
-void CudaHybridExperts::multiply_missing(const Stage& stage, ExpertGroups groups) {
-  if (stage.skips_zeros) return add_missing_rows(groups);
+void CudaHybridExperts::multiply_copied(const Stage& stage, ExpertGroups groups) {
+  if (stage.skips_zeros) return add_copied_rows(groups);
   const Expert& one = layer_.host.front();
   size_t bytes_of_expert = 0;
   for (size_t p = 0; p < stage.n_parts(); ++p) bytes_of_expert += streamed_bytes(one.*stage.parts[p]);
   const size_t most = streamed_.buffer_bytes() / bytes_of_expert;
-  for (size_t first = 0; first < missing_.size(); first += most) {
-    const std::span experts = std::span(missing_).subspan(first, std::min(most, missing_.size() - first));
+  for (size_t first = 0; first < copied_.size(); first += most) {
+    const std::span experts = std::span(copied_).subspan(first, std::min(most, copied_.size() - first));
     const StreamedShare::Piece piece =
         streamed_.bring(strips_of(stage, experts), {0, 0, stage.products[0].n_rows}, layer_.host_pinned,
                         work_.scratch(), work_.stream());
@@ -195,20 +204,21 @@ void CudaHybridExperts::multiply_missing(const Stage& stage, ExpertGroups groups
     }
     groups.first_slot = layer_.device->n_slots + static_cast<int>(first);
     groups.end_slot = groups.first_slot + static_cast<int>(experts.size());
+    if (on_host_ && first + most >= copied_.size()) last_piece_.record(work_.stream());
     expert_products(products, stage.inputs, groups, work_.stream());
     streamed_.give_back(piece, work_.stream());
   }
 }
 
-/// Like multiply_missing(), for down columns. The buffer of a piece contains the packed columns of several
+/// Like multiply_copied(), for down columns. The buffer of a piece contains the packed columns of several
 /// experts.
-void CudaHybridExperts::add_missing_rows(ExpertGroups groups) {
+void CudaHybridExperts::add_copied_rows(ExpertGroups groups) {
   const Matrix& down = layer_.host.front().down;
   const size_t bytes = packed_columns_bytes(down), most = streamed_.buffer_bytes() / bytes;
   // A copy consists of equal rows, which must fit into small staging buffers.
   constexpr size_t kRow = 64;
-  for (size_t first = 0; first < missing_.size(); first += most) {
-    const std::span experts = std::span(missing_).subspan(first, std::min(most, missing_.size() - first));
+  for (size_t first = 0; first < copied_.size(); first += most) {
+    const std::span experts = std::span(copied_).subspan(first, std::min(most, copied_.size() - first));
     strips_.clear();
     for (const int32_t e : experts) {
       strips_.push_back({.data = layer_.host[static_cast<size_t>(e)].down_columns.begin(),
@@ -221,6 +231,7 @@ void CudaHybridExperts::add_missing_rows(ExpertGroups groups) {
                                                        layer_.host_pinned, work_.scratch(), work_.stream());
     groups.first_slot = layer_.device->n_slots + static_cast<int>(first);
     groups.end_slot = groups.first_slot + static_cast<int>(experts.size());
+    if (on_host_ && first + most >= copied_.size()) last_piece_.record(work_.stream());
     add_active_rows(packed_columns(down, piece.buffer), bytes, active_of_rows(), groups,
                     layer_.device->down_bias, work_.scratch().experts.rows, work_.stream());
     streamed_.give_back(piece, work_.stream());
@@ -271,13 +282,14 @@ ExpertChoice CudaHybridExperts::wait() {
 }
 
 void CudaHybridExperts::end(const GatedSharedExpert& shared, ExpertCounts& counts) {
-  const bool any_missing = !streamed_now_ && !layer_.all_resident();
-  if (any_missing) {
+  if (on_host_) {
     const TraceBlock computing(work_.trace(), "CPU", "missing experts", layer_.layer);
     host_.missing_expert_rows(layer_.host, layer_.activation, given_.second, arrived_choice(),
                               arrived_slots().data(), rows_.data(), counts);
   }
-  if (streamed_now_) {
+  if (streamed_now_ && !copied_.empty()) division_.ended(/*cpu_was_last=*/on_host_ && last_piece_.reached());
+  if (streamed_now_ && hands_over_) division_.chose(layer_.layer, call_.router.n_experts, arrived_choice());
+  if (streamed_now_ && !on_host_) {
     count_all(call_.router.n_experts, counts);
     counts.streamed += choice().n_pairs();
   } else if (hands_over_) {
@@ -290,7 +302,7 @@ void CudaHybridExperts::end(const GatedSharedExpert& shared, ExpertCounts& count
   const int64_t d_model = this->d_model();
   work_.writes(call_.out, call_.n_tokens * d_model);
   work_.enqueue([=, this, choice = choice(), row_of_pair = groups().row_of_pair, out = call_.out,
-                 host_rows = any_missing ? rows_.data() : nullptr, stream = work_.stream()] {
+                 host_rows = on_host_ ? rows_.data() : nullptr, stream = work_.stream()] {
     combine(choice, row_of_pair, work_.scratch().experts.rows, host_rows, shared, d_model, out, stream);
   });
 }
@@ -303,13 +315,14 @@ void CudaHybridExperts::count_all(int64_t n_read, ExpertCounts& counts) const {
   if (skips_zeros()) counts.neurons += choice().n_pairs() * d_expert();
 }
 
-/// Counts the pairs that the device computes.
+/// Counts the pairs that the device computes, of a choice that was handed over.
 void CudaHybridExperts::count_resident(ExpertCounts& counts) {
   std::ranges::fill(slot_is_read_, uint8_t{0});
   for (const int32_t slot : arrived_slots()) {
     if (slot < 0) continue;
     ++counts.chosen;
     ++counts.resident;
+    counts.streamed += slot >= layer_.device->n_slots ? 1 : 0;
     if (skips_zeros()) counts.neurons += d_expert();
     counts.read += slot_is_read_[static_cast<size_t>(slot)] == 0 ? 1 : 0;
     slot_is_read_[static_cast<size_t>(slot)] = 1;

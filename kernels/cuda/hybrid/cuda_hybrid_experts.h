@@ -14,6 +14,7 @@
 #include "kernels/cuda/hybrid/activation_exchange.h"
 #include "kernels/cuda/hybrid/device_work.h"
 #include "kernels/cuda/hybrid/expert_changes.h"
+#include "kernels/cuda/hybrid/expert_division.h"
 #include "kernels/cuda/ops/expert_ops.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/streaming/streamed_share.h"
@@ -23,11 +24,16 @@ namespace hearth::cuda {
 
 class CudaHybridExperts final : public HybridExperts {
  public:
-  /// All arguments must outlive this object. host: computes the missing experts. streamed: copies them to the
-  /// device in long steps.
+  /// All arguments must outlive this object. host: computes missing experts. streamed: copies missing experts
+  /// to the device in long steps.
   CudaHybridExperts(DeviceWork& work, ActivationExchange& exchange, HostExperts& host,
                     StreamedShare& streamed)
-      : work_(work), exchange_(exchange), host_(host), streamed_(streamed), changes_(work, streamed) {}
+      : work_(work),
+        exchange_(exchange),
+        host_(host),
+        streamed_(streamed),
+        changes_(work, streamed),
+        division_(streamed.from_tokens()) {}
 
   /// Allocates pinned memory. Call it once at load, after DeviceWork::reserve(), if the device holds experts.
   void reserve(const StepBounds& bounds);
@@ -52,6 +58,7 @@ class CudaHybridExperts final : public HybridExperts {
   int64_t d_expert() const { return layer_.host.front().up.n_rows; }
   bool streams() const;
   void hand_over_choice();
+  void divide_missing();
   void begin_streamed(const QuantizedActivations& x);
   /// One stage of a layer: the products with gate and up, or the products with down.
   struct Stage {
@@ -69,8 +76,8 @@ class CudaHybridExperts final : public HybridExperts {
   ActiveOfRows active_of_rows() const;
   QuantizedActivations quantized_hidden() const;
   void multiply(const Stage& stage, const ExpertGroups& groups);
-  void multiply_missing(const Stage& stage, ExpertGroups groups);
-  void add_missing_rows(ExpertGroups groups);
+  void multiply_copied(const Stage& stage, ExpertGroups groups);
+  void add_copied_rows(ExpertGroups groups);
   std::span<const Strip> strips_of(const Stage& stage, std::span<const int32_t> experts);
   void activate(const ExpertGroups& groups);
   void count_resident(ExpertCounts& counts);
@@ -81,15 +88,21 @@ class CudaHybridExperts final : public HybridExperts {
   HostExperts& host_;
   StreamedShare& streamed_;
   ExpertChanges changes_;
+  ExpertDivision division_;
 
   // The current layer:
   HybridExpertLayer layer_;
   HybridExpertCall call_;
-  bool streamed_now_ = false;
+  bool streamed_now_ = false;  // some of the missing experts are copied to the device
+  bool on_host_ = false;       // the CPU computes missing experts
   bool hands_over_ = false;
-  Backend::HandedOver given_;     // the choice, and x
-  std::vector<int32_t> missing_;  // the missing experts of a layer that streams them, ascending
-  std::vector<Strip> strips_;     // scratch of multiply_missing()
+  Backend::HandedOver given_;  // the choice, and x
+  // In a layer that streams: the missing experts that are copied, and those that the CPU computes. Ascending.
+  std::vector<int32_t> copied_, on_cpu_;
+  // The device has reached the last piece of a layer that streams. If the CPU has ended before, the copies of
+  // the next layer are enqueued while the device still has work.
+  TimeMark last_piece_;
+  std::vector<Strip> strips_;  // scratch of multiply_copied()
 
   PinnedArray<float> rows_;  // [max_expert_tokens, n_used, d_model] rows that the CPU computes, by pair
   std::vector<uint8_t> slot_is_read_;  // [n_slots] scratch of count_resident()

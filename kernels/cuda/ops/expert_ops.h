@@ -79,11 +79,19 @@ ExpertGroups groups_in(void* memory, int n_tokens, int n_used, int n_experts, in
 /// choice.n_pairs(); all slots are below groups.n_slots.
 void group_pairs(const DeviceChoice& choice, const ExpertGroups& groups, cudaStream_t stream);
 
-/// Numbers all experts of a layer, for a step that computes all of them on the device. numbers [n_experts]
-/// gets the slot of each resident expert; missing experts get the numbers from n_slots on, in ascending
-/// order. REQUIRES: n_experts <= kMostExperts; exactly n_slots experts have a slot.
-void number_experts(const int32_t* slot_of, int n_experts, int n_slots, int32_t* numbers,
-                    cudaStream_t stream);
+/// A set of experts, which kernels get by value.
+struct ExpertBits {
+  uint64_t words[kMostExperts / 64] = {};
+
+  void insert(int32_t expert) { words[expert / 64] |= uint64_t{1} << (expert % 64); }
+};
+
+/// Numbers the experts of a layer that the device computes in a step that copies missing experts. numbers
+/// [n_experts] gets the slot of each resident expert, and -1 for each expert in `skipped`, which must be
+/// missing. The other missing experts get the numbers from n_slots on, in ascending order. REQUIRES:
+/// n_experts <= kMostExperts; exactly n_slots experts have a slot.
+void number_experts(const int32_t* slot_of, int n_experts, int n_slots, const ExpertBits& skipped,
+                    int32_t* numbers, cudaStream_t stream);
 
 /// Does the work of route() and group_pairs(), in one launch if there are at most kOneBlockTokens tokens.
 void route_and_group(const float* logits, const Router& router, const int32_t* slot_of,

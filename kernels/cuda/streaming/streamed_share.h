@@ -65,6 +65,7 @@ class StreamedShare {
   /// The stream on which all copies to the device run, in the order of the calls.
   cudaStream_t copies() const { return copies_; }
 
+  int from_tokens() const { return from_tokens_; }
   size_t buffer_bytes() const { return buffer_bytes_; }
   /// Neurons or rows [begin, end) in a buffer. Row `first` would be at the start of the buffer.
   struct Piece {

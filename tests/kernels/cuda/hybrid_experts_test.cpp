@@ -31,14 +31,15 @@ StepBounds shared_bounds(int max_tokens, int n_used = kUsed) {
 class SharedLayer {
  public:
   /// resident: which experts the device holds, ascending. stream_bytes: of each buffer for missing experts;
-  /// 0: they are not streamed.
+  /// 0: they are not streamed. from_tokens: see cuda::DeviceOptions; 1: the CPU computes no experts.
   SharedLayer(const Layer& layer, const std::vector<int32_t>& resident, int max_tokens,
-              size_t stream_bytes = 0)
+              size_t stream_bytes = 0, int from_tokens = 1)
       : layer_(layer), streams_(stream_bytes > 0) {
     StepBounds bounds = shared_bounds(max_tokens);
     bounds.stream_bytes = stream_bytes;
     cpu_.reserve(bounds);
-    device_ = cuda::make_device(cpu_, {.budget_bytes = kBudget, .stream_from_tokens = streams_ ? 1 : 0});
+    device_ =
+        cuda::make_device(cpu_, {.budget_bytes = kBudget, .stream_from_tokens = streams_ ? from_tokens : 0});
     device_->reserve(bounds);
     Backend& backend = device_->backend();
     const auto rows = [&](int64_t n) { return backend.allocate(static_cast<size_t>(n) * sizeof(float)); };
@@ -285,6 +286,34 @@ TEST_CASE("CUDA: streamed experts give the CPU's bits for any number of experts 
       CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
       CHECK(same_choice(shared.choice(), logits));
     }
+  }
+}
+
+TEST_CASE("CUDA: prompts divide missing experts between copies and the CPU") {
+  const LayerKind kind = GENERATE(
+      LayerKind{DType::kQ4_0, DType::kQ6_K, /*gated=*/true, /*biased=*/true, Activation::kSwigluOai},
+      LayerKind{DType::kMXFP4, DType::kMXFP4, /*gated=*/true, /*biased=*/true, Activation::kSwigluOai},
+      LayerKind{DType::kF16, DType::kF16, /*gated=*/false, /*biased=*/false, Activation::kRelu2});
+  const Layer layer(kind);
+  const Expert& one = layer.experts().front();
+  const size_t bytes = 3 * (one.gate.bytes() + one.up.bytes() + one.down.bytes());
+  std::mt19937 rng(16);
+  SharedLayer shared(layer, {0, 2, 5}, 70, bytes, /*from_tokens=*/40);
+  for (int i = 0; i < 12; ++i) {  // the division follows the last choice and the times
+    const Step step(70, kUsed, rng);
+    const std::vector<float> logits = normal_numbers(70 * kExperts, rng, 2.0f);
+    ExpertCounts expected_counts, counts;
+    const std::vector<float> expected = run_on_cpu(layer, step, logits, kRouter, expected_counts);
+    CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
+    CHECK(same_choice(shared.choice(), logits));
+    CHECK(counts.chosen == 70 * kUsed);
+    CHECK(counts.resident < counts.chosen);  // the CPU has computed some
+    CHECK(counts.read == expected_counts.read);
+    const auto on_slots =
+        std::ranges::count_if(std::span(shared.choice().experts, size_t{70} * kUsed),
+                              [](int32_t expert) { return expert == 0 || expert == 2 || expert == 5; });
+    CHECK(counts.streamed == counts.resident - on_slots);
+    CHECK(counts.streamed > 0);
   }
 }
 
