@@ -74,7 +74,8 @@ class Memory {
 inline constexpr size_t kPieceBytes = 256;
 constexpr size_t piece_bytes(size_t bytes) { return (bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes; }
 
-/// Counts the bytes that a device with memory of its own would allocate. Its buffers are empty.
+/// Counts the bytes that a device with memory of its own would allocate. The buffers that it returns are
+/// empty.
 class MemoryMeter final : public Memory {
  public:
   Buffer allocate(size_t bytes) override {

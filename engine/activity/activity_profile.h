@@ -48,8 +48,8 @@ FoundActivity find_activity(const std::filesystem::path& model_path, int n_layer
                             const ActivitySearch& search);
 
 /// Looks beside the model file for PowerInfer's <model file>.generated.gpuidx. A folder with PowerInfer's
-/// activation counts (activation/activation_*.pt) is not read, but the sentence describes how to import it.
-/// Never throws for faulty files.
+/// activation counts (activation/activation_*.pt) is not read, but then the returned `sentence` describes
+/// how to import it. Never throws for faulty files.
 FoundActivity find_activity(const std::filesystem::path& model_path, int n_layers, int d_ff);
 
 }  // namespace hearth

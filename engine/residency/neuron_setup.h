@@ -68,13 +68,14 @@ class NeuronSetup {
   /// Sentences for the log: which memory was not granted, and the consequences.
   const std::vector<std::string>& notes() const { return notes_; }
   const NeuronLayout& placed() const { return placed_; }
-  /// The device's share of each layer [n_layers], with neuron numbers in the order of placed(). Empty if
+  /// The device's share of each layer [n_layers]. Neurons are numbered in the order of placed(). Empty if
   /// there is no device.
   const std::vector<LayerPlacement>& placements() const { return placements_; }
   /// [n_layers] The experts that the device holds; empty if it holds none.
   std::span<const DeviceExperts> resident_experts() const { return resident_; }
-  /// The layers whose experts a device may exchange, as exchangeable_layers() of expert_exchanger.h; none if
-  /// exchanges are off, or if the experts in host memory are not page-locked. They refer to this object.
+  /// The layers whose experts a device may exchange (see exchangeable_layers() in expert_exchanger.h); none
+  /// if exchanges are off, or if the experts in host memory are not page-locked. The returned layers refer to
+  /// this object.
   std::vector<ExpertExchanger::Layer> exchangeable_layers(const KnownExpertUse& use);
 
  private:

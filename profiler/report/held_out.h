@@ -76,8 +76,8 @@ using LayerMask = std::vector<bool>;
 /// neurons each layer has. If neurons are equally active, the lower layer takes precedence.
 std::vector<int64_t> most_active(const ActivityProfile& counted, int64_t n, const LayerMask& layers);
 
-/// Divides n neurons evenly among the layers whose flag in `layers` is true, so that two of these layers
-/// differ by at most one neuron. Returns the number of neurons of each layer.
+/// Divides n neurons evenly among the layers whose flag in `layers` is true, so that the numbers of any
+/// two of these layers differ by at most 1. Returns the number of neurons of each layer.
 std::vector<int64_t> even(int64_t n, const LayerMask& layers);
 
 /// The neurons that a plan keeps on the GPU. n [n_layers]: the number of each layer's neurons that are on the

@@ -69,8 +69,7 @@ class SchemaFlattener {
 
   struct Alternatives {
     const SchemaNode* keyword;  // anyOf or oneOf
-    /// For each alternative: the alternative's schemas, and the schemas that hold whichever alternative is
-    /// chosen.
+    /// For each alternative: the alternative's schemas, and the schemas that hold for every alternative.
     std::vector<FlatSchemas> flat;
   };
   /// Takes the first choice that is still open, and returns one FlatSchemas for each of its alternatives.

@@ -359,8 +359,8 @@ __device__ void write_out(const AttentionCall& call, int64_t first, int n_rows, 
 }
 
 /// kDims: dimensions per thread. blockIdx.x selects a token and, with kSplit, one of the slices that the
-/// token sees. Two thread blocks share a multiprocessor, except if kSplit is false and a thread has three
-/// dimensions: then the thread's two softmax states need more than half of the registers.
+/// token sees. Two thread blocks share a multiprocessor, except if kSplit is false and kDims > 1: then a
+/// thread's two softmax states need more than half of the registers.
 template <int kRows, int kDims, bool kSplit, KvType kType>
 __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
     attention_rows_kernel(AttentionCall call, SliceResults results, bool only_lone) {
