@@ -172,6 +172,26 @@ void CudaHybridExperts::multiply(const Stage& stage, const ExpertGroups& groups)
       [=, stream = work_.stream()] { expert_products(stage.products, stage.inputs, groups, stream); });
 }
 
+/// Brings the copied experts to the device piece by piece. A piece has as many experts as fit into a buffer.
+/// For each piece, calls copies_of(experts), brings these strips of n_rows rows, sets the slots of `groups`
+/// to those of the experts, and calls compute(experts, buffer).
+template <class Copies, class Compute>
+void CudaHybridExperts::for_each_piece(size_t bytes_of_expert, int64_t n_rows, Copies&& copies_of,
+                                       ExpertGroups& groups, Compute&& compute) {
+  const size_t most = streamed_.buffer_bytes() / bytes_of_expert;
+  for (size_t first = 0; first < copied_.size(); first += most) {
+    const std::span<const int32_t> experts =
+        std::span(copied_).subspan(first, std::min(most, copied_.size() - first));
+    const StreamedShare::Piece piece = streamed_.bring(copies_of(experts), {0, 0, n_rows}, layer_.host_pinned,
+                                                       work_.scratch(), work_.stream());
+    groups.first_slot = layer_.device->n_slots + static_cast<int>(first);
+    groups.end_slot = groups.first_slot + static_cast<int>(experts.size());
+    if (on_host_ && first + most >= copied_.size()) last_piece_.record(work_.stream());
+    compute(experts, piece.buffer);
+    streamed_.give_back(piece, work_.stream());
+  }
+}
+
 /// Enqueues the products of a stage for the copied experts, piece by piece. The buffer of a piece contains
 /// several experts. For each matrix of the stage, it holds the rows of these experts one after the other, as
 /// in the file. If slots need another row layout, the converted rows follow.
@@ -180,14 +200,10 @@ void CudaHybridExperts::multiply_copied(const Stage& stage, ExpertGroups groups)
   const Expert& one = layer_.host.front();
   size_t bytes_of_expert = 0;
   for (size_t p = 0; p < stage.n_parts(); ++p) bytes_of_expert += streamed_bytes(one.*stage.parts[p]);
-  const size_t most = streamed_.buffer_bytes() / bytes_of_expert;
-  for (size_t first = 0; first < copied_.size(); first += most) {
-    const std::span experts = std::span(copied_).subspan(first, std::min(most, copied_.size() - first));
-    const StreamedShare::Piece piece =
-        streamed_.bring(strips_of(stage, experts), {0, 0, stage.products[0].n_rows}, layer_.host_pinned,
-                        work_.scratch(), work_.stream());
+  const auto copies_of = [&](std::span<const int32_t> experts) { return strips_of(stage, experts); };
+  const auto compute = [&](std::span<const int32_t> experts, std::byte* buffer) {
     std::array<ExpertProduct, 2> products = stage.products;
-    std::byte* at = piece.buffer;
+    std::byte* at = buffer;
     for (size_t p = 0; p < stage.n_parts(); ++p) {
       const Matrix& part = one.*stage.parts[p];
       products[p].weight.data = at;
@@ -197,28 +213,24 @@ void CudaHybridExperts::multiply_copied(const Stage& stage, ExpertGroups groups)
       const Matrix& part = one.*stage.parts[p];
       if (slot_rows_as_in_file(part.dtype)) continue;
       const auto n_rows = part.n_rows * static_cast<int64_t>(experts.size());
-      at = piece.buffer + piece_bytes(static_cast<size_t>(at - piece.buffer));
+      at = buffer + piece_bytes(static_cast<size_t>(at - buffer));
       write_slots(products[p].weight.data, part.dtype, n_rows, part.n_cols, at, work_.stream());
       products[p].weight.data = at;
       at += static_cast<size_t>(n_rows) * slot_row_bytes(part.dtype, part.n_cols);
     }
-    groups.first_slot = layer_.device->n_slots + static_cast<int>(first);
-    groups.end_slot = groups.first_slot + static_cast<int>(experts.size());
-    if (on_host_ && first + most >= copied_.size()) last_piece_.record(work_.stream());
     expert_products(products, stage.inputs, groups, work_.stream());
-    streamed_.give_back(piece, work_.stream());
-  }
+  };
+  for_each_piece(bytes_of_expert, stage.products[0].n_rows, copies_of, groups, compute);
 }
 
 /// Like multiply_copied(), for down columns. The buffer of a piece contains the packed columns of several
 /// experts.
 void CudaHybridExperts::add_copied_rows(ExpertGroups groups) {
   const Matrix& down = layer_.host.front().down;
-  const size_t bytes = packed_columns_bytes(down), most = streamed_.buffer_bytes() / bytes;
+  const size_t bytes = packed_columns_bytes(down);
   // A copy consists of equal rows, which must fit into small staging buffers.
   constexpr size_t kRow = 64;
-  for (size_t first = 0; first < copied_.size(); first += most) {
-    const std::span experts = std::span(copied_).subspan(first, std::min(most, copied_.size() - first));
+  const auto copies_of = [&](std::span<const int32_t> experts) {
     strips_.clear();
     for (const int32_t e : experts) {
       strips_.push_back({.data = layer_.host[static_cast<size_t>(e)].down_columns.begin(),
@@ -227,15 +239,13 @@ void CudaHybridExperts::add_copied_rows(ExpertGroups groups) {
                          .pitch = kRow,
                          .begin = strips_.size() * bytes});
     }
-    const StreamedShare::Piece piece = streamed_.bring(strips_, {0, 0, static_cast<int64_t>(bytes / kRow)},
-                                                       layer_.host_pinned, work_.scratch(), work_.stream());
-    groups.first_slot = layer_.device->n_slots + static_cast<int>(first);
-    groups.end_slot = groups.first_slot + static_cast<int>(experts.size());
-    if (on_host_ && first + most >= copied_.size()) last_piece_.record(work_.stream());
-    add_active_rows(packed_columns(down, piece.buffer), bytes, active_of_rows(), groups,
-                    layer_.device->down_bias, work_.scratch().experts.rows, work_.stream());
-    streamed_.give_back(piece, work_.stream());
-  }
+    return std::span<const Strip>(strips_);
+  };
+  const auto add = [&](std::span<const int32_t> /*experts*/, std::byte* buffer) {
+    add_active_rows(packed_columns(down, buffer), bytes, active_of_rows(), groups, layer_.device->down_bias,
+                    work_.scratch().experts.rows, work_.stream());
+  };
+  for_each_piece(bytes, static_cast<int64_t>(bytes / kRow), copies_of, groups, add);
 }
 
 /// Returns the copies that bring the stage's matrices of these experts to the device buffer.

@@ -76,6 +76,9 @@ class CudaHybridExperts final : public HybridExperts {
   ActiveOfRows active_of_rows() const;
   QuantizedActivations quantized_hidden() const;
   void multiply(const Stage& stage, const ExpertGroups& groups);
+  template <class Copies, class Compute>
+  void for_each_piece(size_t bytes_of_expert, int64_t n_rows, Copies&& copies_of, ExpertGroups& groups,
+                      Compute&& compute);
   void multiply_copied(const Stage& stage, ExpertGroups groups);
   void add_copied_rows(ExpertGroups groups);
   std::span<const Strip> strips_of(const Stage& stage, std::span<const int32_t> experts);
