@@ -50,14 +50,17 @@ struct RecurrentShape {
   /// independent of each other. The last group is padded.
   static constexpr int kColumns = 16;
 
-  int n_k_heads = 0;
+  static constexpr int kMinTaps = 2, kMaxTaps = 8;
+
+  int n_k_heads = 0;  // 0: there are no recurrent layers
   int n_v_heads = 0;  // a multiple of n_k_heads
   int head_dim = 0;
-  int n_taps = 0;  // inputs of the convolution, including the current one; 2 to 8
+  int n_taps = 0;  // inputs of the convolution, including the current one
   /// Which key head a value head uses: h mod n_k_heads (true), or h / (n_v_heads / n_k_heads).
   bool tiled = false;
 
   bool operator==(const RecurrentShape&) const = default;
+  explicit constexpr operator bool() const { return n_k_heads > 0; }
   constexpr int64_t key_dim() const { return int64_t{n_k_heads} * head_dim; }
   constexpr int64_t value_dim() const { return int64_t{n_v_heads} * head_dim; }
   /// Channels of the convolution: q, k, v.

@@ -101,8 +101,8 @@ struct Architecture {
                               // has the key attention.temperature_scale
   bool gated_attention = false;  // the rows of each head's query are followed by rows of a gate: attention's
                                  // output is multiplied by the gate's sigmoid
-  bool delta = false;            // layers may be recurrent, see DeltaSpec
-  bool tiled_values = false;     // default of DeltaSpec::tiled
+  bool delta = false;            // layers may be recurrent, see RecurrentShape
+  bool tiled_values = false;     // default of RecurrentShape::tiled
   bool looks_ahead = false;      // an encoder: in attention, a token also sees the tokens after it
   WindowPattern window = {};
   float attention_cap = 0;  // default of AttentionScores::soft_cap for files without the key; 0: no cap

@@ -14,6 +14,7 @@
 #include "engine/model/model_file.h"
 #include "engine/model/pooling.h"
 #include "kernels/backend.h"
+#include "kernels/recurrent.h"
 
 namespace hearth {
 
@@ -39,8 +40,8 @@ struct LayerSpec {
   bool turns = true;        // a rotary embedding is applied
   bool local_rope = false;  // the layer uses ModelSpec::local_rope
   bool experts = false;     // the FFN is a mixture of experts
-  bool recurrent = false;   // a gated delta net instead of attention, see DeltaSpec; window and the rotary
-                            // embedding do not apply
+  bool recurrent = false;   // a gated delta net instead of attention, see RecurrentShape; window and the
+                            // rotary embedding do not apply
 };
 
 /// The shape of a norm's weights. The norm applies to rows of n_cols numbers. Row i is multiplied by row i %
@@ -72,29 +73,6 @@ struct LatentSpec {
   explicit operator bool() const { return kv_rank > 0; }
 };
 
-/// The recurrent layers of a model (gated delta nets: Yang et al. 2024, arXiv 2412.06464). Instead of keys
-/// and values, a sequence has a state per layer: for each value head, a matrix of head_dim rows (of keys) and
-/// head_dim columns (of values), and the projected inputs of the last n_taps - 1 tokens.
-struct DeltaSpec {
-  int n_k_heads = 0;  // heads of queries and keys; 0: the model has no recurrent layers
-  int n_v_heads = 0;  // heads of values, a multiple of n_k_heads
-  int head_dim = 0;   // size of a head's queries, keys and values
-  int n_taps = 0;     // tokens that the convolution sees, including a token itself
-  /// The order of value heads. true: neighbors belong to neighboring key heads; false: the value heads of one
-  /// key head are neighbors.
-  bool tiled = false;
-
-  int key_dim() const { return n_k_heads * head_dim; }
-  int value_dim() const { return n_v_heads * head_dim; }
-  /// Channels of the convolution: queries, keys and values of all heads.
-  int conv_dim() const { return 2 * key_dim() + value_dim(); }
-  /// Returns the key head of a value head.
-  int key_head(int value_head) const {
-    return tiled ? value_head % n_k_heads : value_head / (n_v_heads / n_k_heads);
-  }
-  explicit operator bool() const { return n_k_heads > 0; }
-};
-
 /// One model's shape.
 struct ModelSpec {
   Architecture arch;
@@ -120,7 +98,7 @@ struct ModelSpec {
   /// queries are not multiplied.
   float query_growth = 0.0f;
   LatentSpec latent;
-  DeltaSpec delta;
+  RecurrentShape delta;  // of gated delta nets (Yang et al. 2024, arXiv 2412.06464); false: there are none
   MixtureSpec mixture;
   std::vector<LayerSpec> layers;  // [n_layers], or empty: all are LayerSpec{}
   FfnActivation activation;

@@ -7,8 +7,7 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kMinTaps = 2, kMaxTaps = 8;  // models have 4
-constexpr int kUsualInterval = 4;              // of files without the key, such as the first of Coder-Next
+constexpr int kUsualInterval = 4;  // of files without the key, such as the first of Coder-Next
 
 constexpr const char* kArray = "attention.recurrent_layers";
 constexpr const char* kInterval = "full_attention_interval";
@@ -30,7 +29,7 @@ bool has_packed_heads(const ModelFile& file) {
   });
 }
 
-bool read_tiled(const SpecKeys& keys, const Architecture& arch, const DeltaSpec& delta) {
+bool read_tiled(const SpecKeys& keys, const Architecture& arch, const RecurrentShape& delta) {
   constexpr const char* kKey = "ssm.v_head_reordered";  // written by Ollama
   const bool packed = has_packed_heads(keys.file());
   // Ollama imports qwen3next, whose heads are grouped, under the name qwen35moe.
@@ -44,9 +43,9 @@ bool read_tiled(const SpecKeys& keys, const Architecture& arch, const DeltaSpec&
 
 }  // namespace
 
-DeltaSpec read_delta(const SpecKeys& keys, const Architecture& arch) {
-  DeltaSpec delta;
-  delta.n_taps = keys.integer("ssm.conv_kernel", kMinTaps, kMaxTaps);
+RecurrentShape read_delta(const SpecKeys& keys, const Architecture& arch) {
+  RecurrentShape delta;
+  delta.n_taps = keys.integer("ssm.conv_kernel", RecurrentShape::kMinTaps, RecurrentShape::kMaxTaps);
   delta.head_dim = keys.integer("ssm.state_size", 1, SpecKeys::kMaxHeadDim);
   delta.n_k_heads = keys.integer("ssm.group_count", 1, SpecKeys::kMaxHeads);
   delta.n_v_heads = keys.integer("ssm.time_step_rank", 1, SpecKeys::kMaxHeads);

@@ -13,7 +13,7 @@ namespace hearth {
 
 /// Reads the sizes of the recurrent layers and the order of their heads. Throws ModelFileError if a key is
 /// absent, out of range, or contradicts another key or the file's tensors.
-DeltaSpec read_delta(const SpecKeys& keys, const Architecture& arch);
+RecurrentShape read_delta(const SpecKeys& keys, const Architecture& arch);
 
 /// Returns for each of the n_layers layers that are run whether it is recurrent. n_blocks also counts the
 /// layers that are not run. The array "attention.recurrent_layers" decides; files without it have a full

@@ -44,9 +44,9 @@ struct LatentWeights {
   int64_t first_value = 0, rows_apart = 0;
 };
 
-/// The weights of a recurrent layer (LayerSpec::recurrent, shapes in DeltaSpec); empty in other layers. Let x
-/// be the layer's normed input. qkv x goes through the convolution and gives queries, keys and values; z x is
-/// the gate of the norm of the result, which `out` projects.
+/// The weights of a recurrent layer (LayerSpec::recurrent, shapes in RecurrentShape); empty in other layers.
+/// Let x be the layer's normed input. qkv x goes through the convolution and gives queries, keys and values;
+/// z x is the gate of the norm of the result, which `out` projects.
 struct DeltaWeights {
   Linear qkv;          // [conv_dim, d_model] rows of all queries, then all keys, then all values
   Linear z;            // [value_dim, d_model]

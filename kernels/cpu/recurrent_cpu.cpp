@@ -10,8 +10,7 @@ namespace {
 
 // Channels of a token that a thread convolves together: 4 KiB of each raw row, about a microsecond.
 constexpr int64_t kChannels = 1024;
-// The most taps of a convolution.
-constexpr int kMaxTaps = 8;
+constexpr int kMaxTaps = RecurrentShape::kMaxTaps;
 
 // The groups of columns of a head read the same keys and queries. A thread computes this many tokens of all
 // its groups before the next tokens, so that the keys and queries of a head of 128 dimensions (16 KiB) stay
@@ -77,7 +76,7 @@ void RecurrentCpu::reserve(int max_head_dim) {
 // ---- the convolution -------------------------------------------------------------------------------------
 
 void RecurrentCpu::causal_conv(const CausalConv& call) {
-  assert(call.shape.n_taps >= 2 && call.shape.n_taps <= kMaxTaps);
+  assert(call.shape.n_taps >= RecurrentShape::kMinTaps && call.shape.n_taps <= kMaxTaps);
   const int64_t n_parts =
       2 * ceil_div(call.shape.key_dim(), kChannels) + ceil_div(call.shape.value_dim(), kChannels);
   int64_t n_items = 0;

@@ -43,7 +43,7 @@ std::vector<float> normal_numbers(int64_t n, unsigned seed, float deviation = 1.
   return out;
 }
 
-/// What the projections of a layer give for each token of a sequence.
+/// The results of a layer's projections for each token of a sequence.
 struct Inputs {
   Inputs(const RecurrentShape& shape, int n_tokens, unsigned seed)
       : raw(normal_numbers(n_tokens * shape.conv_dim(), seed)),

@@ -80,7 +80,7 @@ bool same_bytes(const Matrix& a, const Matrix& b) {
          (!a || std::memcmp(a.data, b.data, a.bytes()) == 0);
 }
 
-void check_same(const DeltaSpec& delta, const DeltaWeights& a, const DeltaWeights& b) {
+void check_same(const RecurrentShape& delta, const DeltaWeights& a, const DeltaWeights& b) {
   REQUIRE((a.taps == nullptr) == (b.taps == nullptr));
   if (a.taps == nullptr) return;
   CHECK(same_bytes(a.qkv.weight, b.qkv.weight));

@@ -80,7 +80,7 @@ TEST_CASE("delta spec: keys become facts") {
 }
 
 TEST_CASE("delta spec: neighboring value heads belong to neighboring key heads or to the same one") {
-  DeltaSpec delta{.n_k_heads = 2, .n_v_heads = 6, .head_dim = 8, .n_taps = 4, .tiled = true};
+  RecurrentShape delta{.n_k_heads = 2, .n_v_heads = 6, .head_dim = 8, .n_taps = 4, .tiled = true};
   const auto key_heads = [&] {
     std::vector<int> heads;
     for (int h = 0; h < delta.n_v_heads; ++h) heads.push_back(delta.key_head(h));
