@@ -31,8 +31,8 @@ struct LayerExpertTotals {
   int layer = 0;
   uint64_t vram = 0;
   uint64_t ram = 0;  // the CPU computed these pairs
-  /// All pairs of steps that copied every missing expert to the GPU. Where their experts were is not known,
-  /// because the GPU does not report the choice in such steps.
+  /// Pairs whose expert was copied to the GPU for its step, as in prompts. If the GPU does not report the
+  /// choice in such a step, all its pairs, because where their experts were is not known.
   uint64_t streamed = 0;
 };
 

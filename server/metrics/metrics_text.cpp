@@ -152,8 +152,8 @@ void add_sparsity(MetricFamilies& to, const MetricsInput& in) {
   if (!model.expert_layers.empty()) {
     to.counter(
         "hearth_layer_experts_total",
-        "Experts that tokens chose, by layer and by the memory that held them; streamed: in steps that "
-        "copied all missing experts to the GPU.");
+        "Experts that tokens chose, by layer and by the memory that held them; streamed: copied to the GPU "
+        "for a prompt's step, or all of such a step if the GPU did not report the choice.");
     for (const LayerExpertTotals& of : model.expert_layers) {
       const std::string layer = std::to_string(of.layer);
       to.value(static_cast<double>(of.vram), {{"layer", layer}, {"residency", "vram"}})
