@@ -46,6 +46,13 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .mixture = {.possible = true, .shared_has_gate = true}},
     {.name = "qwen3", .rope = kHalves, .qk_norm = QkNorm::kHeads},
     {.name = "qwen3moe", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSoftmaxRenormalized},
+    // The language models of Qwen3-VL, without images.
+    {.name = "qwen3vl", .rope = kHalves, .qk_norm = QkNorm::kHeads, .rope_axes = true},
+    {.name = "qwen3vlmoe",
+     .rope = kHalves,
+     .qk_norm = QkNorm::kHeads,
+     .rope_axes = true,
+     .mixture = kSoftmaxRenormalized},
 
     {.name = "gemma", .rope = kHalves, .activation = kGelu, .embedding_scale = EmbeddingScale::kRootOfWidth},
     {.name = "gemma2",

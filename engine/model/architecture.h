@@ -91,7 +91,9 @@ struct Architecture {
   QkNorm qk_norm = QkNorm::kNone;  // before RoPE
   bool qk_norm_optional = false;   // the norms of q and k are used if the file has them
   bool qk_norm_after_rope = false;
-  int layers_per_unturned = 0;      // n > 0: every n-th layer has no rotary embedding; 0: all layers have one
+  bool rope_axes = false;       // images have positions along several axes, each for some of RoPE's pairs of
+                                // dimensions; a text's token has its one position along all axes
+  int layers_per_unturned = 0;  // n > 0: every n-th layer has no rotary embedding; 0: all layers have one
   bool parallel_attention = false;  // attention and the FFN both read the layer's input, and their outputs
                                     // are added
   ParallelFrom parallel_from = ParallelFrom::kArchitecture;

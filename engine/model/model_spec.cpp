@@ -527,7 +527,7 @@ ModelSpec read_model_spec_as(const Architecture& arch, const ModelFile& file,
                                    : keys.number(eps_key, kMinEps, 1.0));
   spec.rope = read_rope(keys, arch, spec.head_dim, spec.context_train);
   if (arch.window.unscaled) spec.local_rope = read_local_rope(keys, arch, spec.rope);
-  if (arch.delta) check_rope_sections(keys, spec.rope.n_rot);
+  if (arch.delta || arch.rope_axes) check_rope_sections(keys, spec.rope.n_rot);
   spec.mixture = read_mixture(file, keys, spec);
   spec.layers = read_layers(keys, arch, spec, recurrent);
   if (spec.d_ff == 0) spec.d_ff = width_without_key(keys, spec);

@@ -14,7 +14,7 @@ constexpr auto kRecurrent = std::to_array<std::string_view>(
      "rwkv6qwen2", "rwkv7"});
 constexpr auto kEncoderDecoders = std::to_array<std::string_view>({"t5", "t5encoder"});
 constexpr auto kSensors = std::to_array<std::string_view>({"clip", "wavtokenizer-dec"});
-constexpr auto kAxes = std::to_array<std::string_view>({"qwen2vl", "qwen3vl", "qwen3vlmoe", "paddleocr"});
+constexpr auto kAxes = std::to_array<std::string_view>({"qwen2vl", "paddleocr"});
 constexpr auto kSlopes = std::to_array<std::string_view>({"bloom", "jais", "jina-bert-v2", "mpt", "refact"});
 constexpr auto kOtherEncoders =
     std::to_array<std::string_view>({"eurobert", "gemma-embedding", "jina-bert-v3", "llama-embed",

@@ -106,6 +106,10 @@ constexpr Rule kGptOss[] = {
     {"mlp.experts.gate_up_proj_scales", "", kSkip},  // read with the blocks
     {"mlp.experts.down_proj_scales", "", kSkip},
 };
+constexpr Rule kQwen3VlMoe[] = {
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps|ffn_up_exps", kSplitBeside},
+    {"mlp.experts.down_proj", "ffn_down_exps", kTurnDown},
+};
 constexpr Rule kGraniteMoe[] = {
     {"block_sparse_moe.router.layer", "ffn_gate_inp"},
     {"block_sparse_moe.router", "ffn_gate_inp"},
@@ -291,6 +295,19 @@ constexpr auto kFamilies = std::to_array<Family>({
      .activations = kSilu,
      .shared = kCommon,
      .keys = add_expert_width_keys,
+     .pre = "qwen2"},
+    {.classes = "Qwen3VLForConditionalGeneration",
+     .architecture = "qwen3vl",
+     .activations = kSilu,
+     .shared = kCommon,
+     .keys = add_qwen3vl_keys,
+     .pre = "qwen2"},
+    {.classes = "Qwen3VLMoeForConditionalGeneration",
+     .architecture = "qwen3vlmoe",
+     .activations = kSilu,
+     .rules = kQwen3VlMoe,
+     .shared = kCommon,
+     .keys = add_qwen3vlmoe_keys,
      .pre = "qwen2"},
     {.classes = "GemmaForCausalLM",
      .architecture = "gemma",

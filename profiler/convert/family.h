@@ -15,11 +15,15 @@ namespace hearth::convert {
 /// tensors ("a|b"), the first tensor gets the first half of the rows.
 enum class Rearrange : uint8_t {
   kNone,
-  kSkip,          // not in the file
-  kPairs,         // q or k: interleaves the first and the second half of each head's rows, for RoPE
-  kTurn,          // transposes [inputs, outputs] to [outputs, inputs]
-  kSplit,         // the stored tensor holds two tensors, one below the other (in each expert)
-  kSplitTurned,   // the stored tensor [inputs, outputs] holds two tensors in alternating columns (gpt-oss)
+  kSkip,         // not in the file
+  kPairs,        // q or k: interleaves the first and the second half of each head's rows, for RoPE
+  kTurn,         // transposes [inputs, outputs] to [outputs, inputs]
+  kSplit,        // the stored tensor holds two tensors, one below the other (in each expert)
+  kSplitTurned,  // the stored tensor [inputs, outputs] holds two tensors in alternating columns (gpt-oss)
+  // Experts of Qwen3-VL, as published. transformers 5 saves kSplit and kNone under their names; the model's
+  // width tells which form a tensor has.
+  kSplitBeside,   // [inputs, outputs] holds two tensors, one beside the other
+  kTurnDown,      // transposes [inputs, outputs]
   kSplitColumns,  // biases whose elements alternate (gpt-oss)
   kPart,  // becomes one part of a tensor; the part's index is the number at '#' in the name, or Rule::part
   kGroupsToParts,  // reorders q, k, v of each group of heads (Falcon) to all q, all k, all v

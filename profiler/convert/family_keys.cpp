@@ -142,6 +142,35 @@ void add_expert_width_keys(const Config& config, KeyList& keys) {
   }
 }
 
+void add_qwen3vl_keys(const Config& config, KeyList& keys) {
+  const json& sections = config.rope().contains("mrope_section") ? config.rope()["mrope_section"] : json();
+  std::vector<int32_t> counts;
+  for (size_t i = 0; sections.is_array() && i < sections.size(); ++i) {
+    const json& section = sections[i];
+    if (!section.is_number_unsigned() || section.get<uint64_t>() > 4096) {
+      config.fail("mrope_section has " + file_error::quoted(section.dump()) +
+                  ", expected a number of dimension pairs; the file is damaged.");
+    }
+    counts.push_back(section.get<int32_t>());
+  }
+  if (counts.empty() || counts.size() > 4) {
+    config.fail("mrope_section has " + std::to_string(counts.size()) +
+                " numbers, expected one for each of up to 4 axes; the file is damaged.");
+  }
+  counts.resize(4);
+  keys.of_model("rope.dimension_sections", counts);
+  const json& vision = config.field({"vision_config"});
+  const bool stacked = vision.is_object() && vision.contains("deepstack_visual_indexes") &&
+                       vision["deepstack_visual_indexes"].is_array();
+  keys.count("n_deepstack_layers",
+             stacked ? static_cast<int64_t>(vision["deepstack_visual_indexes"].size()) : 0);
+}
+
+void add_qwen3vlmoe_keys(const Config& config, KeyList& keys) {
+  add_expert_width_keys(config, keys);
+  add_qwen3vl_keys(config, keys);
+}
+
 void add_gemma_keys(const Config& config, KeyList& keys) {
   keys.remove("rope.freq_base");  // the architecture implies it
   copy_number(config, keys, "attn_logit_softcapping", "attn_logit_softcapping");

@@ -25,6 +25,8 @@ void add_plain_window_keys(const Config& config, KeyList& keys);
 void add_falcon_keys(const Config& config, KeyList& keys);
 void add_opt_keys(const Config& config, KeyList& keys);
 void add_expert_width_keys(const Config& config, KeyList& keys);
+void add_qwen3vl_keys(const Config& config, KeyList& keys);
+void add_qwen3vlmoe_keys(const Config& config, KeyList& keys);
 void add_gemma_keys(const Config& config, KeyList& keys);
 void add_gemma3_keys(const Config& config, KeyList& keys);
 void add_gpt_oss_keys(const Config& config, KeyList& keys);

@@ -266,7 +266,13 @@ class Planner {
       case Rearrange::kSplit:
         return split(tensor, full(one), full(two), shape);
       case Rearrange::kSplitTurned:
-        return split_turned(tensor, full(one), full(two));
+        return split_turned(tensor, full(one), full(two), true);
+      case Rearrange::kSplitBeside:
+        if (inputs_are_columns(tensor, true)) return split(tensor, full(one), full(two), shape);
+        return split_turned(tensor, full(one), full(two), false);
+      case Rearrange::kTurnDown:
+        if (!inputs_are_columns(tensor, false)) return turn(tensor, full(one), shape);
+        return collect(full(one), -1, plain([](int64_t row) { return row; }), shape);
       case Rearrange::kSplitColumns:
         return split_columns(tensor, full(one), full(two), shape);
       case Rearrange::kGroupsToParts:
@@ -322,6 +328,15 @@ class Planner {
     collect(to, -1, std::move(view), shape);
   }
 
+  /// Whether a stack of experts' matrices [outputs, inputs] or [inputs, outputs] has the inputs as columns.
+  /// reads_model: the inputs, not the outputs, are as many as the model's width. If both are, the published
+  /// form [inputs, outputs] is meant.
+  bool inputs_are_columns(const StoredTensor& tensor, bool reads_model) const {
+    if (tensor.shape.size() != 3) return false;
+    const size_t if_columns = reads_model ? 2 : 1, if_rows = reads_model ? 1 : 2;
+    return tensor.shape[if_columns] == config_.d_model() && tensor.shape[if_rows] != config_.d_model();
+  }
+
   void split(const StoredTensor& tensor, const std::string& one, const std::string& two,
              std::vector<int64_t> shape) {
     if (tensor.shape.size() < 2 || tensor.shape[tensor.shape.size() - 2] % 2 != 0) {
@@ -337,13 +352,17 @@ class Planner {
     }
   }
 
-  void split_turned(const StoredTensor& tensor, const std::string& one, const std::string& two) {
-    if (tensor.shape.size() != 3 || tensor.shape[2] % 2 != 0)
-      refuse(tensor, "is not a stack of matrices with alternating gates and ups");
+  void split_turned(const StoredTensor& tensor, const std::string& one, const std::string& two,
+                    bool alternating) {
+    if (tensor.shape.size() != 3 || tensor.shape[2] % 2 != 0) {
+      refuse(tensor, std::string("is not a stack of matrices with gates and ups ") +
+                         (alternating ? "in alternating columns" : "beside each other"));
+    }
     const int64_t n_experts = tensor.shape[0], in = tensor.shape[1], both = tensor.shape[2], out = both / 2;
     for (const int64_t which : {0, 1}) {
-      RowView view = view_of(tensor, n_experts * out, in, [in, both, out, which](int64_t row) {
-        return row / out * in * both + row % out * 2 + which;
+      const int64_t step = alternating ? 2 : 1, first = alternating ? which : which * out;
+      RowView view = view_of(tensor, n_experts * out, in, [in, both, out, step, first](int64_t row) {
+        return row / out * in * both + row % out * step + first;
       });
       view.stride = both;
       collect(which == 0 ? one : two, -1, std::move(view), {in, out, n_experts});

@@ -148,19 +148,20 @@ TEST_CASE("architectures give the logits that transformers gives") {
 }
 
 TEST_CASE("mixtures of experts give the logits that transformers gives") {
-  const std::string name = GENERATE("mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused",
-                                    "qwen3moe", "granitemoe", "granitemoe-shared", "gpt-oss", "gpt-oss-mxfp4",
-                                    "glm4moe", "ernie4_5-moe", "minimax-m2", "deepseek", "deepseek2-lite",
-                                    "deepseek2-v2", "deepseek2-v3", "smallthinker", "smallthinker-sigmoid");
+  const std::string name = GENERATE(
+      "mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused", "qwen3moe", "granitemoe",
+      "granitemoe-shared", "gpt-oss", "gpt-oss-mxfp4", "glm4moe", "ernie4_5-moe", "minimax-m2", "deepseek",
+      "deepseek2-lite", "deepseek2-v2", "deepseek2-v3", "smallthinker", "smallthinker-sigmoid", "qwen3vlmoe");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }
 
 TEST_CASE("today's dense architectures give the logits that transformers gives") {
-  const std::string name = GENERATE(
-      "gemma", "gemma2", "gemma3", "granite", "olmo2", "olmo3", "phi2", "phi3", "phi3-long", "phi3-short",
-      "glm4", "nemotron", "command-r", "cohere2", "starcoder2", "gpt2", "gptneox", "gptneox-sequential",
-      "stablelm", "stablelm-parallel", "command-r-plus", "mistral3", "smollm3", "exaone4", "hunyuan-dense");
+  const std::string name =
+      GENERATE("gemma", "gemma2", "gemma3", "granite", "olmo2", "olmo3", "phi2", "phi3", "phi3-long",
+               "phi3-short", "glm4", "nemotron", "command-r", "cohere2", "starcoder2", "gpt2", "gptneox",
+               "gptneox-sequential", "stablelm", "stablelm-parallel", "command-r-plus", "mistral3", "smollm3",
+               "exaone4", "hunyuan-dense", "qwen3vl");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }

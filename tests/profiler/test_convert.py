@@ -160,6 +160,17 @@ def test_fused_experts_make_what_single_ones_do(tmp_path):
     assert_same_file(tmp_path / "m.gguf", ARCH / "deepseek2-lite.gguf")
 
 
+def test_experts_of_qwen3_vl_may_be_turned_or_not(tmp_path):
+    """Published files hold matrices [inputs, outputs]; transformers 5 saves [outputs, inputs]."""
+    saved = Checkpoint.copy_of(CHECKPOINTS / "qwen3vlmoe", tmp_path / "saved")
+    shape = saved.tensors["model.language_model.layers.0.mlp.experts.gate_up_proj"][1].shape
+    assert shape == (8, 32, 48)
+    saved.change(lambda name, data: data.swapaxes(1, 2) if ".experts." in name else data, "F16")
+    done = convert(saved.folder, tmp_path / "m.gguf", "--type", "f16")
+    assert done.returncode == 0, done.stderr
+    assert_same_file(tmp_path / "m.gguf", ARCH / "qwen3vlmoe.gguf")
+
+
 def test_the_chat_template_and_end_tokens_are_converted_too(tiny, tmp_path):
     (tiny.folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
     (tiny.folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, 7, 9]}))

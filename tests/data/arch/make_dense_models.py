@@ -11,8 +11,8 @@ import math
 import numpy as np
 import transformers
 
-from tiny_models import (ATTENTION, CONTEXT, FFN, FFN_NORM, LLAMA, N_VOCAB, OUTER, QK_NORMS, Tiny, make_all, of_rope,
-                         permuted, sizes)
+from tiny_models import (ATTENTION, CONTEXT, FFN, FFN_NORM, LLAMA, N_VOCAB, OUTER, QK_NORMS, SECTIONS, VISION, Tiny,
+                         make_all, of_rope, of_vision, permuted, sizes)
 
 WINDOW = 8
 SMALL = dict(vocab_size=N_VOCAB, hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2,
@@ -283,6 +283,15 @@ def hunyuan():
     return Tiny("hunyuan-dense", config, sizes(config), names)
 
 
+def qwen3vl():
+    """qwen3 as the language model of Qwen3-VL, which has three axes of positions; tied."""
+    text = {**WIDE, "rope_parameters": of_rope(5000000.0, mrope_section=SECTIONS, mrope_interleaved=True)}
+    config = transformers.Qwen3VLConfig(text_config=dict(text, head_dim=8, tie_word_embeddings=True),
+                                        vision_config=dict(VISION, out_hidden_size=64), tie_word_embeddings=True)
+    return of_vision("qwen3vl", transformers.Qwen3VLForConditionalGeneration, config, sizes(config.text_config),
+                     {**LLAMA, **QK_NORMS})
+
+
 MODELS = {
     "gemma": gemma,
     "gemma2": gemma2,
@@ -309,6 +318,7 @@ MODELS = {
     "smollm3": smollm3,
     "exaone4": exaone4,
     "hunyuan-dense": hunyuan,
+    "qwen3vl": qwen3vl,
 }
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 import transformers
 
-from tiny_models import (ATTENTION, CONTEXT, EXPERTS, FFN, FFN_NORM, N_VOCAB, OUTER, QK_NORMS, TOKENS, Tiny, as_mxfp4,
-                         fused_qkv, make_all, of_rope, permuted, plain_scores, sizes, split_experts)
+from tiny_models import (ATTENTION, CONTEXT, EXPERTS, FFN, FFN_NORM, N_VOCAB, OUTER, QK_NORMS, SECTIONS, TOKENS, VISION,
+                         Tiny, as_mxfp4, fused_qkv, make_all, of_rope, of_vision, permuted, plain_scores, sizes,
+                         split_experts)
 
 WINDOW = 8
 SMALL = dict(vocab_size=N_VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -395,6 +396,22 @@ def minimax_m2():
                 scores=lambda block, x: torch.sigmoid(x @ block.gate.weight.T) + block.e_score_correction_bias)
 
 
+def qwen3vlmoe():
+    """qwen3moe as the language model of Qwen3-VL, which has three axes of positions. Checkpoints have experts turned."""
+    rope = of_rope(5000000.0, mrope_section=SECTIONS, mrope_interleaved=True)
+    text = dict({**SMALL, "rope_parameters": rope}, head_dim=8, intermediate_size=96, moe_intermediate_size=24,
+                num_experts=8, num_experts_per_tok=3)
+    config = transformers.Qwen3VLMoeConfig(text_config=text, vision_config=dict(VISION, out_hidden_size=32),
+                                           tie_word_embeddings=False)
+    keys = sizes(config.text_config, **{"expert_count": 8, "expert_feed_forward_length": 24})
+
+    def published(tensors, fields):  # transformers 5 saves experts as other families have them
+        return {name: data.transpose(1, 2) if ".experts." in name else data for name, data in tensors.items()}
+
+    return of_vision("qwen3vlmoe", transformers.Qwen3VLMoeForConditionalGeneration, config, keys, {**MOE, **QK_NORMS},
+                     change=split_experts, scores=plain_scores, n_used=3, published=published)
+
+
 MODELS = {
     "qwen3moe": qwen3moe,
     "mixtral": mixtral,
@@ -415,6 +432,7 @@ MODELS = {
     "deepseek2-v3": deepseek2_v3,
     "smallthinker": smallthinker,
     "smallthinker-sigmoid": smallthinker_sigmoid,
+    "qwen3vlmoe": qwen3vlmoe,
 }
 
 if __name__ == "__main__":

@@ -137,6 +137,31 @@ def fused_qkv():
     return change
 
 
+class TextOnly(dict):
+    """Names of a model whose vision tower is not in the file."""
+    def __missing__(self, name):
+        if not name.startswith("model.visual."):
+            raise KeyError(name)
+        return ""
+
+
+SECTIONS = [2, 1, 1]  # of the pairs of dimensions: time, height, width
+VISION = dict(depth=2, hidden_size=16, intermediate_size=16, num_heads=2, patch_size=4, spatial_merge_size=2,
+              temporal_patch_size=2, num_position_embeddings=16, deepstack_visual_indexes=[0])
+
+
+def of_vision(arch, kind, config, keys, names, **more):
+    """A Qwen3-VL model, whose file has its language model. Interleaved M-RoPE: transformers gives each pair of
+    dimensions the position along one of three axes; for tokens of text they are equal."""
+    keys |= {"rope.dimension_sections": [*SECTIONS, 0], "n_deepstack_layers": 1}
+    names = TextOnly({name.replace("model.", "model.language_model."): to for name, to in names.items()})
+
+    def build():
+        config._attn_implementation = "eager"
+        return kind(config)
+    return Tiny(arch, config, keys, names, build=build, **more)
+
+
 def plain_scores(router, x):
     """Chosen by logits (or by what grows with them)."""
     return x @ router.weight.T

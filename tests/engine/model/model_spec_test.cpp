@@ -96,6 +96,21 @@ TEST_CASE("model spec: qwen2 and qwen3 are rows of their own") {
   CHECK(qwen3.q_dim() == 64);
 }
 
+TEST_CASE("model spec: the language models of Qwen3-VL have sections of RoPE, whose sizes are checked") {
+  const auto with = [](std::vector<int32_t> sections) {
+    return TinyModel("qwen3vl").array("qwen3vl.rope.dimension_sections", std::move(sections));
+  };
+  const ModelSpec spec = spec_of(with({2, 1, 1, 0}));
+  CHECK(spec.arch.qk_norm == QkNorm::kHeads);
+  CHECK(spec.rope.n_rot == 8);
+  CHECK_THAT(complaint(with({2, 2, 1, 0})),
+             ContainsSubstring("\"qwen3vl.rope.dimension_sections\" is an array with a sum of 5, expected at "
+                               "most the 4 pairs of rope.dimension_count"));
+  CHECK_THAT(complaint(with({5, -1, 0, 0})), ContainsSubstring("an array with 5, expected numbers from 0"));
+  const auto mixture = TinyModel("qwen3vlmoe").key("qwen3vlmoe.expert_count", 4);
+  CHECK(spec_of(TinyModel(mixture).key("qwen3vlmoe.expert_used_count", 2)).mixture.renormalize);
+}
+
 TEST_CASE("model spec: absent optional keys have their usual meaning") {
   const ModelSpec spec =
       spec_of(TinyModel().without_key("llama.attention.head_count_kv").without_key("general.name"));
