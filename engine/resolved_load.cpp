@@ -119,8 +119,8 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
 std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
   if (options.activation_bits == ActivationBits::k8) return "--activation-bits 8 runs on the CPU only";
   if (facts.spec.arch.looks_ahead) return "An encoder runs on the CPU only";
-  if (facts.spec.head_dim > cuda::kDeviceHeadDim) {
-    return "Heads of " + std::to_string(facts.spec.head_dim) + " dimensions are longer than the " +
+  if (const int head_dim = facts.spec.widest_head_dim(); head_dim > cuda::kDeviceHeadDim) {
+    return "Heads of " + std::to_string(head_dim) + " dimensions are longer than the " +
            std::to_string(cuda::kDeviceHeadDim) + " that the GPU's attention takes";
   }
   for (const TensorInfo& tensor : facts.file.tensors()) {

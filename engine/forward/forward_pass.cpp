@@ -80,7 +80,7 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
           .n_heads = spec.n_heads,
           .max_context = bounds.max_context,
           .d_model = spec.d_model,
-          .head_dim = spec.head_dim,
+          .head_dim = spec.widest_head_dim(),
           .head_cols = spec.latent ? std::max(spec.latent.d_nope, spec.latent.kv_rank) : 0,
           .n_sets = FfnWorkspace::kSets,
           .max_outputs = std::max(int64_t{bounds.max_logit_rows} * spec.n_vocab,
@@ -323,7 +323,8 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
   float *q = work.q.floats(), *k = work.k.floats();
   if (spec_.latent) {
     project_latent(side, index, batch);
-    backend.kv_append(k, k, spec_.kv_dim(), places, kv_shape, kv_layer);  // the latent is both key and value
+    backend.kv_append(k, k, spec_.kv_dim(index), places, kv_shape,
+                      kv_layer);  // the latent is both key and value
   } else {
     project(side, index, batch, places);
   }
@@ -333,7 +334,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                                .sinks = layer.sinks,
                                .growth = layer.query_growth,
                                .growth_span = spec_.rope.original_context};
-  backend.attention(q, spec_.q_dim(), spec_.n_heads, scores, places, kv_shape, kv_layer,
+  backend.attention(q, spec_.q_dim(index), spec_.n_heads, scores, places, kv_shape, kv_layer,
                     work.attended.floats());
   if (spec_.latent) unfold_values(side, index, n_tokens);
   backend.matmul((spec_.latent ? work.values : work.attended).floats(), n_tokens,
@@ -350,21 +351,21 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
   backend.matmul(side.work->normed.floats(), n_tokens,
                  std::array{product(layer.q, q), product(layer.k, k), product(layer.v, v)});
   const bool norms = layer.q_norm != nullptr, norms_last = spec_.arch.qk_norm_after_rope;
-  if (norms && !norms_last) norm_qk(backend, layer, n_tokens, q, k);
+  if (norms && !norms_last) norm_qk(backend, index, n_tokens, q, k);
   const KvLayer cache = kv_.layer(index);
   const KvShape shape = kv_.shape(index);
   const Rope& rope = facts.local_rope ? local_rope_ : rope_;
   if (norms && norms_last) {
     if (facts.turns) {
-      backend.rope(q, spec_.q_dim(), spec_.n_heads, spec_.head_dim, batch.positions, rope);
-      backend.rope(k, spec_.kv_dim(), spec_.n_kv_heads, spec_.head_dim, batch.positions, rope);
+      backend.rope(q, spec_.q_dim(index), spec_.n_heads, shape.head_dim, batch.positions, rope);
+      backend.rope(k, spec_.kv_dim(index), shape.n_kv_heads, shape.head_dim, batch.positions, rope);
     }
-    norm_qk(backend, layer, n_tokens, q, k);
+    norm_qk(backend, index, n_tokens, q, k);
   } else if (facts.turns) {
-    return backend.rope_append({q, spec_.q_dim(), spec_.n_heads, k, v, spec_.kv_dim()}, rope, places, shape,
-                               cache);
+    return backend.rope_append({q, spec_.q_dim(index), spec_.n_heads, k, v, spec_.kv_dim(index)}, rope,
+                               places, shape, cache);
   }
-  backend.kv_append(k, v, spec_.kv_dim(), places, shape, cache);
+  backend.kv_append(k, v, spec_.kv_dim(index), places, shape, cache);
 }
 
 /// Computes q and k of a layer with latent attention (LatentWeights). k is the normed latent followed by the
@@ -439,10 +440,11 @@ void ForwardPass::unfold_values(const Side& side, int index, int n_tokens) {
 }
 
 /// Norms q and k: each head separately or all heads as a whole.
-void ForwardPass::norm_qk(Backend& backend, const LayerWeights& layer, int n_tokens, float* q, float* k) {
+void ForwardPass::norm_qk(Backend& backend, int index, int n_tokens, float* q, float* k) {
+  const LayerWeights& layer = layer_weights(index);
   const auto norm_rows = [&](float* x, const float* weight, int n_heads) {
-    const NormShape shape = spec_.qk_norm_shape(n_heads);
-    const int64_t n_rows = int64_t{n_tokens} * n_heads * spec_.head_dim / shape.n_cols;
+    const NormShape shape = spec_.qk_norm_shape(n_heads, index);
+    const int64_t n_rows = int64_t{n_tokens} * n_heads * spec_.head_dim_of(index) / shape.n_cols;
     if (spec_.arch.norm == NormKind::kLayer) {
       backend.layer_norm(x, weight, nullptr, spec_.norm_eps, n_rows, shape.n_cols, x, shape.n_rows);
     } else {
@@ -450,7 +452,7 @@ void ForwardPass::norm_qk(Backend& backend, const LayerWeights& layer, int n_tok
     }
   };
   norm_rows(q, layer.q_norm, spec_.n_heads);
-  norm_rows(k, layer.k_norm, spec_.n_kv_heads);
+  norm_rows(k, layer.k_norm, spec_.kv_heads_of(index));
 }
 
 /// x += residual_scale * norm(branch), where x is the residual stream; the norm is optional.

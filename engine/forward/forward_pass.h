@@ -104,7 +104,7 @@ class ForwardPass {
   void project(const Side& side, int index, const Batch& batch, const KvPlaces& places);
   void project_latent(const Side& side, int index, const Batch& batch);
   void unfold_values(const Side& side, int index, int n_tokens);
-  void norm_qk(Backend& backend, const LayerWeights& layer, int n_tokens, float* q, float* k);
+  void norm_qk(Backend& backend, int index, int n_tokens, float* q, float* k);
   void add_branch(const Side& side, const NormWeights& post_norm, int n_tokens);
   Rope rope_of(const RopeFrequencies& frequencies, const RopeSpec& spec) const;
   void norm(Backend& backend, const float* x, const NormWeights& weights, int64_t n_rows, float* out);

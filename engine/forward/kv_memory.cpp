@@ -27,9 +27,11 @@ std::string why_not_kv_type(const ModelSpec& spec, KvType type) {
     return "--kv-type q8_0 is for models that keep a key and a value for each head, and this one keeps one "
            "short vector for all heads (latent attention); take --kv-type f16.";
   }
-  if (spec.head_dim % kKvGroup != 0) {
+  for (int i = 0; i < spec.n_layers; ++i) {
+    if (spec.head_dim_of(i) % kKvGroup == 0) continue;
     return "--kv-type q8_0 takes heads of a multiple of " + std::to_string(kKvGroup) +
-           " dimensions, and this model's have " + std::to_string(spec.head_dim) + "; take --kv-type f16.";
+           " dimensions, and this model's have " + std::to_string(spec.head_dim_of(i)) +
+           "; take --kv-type f16.";
   }
   return {};
 }
@@ -44,7 +46,7 @@ KvMemory::KvMemory(const ModelSpec& spec, const KvBlockCounts& counts, const Dev
 }
 
 size_t KvMemory::layer_bytes(const ModelSpec& spec, const KvBlockCounts& counts, int layer) {
-  const int64_t block = kv_bytes(counts.type, int64_t{kKvBlockTokens} * spec.kv_dim());
+  const int64_t block = kv_bytes(counts.type, int64_t{kKvBlockTokens} * spec.kv_dim(layer));
   return static_cast<size_t>(counts.of_layer(spec, layer)) * static_cast<size_t>(block);
 }
 
@@ -58,8 +60,8 @@ double KvMemory::bytes_needed(const ModelSpec& spec, const KvBlockCounts& counts
 }
 
 KvShape KvMemory::shape(int layer) const {
-  return {.n_kv_heads = spec_.n_kv_heads,
-          .head_dim = spec_.head_dim,
+  return {.n_kv_heads = spec_.kv_heads_of(layer),
+          .head_dim = spec_.head_dim_of(layer),
           .block_tokens = kKvBlockTokens,
           .n_blocks = static_cast<int>(counts_.of_layer(spec_, layer)),
           .type = counts_.type};

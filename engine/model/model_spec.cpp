@@ -477,6 +477,18 @@ int ModelSpec::window() const {
   return window;
 }
 
+int ModelSpec::widest_head_dim() const {
+  int widest = head_dim;
+  for (const LayerSpec& layer : layers) widest = std::max(widest, layer.head_dim);
+  return widest;
+}
+
+int ModelSpec::kv_dim() const {
+  int widest = n_kv_heads * head_dim;
+  for (int i = 0; i < static_cast<int>(layers.size()); ++i) widest = std::max(widest, kv_dim(i));
+  return widest;
+}
+
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation) {
   return read_model_spec_as(architecture_of(file), file, ffn_activation);
 }

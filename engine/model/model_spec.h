@@ -42,6 +42,8 @@ struct LayerSpec {
   bool experts = false;     // the FFN is a mixture of experts
   bool recurrent = false;   // a gated delta net instead of attention, see RecurrentShape; window and the
                             // rotary embedding do not apply
+  int n_kv_heads = 0;       // 0: ModelSpec::n_kv_heads
+  int head_dim = 0;         // 0: ModelSpec::head_dim
 };
 
 /// The shape of a norm's weights. The norm applies to rows of n_cols numbers. Row i is multiplied by row i %
@@ -83,7 +85,10 @@ struct ModelSpec {
   int d_ff = 0;  // neurons of a layer without experts; if there is none, d_expert for files without the key
   int n_heads = 0;
   int n_kv_heads = 0;
-  int head_dim = 0;  // size of a head's queries and keys in attention; with a latent: kv_rank + d_rope
+  /// The size of a head's queries and keys in attention; with a latent: kv_rank + d_rope. Layers may have
+  /// their own, and their own n_kv_heads: code that computes a layer must ask head_dim_of() and
+  /// kv_heads_of().
+  int head_dim = 0;
   int n_vocab = 0;
   int context_train = 0;  // longest context in training, in tokens
   float norm_eps = 0;
@@ -109,15 +114,26 @@ struct ModelSpec {
   float sparse_threshold = 0;  // default: a neuron is proposed if its predictor's logit reaches this
                                // threshold
 
-  int q_dim() const { return n_heads * head_dim; }
-  int kv_dim() const { return n_kv_heads * head_dim; }
+  int head_dim_of(int index) const {
+    const int own = layer(index).head_dim;
+    return own > 0 ? own : head_dim;
+  }
+  int kv_heads_of(int index) const {
+    const int own = layer(index).n_kv_heads;
+    return own > 0 ? own : n_kv_heads;
+  }
+  int q_dim(int index) const { return n_heads * head_dim_of(index); }
+  int kv_dim(int index) const { return kv_heads_of(index) * head_dim_of(index); }
   /// The size of all heads' projected queries (projected_q_dim), including their gates, and the size of the
   /// input of attention's last projection (attended_dim).
-  int projected_q_dim() const {
-    if (latent) return n_heads * (latent.d_nope + latent.d_rope);
-    return arch.gated_attention ? 2 * q_dim() : q_dim();
-  }
-  int attended_dim() const { return latent ? n_heads * latent.d_value : q_dim(); }
+  int projected_q_dim(int index) const { return projected_q_dim_of(q_dim(index)); }
+  int attended_dim(int index) const { return attended_dim_of(q_dim(index)); }
+  /// The sizes above in the layer where each is widest.
+  int widest_head_dim() const;
+  int q_dim() const { return n_heads * widest_head_dim(); }
+  int kv_dim() const;
+  int projected_q_dim() const { return projected_q_dim_of(q_dim()); }
+  int attended_dim() const { return attended_dim_of(q_dim()); }
   bool has_experts() const { return mixture.n_experts > 0; }
   /// Whether some FFN neurons are zero for a token, and neurons can be handled one by one: counted, predicted
   /// and skipped. Zeros inside experts can be skipped too (activation.has_zeros()), but experts' neurons are
@@ -132,16 +148,24 @@ struct ModelSpec {
   bool changes_branches() const {
     return arch.norms == NormPlace::kAfter || arch.norms == NormPlace::kBoth || residual_scale != 1.0f;
   }
-  /// Returns the shape of the norm of q (n = n_heads) or k (n = n_kv_heads).
-  NormShape qk_norm_shape(int n) const {
-    if (arch.qk_norm == QkNorm::kWhole) return {1, n * head_dim};
-    return {arch.qk_norm == QkNorm::kEachHead ? n : 1, head_dim};
+  /// Returns the shape of a layer's norm of q (n = n_heads) or k (n = kv_heads_of(index)).
+  NormShape qk_norm_shape(int n, int index) const {
+    const int dim = head_dim_of(index);
+    if (arch.qk_norm == QkNorm::kWhole) return {1, n * dim};
+    return {arch.qk_norm == QkNorm::kEachHead ? n : 1, dim};
   }
   /// Returns the number of neurons in the widest FFN. Experts that a router chooses do not count.
   int widest_ffn() const { return std::max(d_ff, mixture.d_shared); }
   float score_scale() const {
     return attention_scale > 0.0f ? attention_scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
   }
+
+ private:
+  int projected_q_dim_of(int q) const {
+    if (latent) return n_heads * (latent.d_nope + latent.d_rope);
+    return arch.gated_attention ? 2 * q : q;
+  }
+  int attended_dim_of(int q) const { return latent ? n_heads * latent.d_value : q; }
 };
 
 /// Reads and checks the keys. ffn_activation: a name known to parse_ffn_activation, if the user specified

@@ -42,19 +42,19 @@ void bind_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, 
 }
 
 /// Binds q, k and v, which are separate tensors or stacked in attn_qkv.
-void bind_qkv(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
+void bind_qkv(Binder& bind, const ModelSpec& spec, int layer, const std::string& prefix, LayerWeights& w) {
   const bool bias = spec.arch.qkv_bias;
-  const int64_t q_rows = spec.projected_q_dim();
+  const int64_t q_rows = spec.projected_q_dim(layer), kv_rows = spec.kv_dim(layer);
   if (!bind.has(prefix + "attn_qkv.weight")) {
     w.q = bind.linear(prefix + "attn_q", q_rows, spec.d_model, bias);
-    w.k = bind.linear(prefix + "attn_k", spec.kv_dim(), spec.d_model, bias);
-    w.v = bind.linear(prefix + "attn_v", spec.kv_dim(), spec.d_model, bias);
+    w.k = bind.linear(prefix + "attn_k", kv_rows, spec.d_model, bias);
+    w.v = bind.linear(prefix + "attn_v", kv_rows, spec.d_model, bias);
     return;
   }
-  const Linear all = bind.linear(prefix + "attn_qkv", q_rows + 2 * spec.kv_dim(), spec.d_model, bias);
+  const Linear all = bind.linear(prefix + "attn_qkv", q_rows + 2 * kv_rows, spec.d_model, bias);
   w.q = rows_of(all, 0, q_rows);
-  w.k = rows_of(all, q_rows, spec.kv_dim());
-  w.v = rows_of(all, q_rows + spec.kv_dim(), spec.kv_dim());
+  w.k = rows_of(all, q_rows, kv_rows);
+  w.v = rows_of(all, q_rows + kv_rows, kv_rows);
 }
 
 /// Transposes the keys of one head: rows [d_nope, kv_rank] of `both` become [kv_rank, d_nope].
@@ -102,10 +102,12 @@ void bind_latent(Binder& bind, const ModelSpec& spec, const std::string& prefix,
   l.rows_apart = latent.d_value;
 }
 
-void bind_qk_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
+void bind_qk_norms(Binder& bind, const ModelSpec& spec, int layer, const std::string& prefix,
+                   LayerWeights& w) {
   const std::string q = prefix + "attn_q_norm.weight", k = prefix + "attn_k_norm.weight";
   if (spec.arch.qk_norm == QkNorm::kNone || (spec.arch.qk_norm_optional && !bind.has(q))) return;
-  const NormShape of_q = spec.qk_norm_shape(spec.n_heads), of_k = spec.qk_norm_shape(spec.n_kv_heads);
+  const NormShape of_q = spec.qk_norm_shape(spec.n_heads, layer);
+  const NormShape of_k = spec.qk_norm_shape(spec.kv_heads_of(layer), layer);
   w.q_norm = bind.vectors(q, of_q.n_rows, of_q.n_cols);
   w.k_norm = bind.vectors(k, of_k.n_rows, of_k.n_cols);
 }
@@ -209,16 +211,16 @@ void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& pre
 }
 
 /// turned_keys: where to store a layer's transposed keys, for older files with latent attention.
-void bind_attention(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w,
-                    std::vector<float>& turned_keys) {
+void bind_attention(Binder& bind, const ModelSpec& spec, int layer, const std::string& prefix,
+                    LayerWeights& w, std::vector<float>& turned_keys) {
   if (spec.latent) {
     bind_latent(bind, spec, prefix, w, turned_keys);
   } else {
-    bind_qkv(bind, spec, prefix, w);
-    bind_qk_norms(bind, spec, prefix, w);
+    bind_qkv(bind, spec, layer, prefix, w);
+    bind_qk_norms(bind, spec, layer, prefix, w);
   }
   if (spec.arch.sinks) w.sinks = bind.vector(prefix + "attn_sinks.weight", spec.n_heads);
-  w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.attended_dim());
+  w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.attended_dim(layer));
 }
 
 /// weights: stores the matrices that are not in the file's order.
@@ -229,7 +231,7 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, Weights&
   if (spec.layer(layer).recurrent) {
     w.delta = bind_delta(bind, spec, prefix, weights.reordered);
   } else {
-    bind_attention(bind, spec, prefix, w, weights.turned_keys[static_cast<size_t>(layer)]);
+    bind_attention(bind, spec, layer, prefix, w, weights.turned_keys[static_cast<size_t>(layer)]);
   }
   if (spec.layer(layer).experts) {
     bind_experts(bind, spec, prefix, w.mixture);
@@ -297,7 +299,8 @@ LayerWeights Weights::vectors_on(Memory& memory, const ModelSpec& spec, int laye
   LayerWeights w = layers[static_cast<size_t>(layer)];
   w.attention_norm = norm_on(memory, w.attention_norm, spec);
   w.ffn_norm = norm_on(memory, w.ffn_norm, spec);
-  const NormShape of_q = spec.qk_norm_shape(spec.n_heads), of_k = spec.qk_norm_shape(spec.n_kv_heads);
+  const NormShape of_q = spec.qk_norm_shape(spec.n_heads, layer);
+  const NormShape of_k = spec.qk_norm_shape(spec.kv_heads_of(layer), layer);
   w.q_norm = memory.resident(w.q_norm, int64_t{of_q.n_rows} * of_q.n_cols);
   w.k_norm = memory.resident(w.k_norm, int64_t{of_k.n_rows} * of_k.n_cols);
   w.sinks = memory.resident(w.sinks, spec.n_heads);

@@ -161,7 +161,7 @@ class FactsMaker {
     }
     facts.kv_read = kv_read(index);
     facts.attention_instructions =
-        cuda::attention_instructions(filled(index), in_.spec.n_heads, in_.spec.head_dim);
+        cuda::attention_instructions(filled(index), in_.spec.n_heads, in_.spec.head_dim_of(index));
     facts.attention_type = std::ranges::max(matrices, {}, [](const Matrix& matrix) {
                              return matrix ? matrix.bytes() : 0;
                            }).dtype;

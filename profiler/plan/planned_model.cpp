@@ -146,7 +146,8 @@ class ShapeMaker {
     w.v = linear(spec.kv_dim(), d, bias);
     w.attention_out = linear(d, spec.q_dim(), spec.arch.name == "opt");
     if (spec.arch.qk_norm != QkNorm::kNone && !spec.arch.qk_norm_optional) {
-      const NormShape of_q = spec.qk_norm_shape(spec.n_heads), of_k = spec.qk_norm_shape(spec.n_kv_heads);
+      const NormShape of_q = spec.qk_norm_shape(spec.n_heads, 0);
+      const NormShape of_k = spec.qk_norm_shape(spec.n_kv_heads, 0);
       w.q_norm = vector(int64_t{of_q.n_rows} * of_q.n_cols);
       w.k_norm = vector(int64_t{of_k.n_rows} * of_k.n_cols);
     }

@@ -204,14 +204,14 @@ TEST_CASE(
 }
 
 TEST_CASE("model spec: norms of heads have one row of weights, or one for each head") {
-  CHECK(spec_of(TinyModel("qwen3")).qk_norm_shape(4).n_rows == 1);
-  CHECK(spec_of(TinyModel("qwen3")).qk_norm_shape(4).n_cols == 8);
+  CHECK(spec_of(TinyModel("qwen3")).qk_norm_shape(4, 0).n_rows == 1);
+  CHECK(spec_of(TinyModel("qwen3")).qk_norm_shape(4, 0).n_cols == 8);
   TinyModel olmo("olmo2");
-  CHECK(spec_of(olmo).qk_norm_shape(4).n_cols == 32);
+  CHECK(spec_of(olmo).qk_norm_shape(4, 0).n_cols == 32);
   TinyModel command("command-r");
   command.key("command-r.attention.layer_norm_epsilon", 1e-5f);
-  CHECK(spec_of(command).qk_norm_shape(4).n_rows == 4);
-  CHECK(spec_of(command).qk_norm_shape(2).n_cols == 8);
+  CHECK(spec_of(command).qk_norm_shape(4, 0).n_rows == 4);
+  CHECK(spec_of(command).qk_norm_shape(2, 0).n_cols == 8);
 }
 
 TEST_CASE("model spec: old mixtures give the width of an expert only by its tensor") {
