@@ -1,0 +1,105 @@
+// The inputs of tests of recurrent layers (kernels/recurrent.h) on the CPU and on CUDA devices, and the
+// double results that they should give.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/recurrent.h"
+#include "tests/support/reference_recurrent.h"
+
+namespace hearth::test {
+
+inline constexpr double kEps = 1e-6;  // of the lengths of q and k
+
+inline const std::vector<RecurrentShape> kShapes = {
+    {2, 6, 16, 4, true},   // three value heads per key head
+    {2, 6, 20, 4, false},  // the last columns are padded
+    {1, 3, 128, 4, true},
+    {2, 2, 16, 2, false},  // as many taps as possible, and few
+    {1, 2, 33, 8, false}};
+
+inline std::string text(const RecurrentShape& shape) {
+  return std::to_string(shape.n_k_heads) + "/" + std::to_string(shape.n_v_heads) + " heads of " +
+         std::to_string(shape.head_dim) + (shape.tiled ? ", tiled, " : ", grouped, ") +
+         std::to_string(shape.n_taps) + " taps";
+}
+
+inline std::vector<float> normal_numbers(int64_t n, unsigned seed, float deviation = 1.0f,
+                                         float mean = 0.0f) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(mean, deviation);
+  std::vector<float> out(static_cast<size_t>(n));
+  for (float& x : out) x = normal(random);
+  return out;
+}
+
+/// The results of a layer's projections for each token of a sequence.
+struct Inputs {
+  Inputs(const RecurrentShape& shape, int n_tokens, unsigned seed)
+      : raw(normal_numbers(n_tokens * shape.conv_dim(), seed)),
+        alpha(normal_numbers(int64_t{n_tokens} * shape.n_v_heads, seed + 1000)),
+        beta(normal_numbers(int64_t{n_tokens} * shape.n_v_heads, seed + 2000)) {}
+
+  std::vector<float> raw;          // [n_tokens, conv_dim]
+  std::vector<float> alpha, beta;  // [n_tokens, n_v_heads]
+};
+
+/// The weights of a layer. Value head 0 forgets almost nothing, the others about 2 % to 25 % per token.
+struct Weights {
+  explicit Weights(const RecurrentShape& shape)
+      : taps(normal_numbers(shape.n_taps * shape.conv_dim(), 7, 0.5f)),
+        dt(normal_numbers(shape.n_v_heads, 8, 1.0f, -1.0f)) {
+    for (int h = 0; h < shape.n_v_heads; ++h)
+      a.push_back(h == 0 ? -1e-5f : -0.02f * std::exp2f(static_cast<float>(h % 6)));
+  }
+
+  std::vector<float> taps, dt, a;
+};
+
+/// The double results of a sequence, as rows of Layer::step().
+inline std::vector<std::vector<double>> expected(const RecurrentShape& shape, const Inputs& sequence, int n,
+                                                 testing::ReferenceRecurrent& reference) {
+  const Weights weights(shape);
+  std::vector<std::vector<double>> rows;
+  for (int64_t t = 0; t < n; ++t) {
+    std::vector<double> row =
+        reference.convolve(sequence.raw.data() + t * shape.conv_dim(), weights.taps.data());
+    double *const q = row.data(), *const k = q + shape.key_dim(), *const v = k + shape.key_dim();
+    reference.normalize(kEps, 1.0 / std::sqrt(shape.head_dim), q);
+    reference.normalize(kEps, 1.0, k);
+    std::vector<double> decay, beta;
+    for (int h = 0; h < shape.n_v_heads; ++h) {
+      const size_t at = static_cast<size_t>(t * shape.n_v_heads + h), head = static_cast<size_t>(h);
+      decay.push_back(
+          std::exp(double{weights.a[head]} *
+                   testing::reference_softplus(double{sequence.alpha[at]} + double{weights.dt[head]})));
+      beta.push_back(testing::reference_sigmoid(double{sequence.beta[at]}));
+    }
+    const std::vector<double> out = reference.advance(q, k, v, decay.data(), beta.data());
+    row.insert(row.end(), out.begin(), out.end());
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// The largest difference between our elements [begin, end) of each row and the expected ones, relative to
+/// the largest expected element; a NaN counts as infinite.
+inline double worst_error(const std::vector<float>& ours, const std::vector<std::vector<double>>& expected,
+                          int64_t begin, int64_t end) {
+  double worst = 0, largest = 0;
+  for (size_t t = 0; t < expected.size(); ++t) {
+    for (size_t i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      const double error = std::abs(double{ours[t * expected[t].size() + i]} - expected[t][i]);
+      worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+      largest = std::max(largest, std::abs(expected[t][i]));
+    }
+  }
+  return worst / largest;
+}
+
+}  // namespace hearth::test
