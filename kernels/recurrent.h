@@ -85,10 +85,14 @@ struct RecurrentMemory {
   float* log = nullptr;     // [n_slots][max_drafts][log_floats()]; null if max_drafts is 0
   int max_drafts = 0;       // drafts of one sequence in a step
 
-  float* state(const RecurrentShape& shape, int slot) const { return states + slot * shape.state_floats(); }
-  float* tail(const RecurrentShape& shape, int slot) const { return tails + slot * shape.tail_floats(); }
+  constexpr float* state(const RecurrentShape& shape, int slot) const {
+    return states + slot * shape.state_floats();
+  }
+  constexpr float* tail(const RecurrentShape& shape, int slot) const {
+    return tails + slot * shape.tail_floats();
+  }
   /// Logged draft i of the slot.
-  float* logged(const RecurrentShape& shape, int slot, int i) const {
+  constexpr float* logged(const RecurrentShape& shape, int slot, int i) const {
     return log + (int64_t{slot} * max_drafts + i) * shape.log_floats();
   }
 };
@@ -108,8 +112,11 @@ struct RecurrentRun {
   bool fresh = false;   // the sequence begins here: the slot's memory is ignored; n_replayed is 0
 };
 
-/// Requests a copy of what a sequence keeps, as it is after a token: a snapshot in the middle of a prompt.
+/// Requests a copy of what a sequence keeps, as it is after a token: a snapshot in the middle of a prompt. A
+/// call has at most kMost of them.
 struct RecurrentCopy {
+  static constexpr int kMost = 64;
+
   int after_token = 0;  // row of the step's arrays; a certain token
   /// For causal_conv() a tail [tail_floats()], for gated_delta() a state [state_floats()].
   float* out = nullptr;
@@ -160,6 +167,10 @@ struct GatedDelta {
 /// Called by the engine thread; no call allocates. Each step calls causal_conv() and gated_delta() once per
 /// layer, in any order, with the same runs. If a step is abandoned between them, its slots must start again
 /// with fresh runs.
+///
+/// On a device (ComputeDevice), calls belong to a step that begin_step() began, even if they only replay
+/// drafts. A step that is `decoding` (StepShape) has at most n_tokens runs, and no copies. Otherwise the
+/// device throws std::logic_error, because it records such steps.
 class RecurrentOps {
  public:
   virtual ~RecurrentOps() = default;

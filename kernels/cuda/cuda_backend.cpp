@@ -23,6 +23,7 @@
 #include "kernels/cuda/neurons/device_share.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/ops/simulated_device.h"
+#include "kernels/cuda/recurrent_cuda.h"
 #include "kernels/cuda/runtime/arena.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/device_memory.h"
@@ -106,6 +107,7 @@ class CudaBackend final : public Backend {
   void begin_step(const StepShape& shape) {
     work_.begin_step(shape);
     inputs_.begin_step();
+    recurrent_.begin_step(shape);
     rope_uploaded_ = {};
     prompt_rows_.clear();
     // longest_ determines the attention grid and the copied tables, so it must be the same each time a
@@ -436,6 +438,8 @@ class CudaBackend final : public Backend {
     });
   }
 
+  RecurrentOps* recurrent() override { return &recurrent_; }
+
   /// CudaHybridExperts hands over through the same exchange.
   ActivationExchange& exchange() { return exchange_; }
 
@@ -534,6 +538,7 @@ class CudaBackend final : public Backend {
 
   // For the current step:
   StepInputs inputs_;
+  RecurrentCuda recurrent_{work_, inputs_};
   RopeTables rope_host_;
   std::array<PinnedArray<float>, RopeTables::kTables> rope_pinned_;
   std::array<bool, RopeTables::kTables> rope_uploaded_ = {};

@@ -31,6 +31,8 @@ set(HEARTH_CUDA_KERNELS
   neurons/note_neurons.cu
   neurons/select_neurons.cu
   neurons/sums.cu
+  recurrent/causal_conv.cu
+  recurrent/gated_delta.cu
   rows/elementwise.cu
   rows/gather_rows.cu
   rows/norms.cu
@@ -55,6 +57,7 @@ set(HEARTH_CUDA_HOST
   hybrid/prefetch_link.cpp
   matmul/cublaslt_products.cpp
   neurons/device_share.cpp
+  recurrent_cuda.cpp
   runtime/device.cpp
   runtime/device_trace.cpp
   runtime/flag_wait.cpp

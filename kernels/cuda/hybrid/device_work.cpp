@@ -26,6 +26,10 @@ void DeviceWork::reserve(const StepBounds& bounds) {
   check(cudaMemsetAsync(scratch_.sums.poison, 0, static_cast<size_t>(bounds.max_tokens) * sizeof(int32_t),
                         stream_),
         "clearing sums over neurons");
+  if (scratch_.n_delta_counters > 0) {
+    check(cudaMemsetAsync(scratch_.delta_counters, 0, scratch_.n_delta_counters * sizeof(uint32_t), stream_),
+          "clearing the counters of recurrent layers");
+  }
   check(cudaMemsetAsync(scratch_.note_state, 0, Scratch::kNoteWords * sizeof(uint32_t), stream_),
         "clearing the count of notes");
 }

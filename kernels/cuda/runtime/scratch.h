@@ -12,6 +12,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/rope_table.h"
 #include "kernels/cuda/ops/ops.h"
+#include "kernels/cuda/ops/recurrent_ops.h"
 #include "kernels/cuda/runtime/arena.h"
 #include "kernels/cuda/runtime/expert_scratch.h"
 #include "kernels/cuda/runtime/library_scratch.h"
@@ -72,6 +73,10 @@ struct Scratch {
     }
     if (const size_t kv = bounds.stream_kv_bytes; kv > 0)
       streamed_kv = {arena.take<std::byte>(kv), arena.take<std::byte>(kv)};
+    if (bounds.recurrent_head_dim > 0) {
+      n_delta_counters = rows * kDeltaCounters;
+      delta_counters = arena.take<uint32_t>(n_delta_counters);
+    }
     if (bounds.n_experts > 0) exchange = arena.take<uint32_t>(HandOver::kStateWords);
     if (bounds.max_expert_tokens > 0) experts = ExpertScratch(arena, bounds);
     if (!bounds.shares) return;
@@ -102,6 +107,9 @@ struct Scratch {
   uint32_t* note_state = nullptr;  // NeuronNotes::state
   DeviceCounts* counts = nullptr;
   std::vector<DeviceNeuronSet> sets;  // [n_sets] for Backend::make_set()
+
+  uint32_t* delta_counters = nullptr;  // of gated_delta(); null without recurrent layers
+  size_t n_delta_counters = 0;
 
   uint32_t* exchange = nullptr;  // HandOver::state of ActivationExchange; null without experts
 

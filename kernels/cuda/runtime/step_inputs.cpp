@@ -12,7 +12,10 @@ namespace {
 constexpr size_t kAlign = 64;            // integers: 256 bytes
 constexpr int64_t kFewestPerBlock = 16;  // the smallest size of a KV block
 constexpr size_t kTables = 2;   // block table arrays: layers with a window may have an array of their own
-constexpr size_t kArrays = 16;  // maximum number of arrays in a step that are not block tables
+constexpr size_t kArrays = 16;  // maximum number of arrays in a step that are not block tables or runs
+
+constexpr size_t kRunWords = sizeof(DeviceRun) / sizeof(int32_t);
+static_assert(sizeof(DeviceRun) == kRunWords * sizeof(int32_t));
 
 }  // namespace
 
@@ -21,7 +24,8 @@ size_t StepInputs::size(const StepBounds& bounds) {
   // max_tokens is at least the number of sequences, so there are at most max_tokens block tables per array.
   const size_t tables = tokens * static_cast<size_t>(bounds.max_context / kFewestPerBlock + 1);
   const size_t longest = std::max(tokens, static_cast<size_t>(bounds.max_cols)) + 1;
-  return kTables * tables + kArrays * (longest + kAlign);
+  const size_t runs = bounds.recurrent_head_dim > 0 ? tokens * kRunWords + kAlign : 0;
+  return kTables * tables + kArrays * (longest + kAlign) + runs;
 }
 
 void StepInputs::reserve(const StepBounds& bounds, int32_t* device) {
@@ -33,6 +37,7 @@ void StepInputs::reserve(const StepBounds& bounds, int32_t* device) {
 void StepInputs::begin_step() {
   used_ = 0;
   known_.clear();
+  runs_ = {};
 }
 
 void StepInputs::copy(size_t at, size_t n, StepRecorder& recorder) {
@@ -107,6 +112,17 @@ DeviceList StepInputs::list(std::span<const int32_t> host, StepRecorder& recorde
   copy(at, 1, recorder);
   used_ += kAlign;
   return {const_cast<int32_t*>(on_device(host, recorder)), device_ + at, n};
+}
+
+const DeviceRun* StepInputs::on_device(std::span<const RecurrentRun> runs, size_t n_entries,
+                                       StepRecorder& recorder) {
+  const size_t n = n_entries * kRunWords;
+  auto* const entries = reinterpret_cast<DeviceRun*>(room(n));
+  for (size_t i = 0; i < n_entries; ++i) entries[i] = i < runs.size() ? device_run(runs[i]) : DeviceRun{};
+  const auto* const words = reinterpret_cast<const int32_t*>(entries);
+  if (runs_.n != n || !std::equal(words, words + n, runs_.host))
+    runs_ = {words, n, send(words, n, n, recorder)};
+  return reinterpret_cast<const DeviceRun*>(runs_.device);
 }
 
 }  // namespace hearth::cuda

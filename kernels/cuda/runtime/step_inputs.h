@@ -13,6 +13,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/ops/ops.h"
+#include "kernels/cuda/ops/recurrent_ops.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/step_recorder.h"
 
@@ -36,6 +37,9 @@ class StepInputs {
   /// so that a recorded step can be played back with any of them.
   KvPlaces on_device(const KvPlaces& host, int block_tokens, int longest, StepRecorder& recorder);
   DeviceList list(std::span<const int32_t> host, StepRecorder& recorder);
+  /// Returns n_entries entries with the runs, of which the last ones may be unused. Runs are identified by
+  /// their contents, so the host's array may change its address.
+  const DeviceRun* on_device(std::span<const RecurrentRun> runs, size_t n_entries, StepRecorder& recorder);
 
  private:
   const int32_t* tables_on_device(const KvPlaces& host, int n_columns, StepRecorder& recorder);
@@ -58,6 +62,7 @@ class StepInputs {
   PinnedArray<int32_t> pinned_;
   size_t used_ = 0;
   std::vector<Known> known_;
+  Known runs_ = {};  // the last runs; their `host` is pinned memory
 };
 
 }  // namespace hearth::cuda

@@ -10,6 +10,7 @@
 #include "kernels/cuda/matmul/cublaslt_products.h"
 #include "kernels/cuda/ops/expert_types.h"
 #include "kernels/cuda/ops/ops.h"
+#include "kernels/cuda/ops/recurrent_ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/quant/coded_columns.h"
 #include "tests/kernels/cuda/device_array.h"
@@ -273,6 +274,59 @@ TEST_CASE_METHOD(KernelWorkTest, "writing keys and values declares the cache's b
   check(stream, 7, [&] {
     cuda::kv_append(k.data(), v.data(), kHeads * kHeadDim, places, shape, {k_cache.data(), v_cache.data()},
                     stream);
+  });
+}
+
+TEST_CASE_METHOD(KernelWorkTest, "recurrent layers declare what they touch") {
+  const test::TestStream stream;
+  constexpr int kTokens = 256, kDrafts = 64;
+  const RecurrentShape shape{4, 16, 128, 4, true};
+  const auto zeros = [](int64_t n) { return std::vector<float>(static_cast<size_t>(n)); };
+  const DeviceArray<float> raw(zeros(kTokens * shape.conv_dim())),
+      taps(zeros(shape.n_taps * shape.conv_dim())), q(zeros(kTokens * shape.key_dim())), k(q.size()),
+      v(zeros(kTokens * shape.value_dim())), out(v.size()), states(zeros(shape.state_floats())),
+      tails(zeros(shape.tail_floats())), log(zeros(kDrafts * shape.log_floats())),
+      decay(zeros(kTokens * shape.n_v_heads)), beta(decay.size()), head(zeros(shape.n_v_heads));
+  cudaMemset(k.data(), 0, k.size() * sizeof(float));
+  cudaMemset(beta.data(), 0, beta.size() * sizeof(float));
+  const DeviceArray<uint32_t> counters(std::vector<uint32_t>(kTokens * cuda::kDeltaCounters));
+  const RecurrentMemory memory{states.data(), tails.data(), log.data(), kDrafts};
+  const CausalConv conv{.shape = shape,
+                        .runs = {},
+                        .copies = {},
+                        .raw = raw.data(),
+                        .taps = taps.data(),
+                        .memory = memory,
+                        .q = q.data(),
+                        .k = k.data(),
+                        .v = v.data()};
+  const GatedDelta delta{.shape = shape,
+                         .runs = {},
+                         .copies = {},
+                         .q = q.data(),
+                         .k = k.data(),
+                         .v = v.data(),
+                         .decay = decay.data(),
+                         .beta = beta.data(),
+                         .memory = memory,
+                         .out = out.data()};
+  const auto runs = [](const DeviceArray<cuda::DeviceRun>& run) {
+    return cuda::DeviceRuns{run.data(), static_cast<int>(run.size()), kTokens};
+  };
+  // A prompt beside an unused entry, then a step that reads and writes the state, then drafts.
+  const DeviceArray<cuda::DeviceRun> prompt({{.slot = 0, .n_tokens = kTokens, .fresh = 1}, {}}),
+      decoding({{.slot = 0, .n_tokens = 1}}),
+      drafts({{.slot = 0, .n_tokens = kDrafts + 1, .n_uncertain = kDrafts, .fresh = 1}});
+  check(stream, 8, [&] { cuda::causal_conv(conv, runs(prompt), stream); });
+  check(stream, 9, [&] { cuda::gated_delta(delta, runs(prompt), counters.data(), stream); });
+  check(
+      stream, 9, [&] { cuda::gated_delta(delta, runs(decoding), counters.data(), stream); }, 2);
+  check(stream, 8, [&] { cuda::causal_conv(conv, runs(drafts), stream); });
+  check(stream, 30, [&] { cuda::gated_delta(delta, runs(drafts), counters.data(), stream); });
+  check(stream, 6, [&] {
+    cuda::delta_gates(
+        {kTokens, shape.n_v_heads, decay.data(), beta.data(), head.data(), head.data(), q.data(), k.data()},
+        stream);
   });
 }
 

@@ -1,0 +1,235 @@
+// The short convolution of recurrent layers, and their gates.
+//
+// A thread of the convolution has one channel and up to kTileTokens tokens of a run. It reads each raw row
+// once and keeps the last rows in registers. So the kernel is memory-bound: 8 bytes per channel and token.
+//
+// The first tile of a run is the only one that reads the sequence's history (tail and log), because a tile is
+// longer than the history. So it also replaces the history, after it has read it, and no other thread is in
+// the way. Decoding takes one launch, and so does a prompt.
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cuda/ops/recurrent_ops.h"
+#include "kernels/cuda/rows/activation.cuh"
+#include "kernels/cuda/rows/exponential.cuh"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kConvThreads = 256;
+constexpr int kTileTokens = 16;
+static_assert(kTileTokens >= RecurrentShape::kMaxTaps - 1);
+
+struct ConvArgs {
+  RecurrentShape shape;
+  const DeviceRun* runs;
+  const float *raw, *taps;
+  RecurrentMemory memory;
+  float *q, *k, *v;
+  DeviceCopies copies;
+};
+
+/// One channel of a run's raw rows: its tail, its accepted drafts, and its tokens of the step.
+struct RawChannel {
+  const float* raw;  // of the run's first token
+  float* tail;
+  float* log;  // of the slot's first logged draft
+  int64_t width, log_stride;
+  int n_history, n_replayed;
+  bool fresh;
+
+  /// The n-th number before token t is at(t - n). The numbers before the first token of a fresh run are 0.
+  __device__ float at(int t) const {
+    if (t >= 0) return raw[t * width];
+    if (fresh) return 0.0f;
+    const int logged = t + n_replayed;
+    return logged >= 0 ? log[logged * log_stride] : tail[(logged + n_history) * width];
+  }
+};
+
+/// Writes what the sequence keeps: copies, the tail, and the raw numbers of the log.
+template <int kTaps>
+__device__ void keep_channel(const ConvArgs& args, const DeviceRun& run, int64_t channel,
+                             const RawChannel& rows) {
+  constexpr int kHistory = kTaps - 1;
+  for (int c = 0; c < args.copies.n; ++c) {
+    const int t = args.copies.after_token[c] - run.first_token;
+    if (t < 0 || t >= run.n_tokens) continue;
+    for (int i = 0; i < kHistory; ++i)
+      args.copies.out[c][i * rows.width + channel] = rows.at(t + 1 - kHistory + i);
+  }
+  const int n_certain = run.n_tokens - run.n_uncertain;
+  float last[kHistory];
+  GPU_UNROLL
+  for (int i = 0; i < kHistory; ++i) last[i] = rows.at(n_certain - kHistory + i);
+  GPU_UNROLL
+  for (int i = 0; i < kHistory; ++i) rows.tail[i * rows.width] = last[i];
+  for (int i = 0; i < run.n_uncertain; ++i) rows.log[i * rows.log_stride] = rows.at(n_certain + i);
+}
+
+/// blockIdx: channels, tile of the run, run.
+template <int kTaps>
+__global__ void __launch_bounds__(kConvThreads) convolve_kernel(const ConvArgs args) {
+  const RecurrentShape& shape = args.shape;
+  const int64_t channel = int64_t{blockIdx.x} * kConvThreads + threadIdx.x, width = shape.conv_dim();
+  const DeviceRun run = args.runs[blockIdx.z];
+  const int begin = static_cast<int>(blockIdx.y) * kTileTokens;
+  if (run.slot < 0 || channel >= width || (begin > 0 && begin >= run.n_tokens)) return;
+  const int64_t key_dim = shape.key_dim(), value_dim = shape.value_dim();
+  float* log = nullptr;  // of a layer without drafts
+  if (args.memory.log != nullptr)
+    log = args.memory.logged(shape, run.slot, 0) + shape.log_floats() - width + channel;
+  const RawChannel rows{.raw = args.raw + run.first_token * width + channel,
+                        .tail = args.memory.tail(shape, run.slot) + channel,
+                        .log = log,
+                        .width = width,
+                        .log_stride = shape.log_floats(),
+                        .n_history = kTaps - 1,
+                        .n_replayed = run.n_replayed,
+                        .fresh = run.fresh != 0};
+  float* out = args.q + channel;
+  int64_t out_width = key_dim;
+  if (channel >= 2 * key_dim) {
+    out = args.v + (channel - 2 * key_dim);
+    out_width = value_dim;
+  } else if (channel >= key_dim) {
+    out = args.k + (channel - key_dim);
+  }
+  out += run.first_token * out_width;
+
+  float taps[kTaps], window[kTaps];
+  GPU_UNROLL
+  for (int i = 0; i < kTaps; ++i) taps[i] = args.taps[i * width + channel];
+  GPU_UNROLL
+  for (int i = 0; i < kTaps - 1; ++i)
+    window[i] = begin < run.n_tokens ? rows.at(begin - kTaps + 1 + i) : 0.0f;
+  const int end = min(begin + kTileTokens, static_cast<int>(run.n_tokens));
+  for (int t = begin; t < end; ++t) {
+    window[kTaps - 1] = rows.raw[t * width];
+    float sum = __fmul_rn(taps[0], window[0]);
+    GPU_UNROLL
+    for (int i = 1; i < kTaps; ++i) sum = __fmaf_rn(taps[i], window[i], sum);
+    out[t * out_width] = activated<Activation::kSilu>(sum, 0.0f);
+    GPU_UNROLL
+    for (int i = 0; i < kTaps - 1; ++i) window[i] = window[i + 1];
+  }
+  if (begin == 0) keep_channel<kTaps>(args, run, channel, rows);
+}
+
+KernelWork conv_work(const RecurrentShape& shape, const DeviceRuns& runs, int n_copies) {
+  KernelWork work{.bytes = floats(shape.n_taps * shape.conv_dim())};
+  int64_t n_tokens = 0, n_rows = n_copies * int64_t{shape.n_taps - 1};
+  for (int i = 0; i < runs.n; ++i) {
+    const DeviceRun& run = runs.runs[i];
+    if (run.slot < 0) continue;
+    n_tokens += run.n_tokens;
+    n_rows += (run.fresh != 0 ? 1 : 2) * (shape.n_taps - 1) + run.n_replayed + run.n_uncertain;
+  }
+  work.bytes += floats((2 * n_tokens + n_rows) * shape.conv_dim());
+  work.instructions = 50.0 * static_cast<double>(n_tokens * shape.conv_dim());
+  return work;
+}
+
+template <int kTaps>
+void launch_conv(const ConvArgs& args, const DeviceRuns& runs, cudaStream_t stream) {
+  const int64_t width = args.shape.conv_dim();
+  const dim3 grid(static_cast<unsigned>((width + kConvThreads - 1) / kConvThreads),
+                  static_cast<unsigned>(std::max(1, (runs.most_tokens + kTileTokens - 1) / kTileTokens)),
+                  static_cast<unsigned>(runs.n));
+  check(gpu_launch([=, shape = args.shape, n = args.copies.n] { return conv_work(shape, runs, n); },
+                   gpu_kernel<convolve_kernel<kTaps>>, grid, kConvThreads, 0, stream, args),
+        "convolving the inputs of a recurrent layer");
+}
+
+}  // namespace
+
+DeviceCopies device_copies(std::span<const RecurrentCopy> copies) {
+  if (copies.size() > size_t{RecurrentCopy::kMost}) {
+    throw std::logic_error("A call for a recurrent layer requests " + std::to_string(copies.size()) +
+                           " copies, at most " + std::to_string(RecurrentCopy::kMost) +
+                           " are possible; this is a mistake in Hearth.");
+  }
+  DeviceCopies out{.n = static_cast<int>(copies.size())};
+  for (size_t i = 0; i < copies.size(); ++i) {
+    out.after_token[i] = copies[i].after_token;
+    out.out[i] = copies[i].out;
+  }
+  return out;
+}
+
+void causal_conv(const CausalConv& call, const DeviceRuns& runs, cudaStream_t stream) {
+  if (runs.n == 0) return;
+  const ConvArgs args{call.shape, runs.runs,   call.raw,
+                      call.taps,  call.memory, call.q,
+                      call.k,     call.v,      device_copies(call.copies)};
+  switch (call.shape.n_taps) {
+    case 2:
+      return launch_conv<2>(args, runs, stream);
+    case 3:
+      return launch_conv<3>(args, runs, stream);
+    case 4:
+      return launch_conv<4>(args, runs, stream);
+    case 5:
+      return launch_conv<5>(args, runs, stream);
+    case 6:
+      return launch_conv<6>(args, runs, stream);
+    case 7:
+      return launch_conv<7>(args, runs, stream);
+    case 8:
+      return launch_conv<8>(args, runs, stream);
+    default:
+      throw std::invalid_argument("A recurrent layer on a CUDA device: the convolution has " +
+                                  std::to_string(call.shape.n_taps) + " taps, expected 2 to 8.");
+  }
+}
+
+// decay = e^(a * softplus(alpha + dt)), beta = sigmoid(beta_logits).
+namespace {
+
+constexpr int kGateThreads = 256;
+
+/// ln(1 + e^x), operation by operation as in kernels/cpu/lanes/recurrent_inl.h.
+__device__ __forceinline__ float softplus(float x) {
+  const float e = exponential(min_or_second(__fsub_rn(0.0f, x), x));
+  const float s = __fdiv_rn(e, __fadd_rn(2.0f, e));
+  const float square = __fmul_rn(s, s);
+  float p = 1.0f / 15.0f;
+  p = __fmaf_rn(p, square, 1.0f / 13.0f);
+  p = __fmaf_rn(p, square, 1.0f / 11.0f);
+  p = __fmaf_rn(p, square, 1.0f / 9.0f);
+  p = __fmaf_rn(p, square, 1.0f / 7.0f);
+  p = __fmaf_rn(p, square, 1.0f / 5.0f);
+  p = __fmaf_rn(p, square, 1.0f / 3.0f);
+  p = __fmaf_rn(p, square, 1.0f);
+  return __fmaf_rn(__fadd_rn(s, s), p, max_or_second(0.0f, x));
+}
+
+__global__ void __launch_bounds__(kGateThreads) gates_kernel(const DeltaGates call) {
+  const int64_t i = int64_t{blockIdx.x} * kGateThreads + threadIdx.x;
+  if (i >= int64_t{call.n_tokens} * call.n_v_heads) return;
+  const int64_t head = i % call.n_v_heads;
+  const float steps = softplus(__fadd_rn(call.alpha[i], call.dt[head]));
+  const float chance = sigmoid(call.beta_logits[i]);
+  call.decay[i] = exponential(__fmul_rn(call.a[head], steps));
+  call.beta[i] = chance;
+}
+
+}  // namespace
+
+void delta_gates(const DeltaGates& call, cudaStream_t stream) {
+  const int64_t n = int64_t{call.n_tokens} * call.n_v_heads;
+  if (n == 0) return;
+  check(gpu_launch(
+            [=, heads = call.n_v_heads] {
+              return KernelWork{.bytes = floats(4 * n + 2 * heads),
+                                .instructions = 100.0 * static_cast<double>(n)};
+            },
+            gpu_kernel<gates_kernel>, static_cast<unsigned>((n + kGateThreads - 1) / kGateThreads),
+            kGateThreads, 0, stream, call),
+        "computing the gates of a recurrent layer");
+}
+
+}  // namespace hearth::cuda
