@@ -76,7 +76,7 @@ int64_t most_rows(const ModelSpec& spec) {
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
   return {.max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
           .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim(), spec.attended_dim(),
-                                spec.latent.q_rank, spec.latent.d_nope}),
+                                spec.latent.q_rank, spec.latent.d_nope, spec.d_layer_embedding}),
           .n_heads = spec.n_heads,
           .max_context = bounds.max_context,
           .d_model = spec.d_model,
@@ -110,7 +110,8 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       bounds_(bounds),
       ffn_(devices, spec, weights, bounds.max_tokens),
       on_cpu_(devices.cpu(), spec, bounds.max_tokens),
-      output_(devices.of_output(), spec, bounds.max_logit_rows) {
+      output_(devices.of_output(), spec, bounds.max_logit_rows),
+      layer_embeddings_(devices.cpu(), spec, weights, bounds.max_tokens) {
   if (spec.arch.position_offset || spec.arch.token_types)
     table_rows_.reserve(static_cast<size_t>(bounds.max_tokens));
   if (spec.arch.looks_ahead) n_seen_.reserve(static_cast<size_t>(bounds.max_tokens));
@@ -130,7 +131,7 @@ double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_
   const double per_token = 5.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + of_latent;
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
   return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +
-         FfnPass::bytes_needed(spec, max_tokens);
+         LayerEmbeddings::bytes_needed(spec, max_tokens) + FfnPass::bytes_needed(spec, max_tokens);
 }
 
 Rope ForwardPass::rope_of(const RopeFrequencies& frequencies, const RopeSpec& spec) const {
@@ -188,6 +189,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
   Side side = weights_.embeds_on_device ? Side{&devices_.device()->backend(), &on_device_}
                                         : Side{&devices_.cpu(), &on_cpu_};
   embed(side, batch);
+  if (layer_embeddings_) layer_embeddings_.begin_step(batch.tokens, side.work->residual.floats());
 
   // 2. Each layer adds its attention and its FFN to the stream.
   const bool norms_sums = spec_.arch.norms == NormPlace::kSum;
@@ -216,6 +218,8 @@ StepOutput ForwardPass::run(const Batch& batch) {
     ffn_.run(i, (ffn_norm_first ? work.ffn_input : work.normed).floats(), x, n_tokens, branch);
     if (branches_apart_) add_branch(side, layer.ffn_post_norm, n_tokens);
     if (norms_sums) norm(backend, x, layer.ffn_post_norm, n_tokens, x);
+    if (layer_embeddings_) layer_embeddings_.add(i, layer, n_tokens, x);
+    if (layer.output_scale != 1.0f) backend.scale(layer.output_scale, int64_t{n_tokens} * spec_.d_model, x);
   }
 
   // 3. Compute hidden states and logits for the tokens that need them.
@@ -348,8 +352,15 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
   const LayerSpec facts = spec_.layer(index);
   const int n_tokens = batch.n_tokens();
   float *q = side.work->q.floats(), *k = side.work->k.floats(), *v = side.work->v.floats();
-  backend.matmul(side.work->normed.floats(), n_tokens,
-                 std::array{product(layer.q, q), product(layer.k, k), product(layer.v, v)});
+  const std::array products{product(layer.q, q), product(layer.k, k), product(layer.v, v)};
+  const size_t n_products = layer.v.weight ? 3 : layer.k.weight ? 2 : 1;
+  backend.matmul(side.work->normed.floats(), n_tokens, std::span(products).first(n_products));
+  if (!layer.k.weight) return turn_queries(side, index, batch);  // its keys are in another layer's cache
+  if (!layer.v.weight) backend.copy(k, int64_t{n_tokens} * spec_.kv_dim(index), v);
+  if (layer.v_norm != nullptr) {
+    const int64_t n_rows = int64_t{n_tokens} * spec_.kv_heads_of(index);
+    backend.rms_norm(v, layer.v_norm, spec_.norm_eps, n_rows, spec_.head_dim_of(index), v);
+  }
   const bool norms = layer.q_norm != nullptr, norms_last = spec_.arch.qk_norm_after_rope;
   if (norms && !norms_last) norm_qk(backend, index, n_tokens, q, k);
   const KvLayer cache = kv_.layer(index);
@@ -366,6 +377,17 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
                                places, shape, cache);
   }
   backend.kv_append(k, v, spec_.kv_dim(index), places, shape, cache);
+}
+
+/// Norms and rotates the queries of a layer that reads the keys and values of another layer.
+void ForwardPass::turn_queries(const Side& side, int index, const Batch& batch) {
+  Backend& backend = *side.backend;
+  const LayerSpec facts = spec_.layer(index);
+  float* q = side.work->q.floats();
+  norm_qk(backend, index, batch.n_tokens(), q, nullptr);
+  if (!facts.turns) return;
+  backend.rope(q, spec_.q_dim(index), spec_.n_heads, spec_.head_dim_of(index), batch.positions,
+               facts.local_rope ? local_rope_ : rope_);
 }
 
 /// Computes q and k of a layer with latent attention (LatentWeights). k is the normed latent followed by the
@@ -439,7 +461,7 @@ void ForwardPass::unfold_values(const Side& side, int index, int n_tokens) {
       n_tokens);
 }
 
-/// Norms q and k: each head separately or all heads as a whole.
+/// Norms q and k, each head separately or all heads as a whole. k is null in layers without keys.
 void ForwardPass::norm_qk(Backend& backend, int index, int n_tokens, float* q, float* k) {
   const LayerWeights& layer = layer_weights(index);
   const auto norm_rows = [&](float* x, const float* weight, int n_heads) {
@@ -452,7 +474,7 @@ void ForwardPass::norm_qk(Backend& backend, int index, int n_tokens, float* q, f
     }
   };
   norm_rows(q, layer.q_norm, spec_.n_heads);
-  norm_rows(k, layer.k_norm, spec_.kv_heads_of(index));
+  if (k != nullptr) norm_rows(k, layer.k_norm, spec_.kv_heads_of(index));
 }
 
 /// x += residual_scale * norm(branch), where x is the residual stream; the norm is optional.

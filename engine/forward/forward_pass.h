@@ -9,6 +9,7 @@
 #include "engine/forward/ffn_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/forward/layer_call.h"
+#include "engine/forward/layer_embeddings.h"
 #include "engine/forward/mixture_verifier.h"
 #include "engine/forward/rope.h"
 #include "engine/model/devices.h"
@@ -102,6 +103,7 @@ class ForwardPass {
   const int32_t* seen_ahead(const Batch& batch);
   void attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places, float* out);
   void project(const Side& side, int index, const Batch& batch, const KvPlaces& places);
+  void turn_queries(const Side& side, int index, const Batch& batch);
   void project_latent(const Side& side, int index, const Batch& batch);
   void unfold_values(const Side& side, int index, int n_tokens);
   void norm_qk(Backend& backend, int index, int n_tokens, float* q, float* k);
@@ -124,6 +126,7 @@ class ForwardPass {
   Workspace on_cpu_, on_device_;  // empty for a device without layers
   bool has_library_ = false;      // on the device, a matrix library multiplies prompt tokens
   OutputWorkspace output_;
+  LayerEmbeddings layer_embeddings_;
   std::vector<int32_t> table_rows_;  // [max_tokens] rows of learned positions or token types
   std::vector<int32_t> n_seen_;      // [max_tokens], see KvPlaces; empty unless tokens look ahead
   // [max_tokens, d_model] Copy of the hidden states. The copy is needed because logits() of the same step

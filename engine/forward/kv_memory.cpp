@@ -46,6 +46,7 @@ KvMemory::KvMemory(const ModelSpec& spec, const KvBlockCounts& counts, const Dev
 }
 
 size_t KvMemory::layer_bytes(const ModelSpec& spec, const KvBlockCounts& counts, int layer) {
+  if (!spec.has_own_kv(layer)) return 0;
   const int64_t block = kv_bytes(counts.type, int64_t{kKvBlockTokens} * spec.kv_dim(layer));
   return static_cast<size_t>(counts.of_layer(spec, layer)) * static_cast<size_t>(block);
 }
@@ -53,8 +54,9 @@ size_t KvMemory::layer_bytes(const ModelSpec& spec, const KvBlockCounts& counts,
 double KvMemory::bytes_needed(const ModelSpec& spec, const KvBlockCounts& counts) {
   double bytes = 0;
   for (int i = 0; i < spec.n_layers; ++i) {
-    bytes +=
-        kv_position_bytes(spec, counts.type) * kKvBlockTokens * static_cast<double>(counts.of_layer(spec, i));
+    if (!spec.has_own_kv(i)) continue;
+    bytes += kv_position_bytes(spec, i, counts.type) * kKvBlockTokens *
+             static_cast<double>(counts.of_layer(spec, i));
   }
   return bytes;
 }
@@ -68,7 +70,8 @@ KvShape KvMemory::shape(int layer) const {
 }
 
 KvLayer KvMemory::layer(int index) const {
-  return {keys_[static_cast<size_t>(index)].data(), values_[static_cast<size_t>(index)].data()};
+  const auto owner = static_cast<size_t>(spec_.has_own_kv(index) ? index : spec_.layer(index).kv_source);
+  return {keys_[owner].data(), values_[owner].data()};
 }
 
 size_t KvMemory::bytes() const {

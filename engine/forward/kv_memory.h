@@ -44,8 +44,8 @@ std::string why_not_kv_type(const ModelSpec& spec, KvType type);
 
 /// Bytes of one position's key and value in one layer. REQUIRES: the model can have keys and values of this
 /// type.
-inline double kv_position_bytes(const ModelSpec& spec, KvType type) {
-  return 2.0 * static_cast<double>(kv_bytes(type, spec.kv_dim()));
+inline double kv_position_bytes(const ModelSpec& spec, int layer, KvType type) {
+  return 2.0 * static_cast<double>(kv_bytes(type, spec.kv_dim(layer)));
 }
 
 class KvMemory {
@@ -61,6 +61,7 @@ class KvMemory {
 
   const KvBlockCounts& counts() const { return counts_; }
   KvShape shape(int layer) const;
+  /// The keys and values that the layer reads: its own, or those of LayerSpec::kv_source.
   KvLayer layer(int index) const;
   /// Whether Batch::window_tables, rather than Batch::block_tables, lists the layer's KV blocks.
   bool is_window(int layer) const { return counts_.is_window(spec_, layer); }

@@ -91,6 +91,15 @@ struct Architecture {
   QkNorm qk_norm = QkNorm::kNone;  // before RoPE
   bool qk_norm_optional = false;   // the norms of q and k are used if the file has them
   bool qk_norm_after_rope = false;
+  bool value_norm = false;      // each head's values are normed, without weights
+  bool value_from_key = false;  // layers without attn_v have as values their keys, before the keys' norm and
+                                // rotary embedding
+  bool unit_scores = false;     // scores are not scaled, unless the file says otherwise
+  /// Layers with a window have heads of another size, and the file says for each layer whether it has a
+  /// window. The last layers may read the keys and values of earlier layers.
+  bool window_heads = false;
+  bool layer_scale = false;       // after each layer, the residual stream may be multiplied by a number
+  bool layer_embeddings = false;  // a token may have an embedding for each layer, see LayerEmbeddings
   bool rope_axes = false;       // images have positions along several axes, each for some of RoPE's pairs of
                                 // dimensions; a text's token has its one position along all axes
   int layers_per_unturned = 0;  // n > 0: every n-th layer has no rotary embedding; 0: all layers have one

@@ -27,13 +27,15 @@ bool has_vectors(std::string_view name) {
 }
 
 /// Whether a tensor has no role in the layers that are run. It may belong to a later layer. In one file,
-/// Ollama stores a language model of the Qwen3.5 family (Architecture::delta), its encoder of images, and the
-/// layers that predict later tokens.
+/// Ollama stores a language model of the Qwen3.5 family (Architecture::delta) or Gemma 4 (layer_embeddings),
+/// its encoders of images and sound, and the layers that predict later tokens.
 bool is_beyond(std::string_view name, const ModelSpec& spec) {
   for (int i = spec.n_layers; i < spec.n_layers + spec.n_unused_layers; ++i) {
     if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
   }
-  return spec.arch.delta && (name.starts_with("mtp.") || name.starts_with("v.") || name.starts_with("mm."));
+  if (spec.arch.layer_embeddings && name.starts_with("a.")) return true;
+  const bool with_encoder = spec.arch.delta || spec.arch.layer_embeddings;
+  return with_encoder && (name.starts_with("mtp.") || name.starts_with("v.") || name.starts_with("mm."));
 }
 
 }  // namespace
@@ -77,6 +79,15 @@ Linear Binder::linear(const std::string& stem, int64_t n_rows, int64_t n_cols, b
 NormWeights Binder::norm(const std::string& stem, int64_t n, const Architecture& arch) {
   const bool has_bias = arch.norm == NormKind::kLayer && arch.norm_bias;
   return {vector(stem + ".weight", n), has_bias ? vector(stem + ".bias", n) : nullptr};
+}
+
+void Binder::pass_over(const std::string& prefix, std::initializer_list<std::string_view> stems) {
+  for (const std::string_view stem : stems) {
+    for (const std::string_view suffix : {"weight", "bias"}) {
+      const TensorInfo* tensor = file_.find_tensor(prefix + std::string(stem) + std::string(suffix));
+      if (tensor != nullptr) used_.insert(tensor->name);
+    }
+  }
 }
 
 void Binder::fail_tensor(std::string_view name, const std::string& sentence) const {

@@ -60,6 +60,10 @@ class Binder {
 
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
 
+  /// Accepts tensors of a layer that have no role. `stems` are their names without the layer's prefix and
+  /// without "weight" or "bias"; the file may lack them.
+  void pass_over(const std::string& prefix, std::initializer_list<std::string_view> stems);
+
   /// Throws ModelFileError with 'FILE: tensor "NAME"' and the sentence.
   [[noreturn]] void fail_tensor(std::string_view name, const std::string& sentence) const;
 

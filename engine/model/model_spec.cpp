@@ -8,6 +8,7 @@
 
 #include "engine/model/ffn_activation.h"
 #include "engine/model/read_delta.h"
+#include "engine/model/read_window_heads.h"
 #include "engine/model/spec_keys.h"
 #include "engine/model/unknown_architecture.h"
 #include "kernels/base/file_error.h"
@@ -65,9 +66,15 @@ RopeSpec read_rope(const SpecKeys& keys, const Architecture& arch, int head_dim,
 }
 
 /// Reads the rotary embedding of layers with a window. It has a separate base, and no scaling.
-RopeSpec read_local_rope(const SpecKeys& keys, const Architecture& arch, const RopeSpec& rope) {
+RopeSpec read_local_rope(const SpecKeys& keys, const Architecture& arch, int n_heads, const RopeSpec& rope) {
   RopeSpec local;
   local.n_rot = rope.n_rot;
+  if (arch.window_heads) {
+    constexpr const char* kKey = "rope.dimension_count_swa";
+    const int head_dim = read_window_head_dim(keys, n_heads);
+    local.n_rot = keys.integer_or(kKey, head_dim, 2, head_dim);
+    if (local.n_rot % 2 != 0) keys.fail(kKey, std::to_string(local.n_rot), "an even number");
+  }
   const double base = arch.window.rope_base > 0 ? arch.window.rope_base : rope.base;
   local.base = keys.number_or("rope.freq_base_swa", base, 1.0, 1e12);
   return local;
@@ -230,8 +237,9 @@ void read_scales(const SpecKeys& keys, ModelSpec& spec) {
     keys.refuse("residual_scale", "not 1", "what is added is normed together with what it is added to");
   }
   const bool scored_by_width = spec.n_layers == arch.layers_scored_by_width;
-  spec.attention_scale = scale(
-      "attention.scale", scored_by_width ? 1.0 / std::sqrt(double{1.0} * spec.d_model / spec.n_heads) : 0.0);
+  spec.attention_scale =
+      scale("attention.scale", scored_by_width ? 1.0 / std::sqrt(double{1.0} * spec.d_model / spec.n_heads)
+                                               : (arch.unit_scores ? 1.0 : 0.0));
   spec.attention_cap = scale("attn_logit_softcapping", double{arch.attention_cap});
   spec.logit_cap = scale("final_logit_softcapping", double{arch.logit_cap});
   spec.query_growth = scale("attention.temperature_scale", 0.0);
@@ -484,7 +492,7 @@ int ModelSpec::widest_head_dim() const {
 }
 
 int ModelSpec::kv_dim() const {
-  int widest = n_kv_heads * head_dim;
+  int widest = layers.empty() ? n_kv_heads * head_dim : 0;
   for (int i = 0; i < static_cast<int>(layers.size()); ++i) widest = std::max(widest, kv_dim(i));
   return widest;
 }
@@ -512,7 +520,10 @@ ModelSpec read_model_spec_as(const Architecture& arch, const ModelFile& file,
   spec.n_layers = n_blocks - spec.n_unused_layers;
   refuse_only_unused(file, spec);
   spec.d_model = keys.integer("embedding_length", 1, SpecKeys::kMaxWidth);
-  spec.d_ff = keys.integer_or("feed_forward_length", 0, 1, SpecKeys::kMaxWidth);
+  if (keys.has("feed_forward_length")) {
+    spec.d_ff = arch.window_heads ? read_widest_ffn(keys, spec, n_blocks)
+                                  : keys.integer("feed_forward_length", 1, SpecKeys::kMaxWidth);
+  }
   spec.n_heads = keys.integer("attention.head_count", 1, SpecKeys::kMaxHeads);
   std::vector<bool> recurrent;
   if (arch.delta) {
@@ -526,6 +537,7 @@ ModelSpec read_model_spec_as(const Architecture& arch, const ModelFile& file,
   } else {
     std::optional<int> of_layers;
     if (arch.delta) of_layers = read_kv_heads_of_layers(keys, recurrent, spec.n_heads, n_blocks);
+    if (arch.window_heads) of_layers = read_most_kv_heads(keys, spec, n_blocks);
     spec.n_kv_heads = read_kv_heads(keys, spec.n_heads, of_layers);
     spec.head_dim = read_head_dim(keys, spec);
   }
@@ -538,10 +550,14 @@ ModelSpec read_model_spec_as(const Architecture& arch, const ModelFile& file,
       arch.default_norm_eps > 0.0f ? keys.number_or(eps_key, double{arch.default_norm_eps}, kMinEps, 1.0)
                                    : keys.number(eps_key, kMinEps, 1.0));
   spec.rope = read_rope(keys, arch, spec.head_dim, spec.context_train);
-  if (arch.window.unscaled) spec.local_rope = read_local_rope(keys, arch, spec.rope);
+  if (arch.window.unscaled) spec.local_rope = read_local_rope(keys, arch, spec.n_heads, spec.rope);
   if (arch.delta || arch.rope_axes) check_rope_sections(keys, spec.rope.n_rot);
   spec.mixture = read_mixture(file, keys, spec);
   spec.layers = read_layers(keys, arch, spec, recurrent);
+  if (arch.window_heads) read_window_heads(keys, n_blocks, spec);
+  if (arch.layer_embeddings) {
+    spec.d_layer_embedding = keys.integer_or("embedding_length_per_layer_input", 0, 0, SpecKeys::kMaxWidth);
+  }
   if (spec.d_ff == 0) spec.d_ff = width_without_key(keys, spec);
   read_scales(keys, spec);
   if (spec.latent) spec.attention_scale = latent_score_scale(keys, spec.latent, spec.rope);

@@ -44,6 +44,8 @@ struct LayerSpec {
                             // rotary embedding do not apply
   int n_kv_heads = 0;       // 0: ModelSpec::n_kv_heads
   int head_dim = 0;         // 0: ModelSpec::head_dim
+  int d_ff = 0;             // 0: ModelSpec::d_ff
+  int kv_source = -1;       // the earlier layer whose keys and values this layer reads; -1: it has its own
 };
 
 /// The shape of a norm's weights. The norm applies to rows of n_cols numbers. Row i is multiplied by row i %
@@ -82,7 +84,8 @@ struct ModelSpec {
   int n_layers = 0;
   int n_unused_layers = 0;  // further layers in the file, which predict later tokens and are not run
   int d_model = 0;
-  int d_ff = 0;  // neurons of a layer without experts; if there is none, d_expert for files without the key
+  /// Neurons of the widest layer without experts; if there is none, d_expert for files without the key.
+  int d_ff = 0;
   int n_heads = 0;
   int n_kv_heads = 0;
   /// The size of a head's queries and keys in attention; with a latent: kv_rank + d_rope. Layers may have
@@ -104,6 +107,7 @@ struct ModelSpec {
   float query_growth = 0.0f;
   LatentSpec latent;
   RecurrentShape delta;  // of gated delta nets (Yang et al. 2024, arXiv 2412.06464); false: there are none
+  int d_layer_embedding = 0;  // size of a token's embedding for each layer; 0: there is none
   MixtureSpec mixture;
   std::vector<LayerSpec> layers;  // [n_layers], or empty: all are LayerSpec{}
   FfnActivation activation;
@@ -147,6 +151,21 @@ struct ModelSpec {
   /// stream.
   bool changes_branches() const {
     return arch.norms == NormPlace::kAfter || arch.norms == NormPlace::kBoth || residual_scale != 1.0f;
+  }
+  int d_ff_of(int index) const {
+    const int own = layer(index).d_ff;
+    return own > 0 ? own : d_ff;
+  }
+  /// Whether all layers have FFNs of d_ff neurons. If not, the model has no modes that handle neurons one by
+  /// one.
+  bool has_equal_ffns() const {
+    return std::ranges::all_of(layers,
+                               [this](const LayerSpec& one) { return one.d_ff == 0 || one.d_ff == d_ff; });
+  }
+  bool has_own_kv(int index) const { return layer(index).kv_source < 0; }
+  /// Whether all layers have their own keys and values.
+  bool all_have_own_kv() const {
+    return std::ranges::all_of(layers, [](const LayerSpec& one) { return one.kv_source < 0; });
   }
   /// Returns the shape of a layer's norm of q (n = n_heads) or k (n = kv_heads_of(index)).
   NormShape qk_norm_shape(int n, int index) const {

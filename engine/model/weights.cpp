@@ -47,12 +47,16 @@ void bind_qkv(Binder& bind, const ModelSpec& spec, int layer, const std::string&
   const int64_t q_rows = spec.projected_q_dim(layer), kv_rows = spec.kv_dim(layer);
   if (!bind.has(prefix + "attn_qkv.weight")) {
     w.q = bind.linear(prefix + "attn_q", q_rows, spec.d_model, bias);
+    // Converters keep the keys and values of layers that read those of others.
+    if (!spec.has_own_kv(layer)) return bind.pass_over(prefix, {"attn_k.", "attn_v.", "attn_k_norm."});
     w.k = bind.linear(prefix + "attn_k", kv_rows, spec.d_model, bias);
+    if (spec.arch.value_from_key && !bind.has(prefix + "attn_v.weight")) return;
     w.v = bind.linear(prefix + "attn_v", kv_rows, spec.d_model, bias);
     return;
   }
   const Linear all = bind.linear(prefix + "attn_qkv", q_rows + 2 * kv_rows, spec.d_model, bias);
   w.q = rows_of(all, 0, q_rows);
+  if (!spec.has_own_kv(layer)) return bind.pass_over(prefix, {"attn_k_norm."});
   w.k = rows_of(all, q_rows, kv_rows);
   w.v = rows_of(all, q_rows + kv_rows, kv_rows);
 }
@@ -109,7 +113,7 @@ void bind_qk_norms(Binder& bind, const ModelSpec& spec, int layer, const std::st
   const NormShape of_q = spec.qk_norm_shape(spec.n_heads, layer);
   const NormShape of_k = spec.qk_norm_shape(spec.kv_heads_of(layer), layer);
   w.q_norm = bind.vectors(q, of_q.n_rows, of_q.n_cols);
-  w.k_norm = bind.vectors(k, of_k.n_rows, of_k.n_cols);
+  if (spec.has_own_kv(layer)) w.k_norm = bind.vectors(k, of_k.n_rows, of_k.n_cols);
 }
 
 /// Binds gate and up of width d_ff, which are separate tensors or stacked in ffn_up.
@@ -223,6 +227,22 @@ void bind_attention(Binder& bind, const ModelSpec& spec, int layer, const std::s
   w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.attended_dim(layer));
 }
 
+/// Binds how a token's embedding for the layer joins the residual stream, and the number by which the layer
+/// multiplies the stream.
+void bind_layer_end(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
+  if (spec.d_layer_embedding > 0) {
+    w.embedding_gate = bind.linear(prefix + "inp_gate", spec.d_layer_embedding, spec.d_model);
+    w.embedding_projection = bind.linear(prefix + "proj", spec.d_model, spec.d_layer_embedding);
+    w.embedding_post_norm = bind.norm(prefix + "post_norm", spec.d_model, spec.arch);
+  }
+  if (!spec.arch.layer_scale) return;
+  const std::string name = prefix + "layer_output_scale.weight";
+  if (const float* scale = bind.optional_vector(name, 1)) w.output_scale = *scale;
+  if (!std::isfinite(w.output_scale)) {
+    bind.fail_tensor(name, " is not a finite number, expected a factor; the file is damaged");
+  }
+}
+
 /// weights: stores the matrices that are not in the file's order.
 LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, Weights& weights) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
@@ -233,16 +253,18 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, Weights&
   } else {
     bind_attention(bind, spec, layer, prefix, w, weights.turned_keys[static_cast<size_t>(layer)]);
   }
+  bind_layer_end(bind, spec, prefix, w);
   if (spec.layer(layer).experts) {
     bind_experts(bind, spec, prefix, w.mixture);
     bind_shared_expert(bind, spec, prefix, w);
     return w;
   }
-  bind_gate_and_up(bind, spec, prefix, "", spec.d_ff, w);
+  const int d_ff = spec.d_ff_of(layer);
+  bind_gate_and_up(bind, spec, prefix, "", d_ff, w);
   if (spec.powerinfer) {
     bind_powerinfer(bind, spec, prefix, w);
   } else {
-    w.down = bind.linear(prefix + "ffn_down", spec.d_model, spec.d_ff);
+    w.down = bind.linear(prefix + "ffn_down", spec.d_model, d_ff);
   }
   return w;
 }
@@ -253,9 +275,12 @@ std::vector<float> bind_divisors(Binder& bind, const ModelSpec& spec, const char
   if (!bind.has(name)) return {};
   const int n_pairs = spec.rope.n_rot / 2;
   const float* divisors = bind.vector(name, n_pairs);
-  // Dividing by zero would make positions infinite. The comparison also fails for NaN.
-  if (!std::all_of(divisors, divisors + n_pairs, [](float d) { return d > 0.0f && d < 1e6f; })) {
-    bind.fail_tensor(name, " holds a divisor that is not a positive number below 1e6; the file is damaged");
+  // Dividing by zero would make positions infinite. The comparisons also fail for NaN. Pairs that do not turn
+  // have a divisor of 1e30, which makes every angle negligible.
+  const auto can_divide = [](float d) { return (d > 0.0f && d < 1e6f) || (d > 1e29f && d < 1e31f); };
+  if (!std::all_of(divisors, divisors + n_pairs, can_divide)) {
+    bind.fail_tensor(
+        name, " holds a divisor that is not a positive number below 1e6, nor 1e30; the file is damaged");
   }
   return {divisors, divisors + n_pairs};
 }
@@ -303,6 +328,7 @@ LayerWeights Weights::vectors_on(Memory& memory, const ModelSpec& spec, int laye
   const NormShape of_k = spec.qk_norm_shape(spec.kv_heads_of(layer), layer);
   w.q_norm = memory.resident(w.q_norm, int64_t{of_q.n_rows} * of_q.n_cols);
   w.k_norm = memory.resident(w.k_norm, int64_t{of_k.n_rows} * of_k.n_cols);
+  w.v_norm = memory.resident(w.v_norm, spec.head_dim_of(layer));
   w.sinks = memory.resident(w.sinks, spec.n_heads);
   w.query_growth = memory.resident(w.query_growth, static_cast<int64_t>(query_growth.size()));
   w.attention_post_norm = norm_on(memory, w.attention_post_norm, spec);
@@ -338,6 +364,9 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
   out.position_embedding = position_embedding;
   out.token_types = token_types;
   out.embedding_norm = embedding_norm;
+  out.layer_embeddings = layer_embeddings;
+  out.layer_projection = layer_projection;
+  out.layer_projection_norm = layer_projection_norm;
   out.layers = layers;
   out.output_norm = output_norm;
   out.output = output;
@@ -393,7 +422,7 @@ size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixt
   return total;
 }
 
-std::array<Matrix, 13> attention_matrices(const LayerWeights& layer) {
+std::array<Matrix, 15> attention_matrices(const LayerWeights& layer) {
   const LatentWeights& latent = layer.latent;
   const DeltaWeights& delta = layer.delta;
   Matrix values = latent.values;
@@ -401,10 +430,21 @@ std::array<Matrix, 13> attention_matrices(const LayerWeights& layer) {
   if (latent.first_value > 0) {
     values.n_rows = values.n_rows / latent.rows_apart * (latent.rows_apart - latent.first_value);
   }
-  return {layer.q.weight,    layer.k.weight,     layer.v.weight,    layer.attention_out.weight,
-          latent.q_a.weight, latent.kv_a.weight, latent.keys,       values,
-          delta.qkv.weight,  delta.z.weight,     delta.beta.weight, delta.alpha.weight,
-          delta.out.weight};
+  return {layer.q.weight,
+          layer.k.weight,
+          layer.v.weight,
+          layer.attention_out.weight,
+          latent.q_a.weight,
+          latent.kv_a.weight,
+          latent.keys,
+          values,
+          delta.qkv.weight,
+          delta.z.weight,
+          delta.beta.weight,
+          delta.alpha.weight,
+          delta.out.weight,
+          layer.embedding_gate.weight,
+          layer.embedding_projection.weight};
 }
 
 size_t attention_bytes(const LayerWeights& layer) {
@@ -414,7 +454,7 @@ size_t attention_bytes(const LayerWeights& layer) {
 }
 
 size_t Weights::bytes_per_token(const ModelSpec& spec) const {
-  size_t total = output.weight.bytes();
+  size_t total = output.weight.bytes() + layer_projection.weight.bytes();
   for (const LayerWeights& layer : layers) {
     total += attention_bytes(layer) + mixture_bytes_per_token(spec, layer.mixture);
     for (const Linear* linear : {&layer.gate, &layer.up, &layer.down, &layer.down_rows}) {
@@ -436,6 +476,11 @@ void bind_other_embeddings(Binder& bind, const ModelSpec& spec, Weights& weights
   if (spec.arch.token_types) weights.token_types = table("token_types.weight");
   if (spec.arch.embedding_norm)
     weights.embedding_norm = bind.norm("token_embd_norm", spec.d_model, spec.arch);
+  if (spec.d_layer_embedding == 0) return;
+  const int64_t all = int64_t{spec.n_layers} * spec.d_layer_embedding;
+  weights.layer_embeddings = bind.matrix("per_layer_token_embd.weight", spec.n_vocab, all);
+  weights.layer_projection = bind.linear("per_layer_model_proj", all, spec.d_model);
+  weights.layer_projection_norm = bind.vector("per_layer_proj_norm.weight", spec.d_layer_embedding);
 }
 
 /// Computes the factors by which queries are multiplied, and sets the layers' pointers to them.
@@ -446,6 +491,13 @@ void let_queries_grow(const ModelSpec& spec, Weights& weights) {
     weights.query_growth.push_back(static_cast<float>(factor));
   }
   for (LayerWeights& layer : weights.layers) layer.query_growth = weights.query_growth.data();
+}
+
+/// Sets the layers' pointers to the weights of the values' norm, which are ones.
+void norm_values(const ModelSpec& spec, Weights& weights) {
+  if (!spec.arch.value_norm) return;
+  weights.ones.assign(static_cast<size_t>(spec.widest_head_dim()), 1.0f);
+  for (LayerWeights& layer : weights.layers) layer.v_norm = weights.ones.data();
 }
 
 void bind_output(Binder& bind, const ModelSpec& spec, Weights& weights) {
@@ -473,6 +525,7 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
   }
   require_all_predictors_or_none(bind, weights);
   let_queries_grow(spec, weights);
+  norm_values(spec, weights);
   bind_output(bind, spec, weights);
   bind.refuse_unused(spec);
   weights.vectors = bind.take_vectors();

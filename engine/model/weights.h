@@ -75,15 +75,17 @@ struct MixtureWeights {
 
 struct LayerWeights {
   NormWeights attention_norm;  // [d_model], norm of attention's input
-  /// q is [projected_q_dim, d_model], k and v are [kv_dim, d_model]. They may be rows of one tensor. With a
-  /// latent for keys and values, k and v are null. With a latent for queries, q is [projected_q_dim, q_rank].
-  /// With gated attention, q has for each head head_dim rows of the query, then head_dim rows of the gate. In
-  /// recurrent layers, q, k, v and attention_out are null.
+  /// q is [projected_q_dim, d_model], k and v are [kv_dim, d_model]. They may be rows of one tensor. v is
+  /// null if values come from keys (Architecture::value_from_key), k and v if LayerSpec::kv_source is set.
+  /// With a latent for keys and values, k and v are null. With a latent for queries, q is [projected_q_dim,
+  /// q_rank]. With gated attention, q has for each head head_dim rows of the query, then head_dim rows of the
+  /// gate. In recurrent layers, q, k, v and attention_out are null.
   Linear q, k, v;
   LatentWeights latent;
   DeltaWeights delta;
   const float* q_norm = nullptr;  // shape: ModelSpec::qk_norm_shape(); null: no norm
   const float* k_norm = nullptr;  //
+  const float* v_norm = nullptr;  // [head_dim] ones, for the norm of each head's values; null: no norm
   const float* sinks = nullptr;   // [n_heads], see AttentionScores; null: no sinks
   /// [Weights::query_growth.size()], see AttentionScores::growth; null: queries do not grow
   const float* query_growth = nullptr;
@@ -96,6 +98,11 @@ struct LayerWeights {
   Linear down;                // [d_model, d_ff]; null in PowerInfer's files, which have down_rows
   Linear down_rows;           // [d_ff, d_model] row j is neuron j's down column; the bias is [d_model]
   NormWeights ffn_post_norm;  // [d_model] norms the FFN's output or the residual sum (NormPlace)
+  /// How a token's embedding for the layer joins the residual stream, see LayerEmbeddings; null in models
+  /// without such embeddings. The gate is [d_layer_embedding, d_model], the projection its transpose.
+  Linear embedding_gate, embedding_projection;
+  NormWeights embedding_post_norm;  // [d_model]
+  float output_scale = 1.0f;        // multiplies the residual stream after the layer
   MixtureWeights mixture;
   /// The layer's predictor; null: no predictor. For the input x, it proposes neuron j if
   /// (predictor_out relu(predictor_in x))_j is at least the predictors' threshold.
@@ -104,9 +111,13 @@ struct LayerWeights {
 };
 
 struct Weights {
-  Matrix token_embedding;      // [n_vocab, d_model]
-  Matrix position_embedding;   // [offset + positions, d_model]; null: no learned positions
-  Matrix token_types;          // [types, d_model]; null: no token types
+  Matrix token_embedding;     // [n_vocab, d_model]
+  Matrix position_embedding;  // [offset + positions, d_model]; null: no learned positions
+  Matrix token_types;         // [types, d_model]; null: no token types
+  /// For LayerEmbeddings, null in other models; n_all = n_layers * d_layer_embedding.
+  Matrix layer_embeddings;                       // [n_vocab, n_all]
+  Linear layer_projection;                       // [n_all, d_model]
+  const float* layer_projection_norm = nullptr;  // [d_layer_embedding]
   NormWeights embedding_norm;  // [d_model] norms the sum of a token's embeddings; null: no norm
   std::vector<LayerWeights> layers;
   /// [n_layers] Layers whose matrices are in host memory and whose vectors are in the device's memory, so
@@ -125,6 +136,8 @@ struct Weights {
   /// [i] factor for queries in the i-th stretch of rope.original_context positions. Empty: queries do not
   /// grow.
   std::vector<float> query_growth;
+
+  std::vector<float> ones;  // [widest_head_dim()] LayerWeights::v_norm; empty: values are not normed
 
   struct alignas(64) Line {
     float floats[16];
@@ -170,9 +183,10 @@ struct Weights {
 /// Whether a tensor of this name holds weights of experts that a router chooses.
 bool is_of_experts(std::string_view tensor_name);
 
-/// Returns the matrices of a layer's attention, or of the delta net in its place; null for matrices that the
-/// layer lacks. Use them only to compute sizes, because the rows of a matrix may not be adjacent.
-std::array<Matrix, 13> attention_matrices(const LayerWeights& layer);
+/// Returns the matrices of a layer's attention, or of the delta net in its place, and those of its token
+/// embeddings; null for matrices that the layer lacks. Use them only to compute sizes, because the rows of a
+/// matrix may not be adjacent.
+std::array<Matrix, 15> attention_matrices(const LayerWeights& layer);
 
 /// Returns the size in bytes of attention_matrices(), all of which are read for each token.
 size_t attention_bytes(const LayerWeights& layer);

@@ -185,7 +185,9 @@ class FactsMaker {
     const double tokens = in_.bounds.max_context * assumptions_.context_filled;
     return window > 0 ? std::min<double>(tokens, window) : tokens;
   }
-  double kv_read(int index) const { return kv_position_bytes(in_.spec, in_.kv_counts.type) * filled(index); }
+  double kv_read(int index) const {
+    return kv_position_bytes(in_.spec, index, in_.kv_counts.type) * filled(index);
+  }
 
   void count_device(int index, LayerFacts& facts) const {
     std::vector<LayerPlacement> layers(static_cast<size_t>(in_.spec.n_layers), {.on_device = false});

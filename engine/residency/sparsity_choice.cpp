@@ -48,6 +48,12 @@ ModelsAnswer answer_of_model(const SparsityRequest& request, const std::filesyst
     return {Sparsity::kDense, false,
             "its FFNs are experts, and their activation, " + activation + ", has no zeros to skip"};
   }
+  if (!spec.has_equal_ffns() && request.mode == "calibrated") {
+    file_error::fail(
+        label,
+        "--sparsity calibrated takes layers with equally wide FFNs, and the model's widths differ; take "
+        "dense");
+  }
   if (spec.has_experts() && request.mode == "auto") return {Sparsity::kExact, true, {}};
   if (spec.has_experts() && (request.mode == "predicted" || request.mode == "calibrated")) {
     file_error::fail(label,

@@ -52,7 +52,7 @@ void add_kv_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
     const int n_seen = window > 0 ? std::min(position + 1, window) : position + 1;
     const bool on_device = plan != nullptr && plan->layers[static_cast<size_t>(i)].on_device;
     (on_device ? bytes.device_whole : bytes.host_whole) +=
-        kv_position_bytes(spec, model.placed().kv_type) * n_seen;
+        kv_position_bytes(spec, i, model.placed().kv_type) * n_seen;
   }
 }
 

@@ -142,7 +142,14 @@ DecodeSpeeds compare_speeds(const CalibrateCommand& command, std::unique_ptr<Mod
 
 void refuse_experts(const CalibrateCommand& command) {
   const ModelFile file = ModelFile::open(command.model.model);
-  if (!read_model_spec(file, command.model.ffn_activation).has_experts()) return;
+  const ModelSpec spec = read_model_spec(file, command.model.ffn_activation);
+  if (!spec.has_equal_ffns()) {
+    throw std::runtime_error(
+        file_error::file_label(command.model.model) +
+        ": its layers' FFNs have different widths, and thresholds are found for equally wide "
+        "FFNs only. It runs with --sparsity dense.");
+  }
+  if (!spec.has_experts()) return;
   throw std::runtime_error(
       file_error::file_label(command.model.model) +
       ": its FFNs are mixtures of experts, and thresholds are found for neurons of whole "

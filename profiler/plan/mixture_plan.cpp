@@ -39,7 +39,7 @@ Layer layer_of(const PlanQuestion& question, int index) {
   for (const Linear* linear : {&w.gate, &w.up, &w.down}) layer.shared += bytes_of(linear->weight);
   for (const Expert& expert : w.mixture.shared) layer.shared += static_cast<double>(expert_bytes(expert));
   if (!w.mixture.experts.empty()) layer.expert = static_cast<double>(expert_bytes(w.mixture.experts.front()));
-  layer.kv_held = kv_position_bytes(model.spec, question.load.kv_type) * question.load.context_tokens;
+  layer.kv_held = kv_position_bytes(model.spec, index, question.load.kv_type) * question.load.context_tokens;
   return layer;
 }
 

@@ -161,7 +161,7 @@ TEST_CASE("today's dense architectures give the logits that transformers gives")
       GENERATE("gemma", "gemma2", "gemma3", "granite", "olmo2", "olmo3", "phi2", "phi3", "phi3-long",
                "phi3-short", "glm4", "nemotron", "command-r", "cohere2", "starcoder2", "gpt2", "gptneox",
                "gptneox-sequential", "stablelm", "stablelm-parallel", "command-r-plus", "mistral3", "smollm3",
-               "exaone4", "hunyuan-dense", "qwen3vl");
+               "exaone4", "hunyuan-dense", "qwen3vl", "gemma4", "gemma4-e2b");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }
@@ -236,7 +236,7 @@ TEST_CASE("mixtures and windows give the same bits however a prompt is cut, with
   const std::string name =
       GENERATE("mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "deepseek2-lite",
                "deepseek2-v2", "deepseek2-v3", "smallthinker", "gemma2", "gemma3", "cohere2",
-               "command-r-plus", "stablelm-parallel", "mistral3");
+               "command-r-plus", "stablelm-parallel", "mistral3", "gemma4", "gemma4-e2b");
   INFO(name);
   LoadOptions options;
   options.path = folder() / (name + ".gguf");

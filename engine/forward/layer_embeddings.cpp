@@ -1,0 +1,60 @@
+// See the header.
+#include "engine/forward/layer_embeddings.h"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "engine/forward/layer_call.h"
+
+namespace hearth {
+
+LayerEmbeddings::LayerEmbeddings(Backend& backend, const ModelSpec& spec, const Weights& weights,
+                                 int max_tokens)
+    : backend_(backend),
+      weights_(weights),
+      size_(spec.d_layer_embedding),
+      n_layers_(spec.n_layers),
+      d_model_(spec.d_model),
+      eps_(spec.norm_eps) {
+  if (size_ == 0) return;
+  rows_ = floats(backend, max_tokens, int64_t{n_layers_} * size_);
+  projected_ = floats(backend, max_tokens, int64_t{n_layers_} * size_);
+  gate_ = floats(backend, max_tokens, size_);
+  part_ = floats(backend, max_tokens, size_);
+  branch_ = floats(backend, max_tokens, d_model_);
+}
+
+double LayerEmbeddings::bytes_needed(const ModelSpec& spec, int max_tokens) {
+  if (spec.d_layer_embedding == 0) return 0.0;
+  const double per_token =
+      2.0 * spec.n_layers * spec.d_layer_embedding + 2.0 * spec.d_layer_embedding + spec.d_model;
+  return sizeof(float) * per_token * max_tokens;
+}
+
+void LayerEmbeddings::begin_step(std::span<const int32_t> tokens, const float* x) {
+  const auto n_tokens = static_cast<int>(tokens.size());
+  const int64_t n_rows = int64_t{n_tokens} * n_layers_, n = n_rows * size_;
+  float *rows = rows_.floats(), *projected = projected_.floats();
+  backend_.embed(weights_.layer_embeddings, tokens, rows);
+  backend_.scale(std::sqrt(static_cast<float>(size_)), n, rows);
+  backend_.matmul(x, n_tokens, std::array{product(weights_.layer_projection, projected)});
+  backend_.scale(1.0f / std::sqrt(static_cast<float>(d_model_)), n, projected);
+  backend_.rms_norm(projected, weights_.layer_projection_norm, eps_, n_rows, size_, projected);
+  backend_.add(projected, n, rows);
+  backend_.scale(std::numbers::sqrt2_v<float> / 2.0f, n, rows);
+}
+
+void LayerEmbeddings::add(int layer, const LayerWeights& weights, int n_tokens, float* x) {
+  const int64_t n = int64_t{n_tokens} * size_;
+  float *gate = gate_.floats(), *part = part_.floats(), *branch = branch_.floats();
+  backend_.matmul(x, n_tokens, std::array{product(weights.embedding_gate, gate)});
+  backend_.copy_rows(rows_.floats() + int64_t{layer} * size_, int64_t{n_layers_} * size_, n_tokens, size_,
+                     part, size_);
+  backend_.gated_activation({Activation::kGelu}, gate, part, n, gate);
+  backend_.matmul(gate, n_tokens, std::array{product(weights.embedding_projection, branch)});
+  backend_.rms_norm(branch, weights.embedding_post_norm.scale, eps_, n_tokens, d_model_, branch);
+  backend_.add(branch, int64_t{n_tokens} * d_model_, x);
+}
+
+}  // namespace hearth

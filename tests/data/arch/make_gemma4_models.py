@@ -1,0 +1,98 @@
+"""Makes the tiny random models of Gemma 4 of this folder and their golden logits, with the PyPI packages transformers (5.24
+or newer) and gguf.
+
+usage: make_gemma4_models.py OUT_DIR [NAME...]      (needs torch, transformers, gguf, numpy)
+
+Files are as in make_expert_models.py. The committed files came from this script.
+"""
+import numpy as np
+import transformers
+
+from tiny_models import (ATTENTION, CONTEXT, FFN, N_VOCAB, OUTER, QK_NORMS, Tiny, make_all, sizes)
+
+WIDTH, WINDOW, SLIDING_DIM, FULL_DIM = 32, 8, 16, 32
+TURNED = 0.25  # of a full layer's head: that many pairs of dimensions turn
+SMALL = dict(vocab_size=N_VOCAB, hidden_size=WIDTH, num_attention_heads=4, max_position_embeddings=CONTEXT, rms_norm_eps=1e-6,
+             head_dim=SLIDING_DIM, global_head_dim=FULL_DIM, sliding_window=WINDOW, final_logit_softcapping=2.5,
+             tie_word_embeddings=True, pad_token_id=None, bos_token_id=1, eos_token_id=2)
+NAMES = {**OUTER, **ATTENTION, **QK_NORMS, **FFN, "post_attention_layernorm": "post_attention_norm",
+         "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
+         "layer_scalar": "layer_output_scale",
+         "model.embed_tokens_per_layer": "per_layer_token_embd", "model.per_layer_model_projection": "per_layer_model_proj",
+         "model.per_layer_projection_norm": "per_layer_proj_norm", "per_layer_input_gate": "inp_gate",
+         "per_layer_projection": "proj", "post_per_layer_input_norm": "post_norm",
+         "router.proj": "ffn_gate_inp", "router.scale": "ffn_gate_inp.scale",
+         "router.per_expert_scale": "ffn_down_exps.scale", "experts.gate_up_proj": "ffn_gate_up_exps",
+         "experts.down_proj": "ffn_down_exps", "pre_feedforward_layernorm_2": "pre_ffw_norm_2",
+         "post_feedforward_layernorm_1": "post_ffw_norm_1", "post_feedforward_layernorm_2": "post_ffw_norm_2"}
+
+
+def kinds(pattern):
+    return ["full_attention" if kind == "f" else "sliding_attention" for kind in pattern]
+
+
+def settle(model):
+    """Scales that are about 1 and exact in half precision."""
+    for i, layer in enumerate(model.model.layers):
+        layer.layer_scalar.fill_(1.0 + 0.125 * (i % 3 - 1))
+        if hasattr(layer, "router"):
+            for scale in (layer.router.scale, layer.router.per_expert_scale):
+                scale.copy_((1.0 + scale).half().float())
+
+
+def divisors():
+    """1 for the pairs that turn in full layers, and a number that stops the others."""
+    n_turned = int(FULL_DIM * TURNED / 2)
+    return {"rope_freqs.weight": np.array([1.0] * n_turned + [1e30] * (FULL_DIM // 2 - n_turned), dtype=np.float32)}
+
+
+def tiny(config, n_kv_heads, n_shared=0, change=lambda name, data: [(name, data)], d_ff=None, **more):
+    config.allow_global_per_layer_attribute_access = True
+    full = [kind == "full_attention" for kind in config.layer_types]
+    keys = sizes(config, **{
+        "attention.head_count_kv": [n_kv_heads[one] for one in full] if n_kv_heads[0] != n_kv_heads[1] else n_kv_heads[0],
+        "attention.key_length": FULL_DIM, "attention.value_length": FULL_DIM, "attention.key_length_swa": SLIDING_DIM,
+        "attention.value_length_swa": SLIDING_DIM, "attention.sliding_window": WINDOW,
+        "attention.sliding_window_pattern": [not one for one in full], "attention.shared_kv_layers": n_shared,
+        "embedding_length_per_layer_input": config.hidden_size_per_layer_input,
+        "rope.dimension_count": FULL_DIM, "rope.dimension_count_swa": SLIDING_DIM, "rope.freq_base": 1000000.0,
+        "rope.freq_base_swa": 10000.0, "final_logit_softcapping": 2.5})
+    if d_ff is not None:
+        keys["feed_forward_length"] = d_ff
+    keys |= more.pop("keys", {})
+    return Tiny("gemma4", config, keys, NAMES, change, extra=divisors, settle=settle, **more)
+
+
+def gemma4():
+    """Heads of full layers are twice as long, and fewer for keys; their values are the keys before norm and RoPE, of which
+    a quarter turns; values are normed without weights; scores are not scaled; layers scale the residual stream."""
+    config = transformers.Gemma4TextConfig(
+        **SMALL, num_hidden_layers=6, layer_types=kinds("ssfssf"), intermediate_size=48, num_key_value_heads=2,
+        num_global_key_value_heads=1, attention_k_eq_v=True, hidden_size_per_layer_input=0)
+    return tiny(config, (2, 1))
+
+
+def gemma4_e2b():
+    """An embedding of each token for each layer; the last layers read the keys and values of layers before them, have
+    wider FFNs, and have tensors of keys and values that published files keep and no one reads."""
+    n_shared, shared_heads = 4, {}
+    config = transformers.Gemma4TextConfig(
+        **SMALL, num_hidden_layers=8, layer_types=kinds("sssfsssf"), intermediate_size=48, num_key_value_heads=1,
+        attention_k_eq_v=False, hidden_size_per_layer_input=24, vocab_size_per_layer_input=N_VOCAB,
+        num_kv_shared_layers=n_shared, use_double_wide_mlp=True)
+    for i in range(8 - n_shared, 8):
+        dim = FULL_DIM if config.layer_types[i] == "full_attention" else SLIDING_DIM
+        shared_heads |= {f"blk.{i}.attn_{part}.weight": np.ones((dim, WIDTH)) for part in "kv"}
+        shared_heads[f"blk.{i}.attn_k_norm.weight"] = np.ones(dim)
+    model = tiny(config, (1, 1), n_shared=n_shared, d_ff=[48] * 4 + [96] * 4)
+    model.extra = lambda: {**divisors(), **shared_heads}
+    return model
+
+
+MODELS = {
+    "gemma4": gemma4,
+    "gemma4-e2b": gemma4_e2b,
+}
+
+if __name__ == "__main__":
+    make_all(MODELS)
