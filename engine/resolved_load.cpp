@@ -123,6 +123,8 @@ std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
     return "A model whose layers read keys and values of other layers runs on the CPU only";
   if (facts.spec.d_layer_embedding > 0)
     return "A model that has an embedding of each token for each layer runs on the CPU only";
+  if (facts.spec.has_experts() && facts.spec.arch.mixture.beside_dense)
+    return "A model with experts beside its dense FFNs runs on the CPU only";
   if (const int head_dim = facts.spec.widest_head_dim(); head_dim > cuda::kDeviceHeadDim) {
     return "Heads of " + std::to_string(head_dim) + " dimensions are longer than the " +
            std::to_string(cuda::kDeviceHeadDim) + " that the GPU's attention takes";

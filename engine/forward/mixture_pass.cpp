@@ -2,6 +2,7 @@
 #include "engine/forward/mixture_pass.h"
 
 #include <array>
+#include <cmath>
 
 #include "engine/forward/dense_ffn.h"
 
@@ -20,14 +21,18 @@ MixturePass::MixturePass(const Devices& devices, const ModelSpec& spec, const We
       spec_(spec),
       weights_(weights),
       on_cpu_(devices_.cpu(), spec, max_tokens),
+      apart_(floats(devices_.cpu(), spec.arch.mixture.beside_dense && spec.has_experts() ? max_tokens : 0,
+                    spec.d_model)),
       mixed_(floats(devices_.cpu(), spec.has_experts() ? max_tokens : 0, spec.d_model)) {
+  if (spec.arch.mixture.beside_dense)
+    scaled_weights_.reserve(static_cast<size_t>(max_tokens) * static_cast<size_t>(spec.mixture.n_used));
   if (devices.device() != nullptr)
     on_device_ = MixtureWorkspace(devices.device()->backend(), spec, max_tokens, /*on_device=*/true);
 }
 
 double MixturePass::bytes_needed(const ModelSpec& spec, int max_tokens) {
-  const double per_token =
-      static_cast<double>(spec.mixture.n_experts) + (spec.has_experts() ? spec.d_model : 0);
+  const int n_rows = !spec.has_experts() ? 0 : spec.arch.mixture.beside_dense ? 2 : 1;
+  const double per_token = static_cast<double>(spec.mixture.n_experts) + 1.0 * n_rows * spec.d_model;
   return sizeof(float) * per_token * max_tokens;
 }
 
@@ -40,6 +45,7 @@ void MixturePass::before_attention(const LayerCall& call, const float* x) {
 }
 
 void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
+  if (spec_.arch.mixture.beside_dense) return run_beside_dense(call, observers, counts);
   if (!spec_.arch.mixture.reads_layer_input) compute_router(call, call.normed);
   if (is_shared(call)) return run_on_both(call, observers, counts);
   Backend& cpu = devices_.cpu();
@@ -59,6 +65,41 @@ void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCoun
   compute_experts(call.layer, given.second, choice, counts);
   // 3. The sum joins the residual stream.
   call.backend.add_from_host(mixed_.floats(), static_cast<int64_t>(n_out), call.out);
+}
+
+/// call.out += norm(dense FFN) + norm(experts). REQUIRES: call.out is zero and not the residual stream. Runs
+/// on the CPU.
+void MixturePass::run_beside_dense(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
+  const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
+  Backend& cpu = devices_.cpu();
+  const int d = spec_.d_model;
+  float *apart = apart_.floats(), *mixed = mixed_.floats();
+  const auto norm = [&](const float* x, const float* weights, float* out) {
+    cpu.rms_norm(x, weights, spec_.norm_eps, call.n_tokens, d, out);
+  };
+  run_dense_ffn(call, observers);
+  norm(call.out, mixture.dense_post_norm, call.out);
+  norm(call.x, mixture.router_norm, apart);
+  compute_router(call, apart);
+  cpu.scale(1.0f / std::sqrt(static_cast<float>(d)), int64_t{call.n_tokens} * spec_.mixture.n_experts,
+            logits_of(call));
+  const ExpertChoice choice =
+      scaled(cpu.route(logits_of(call), call.n_tokens, router_of(call.layer)), mixture.weight_scales);
+  observers.report_choice(call.layer, choice);
+  norm(call.x, mixture.experts_norm, apart);
+  compute_experts(call.layer, apart, choice, counts);
+  norm(mixed, mixture.experts_post_norm, mixed);
+  cpu.add(mixed, int64_t{call.n_tokens} * d, call.out);
+}
+
+/// Returns the choice with each expert's weight multiplied by scales[expert].
+ExpertChoice MixturePass::scaled(const ExpertChoice& choice, const float* scales) {
+  const auto n = static_cast<size_t>(choice.n_tokens) * static_cast<size_t>(choice.n_used);
+  scaled_weights_.resize(n);
+  for (size_t i = 0; i < n; ++i) scaled_weights_[i] = choice.weights[i] * scales[choice.experts[i]];
+  ExpertChoice out = choice;
+  out.weights = scaled_weights_.data();
+  return out;
 }
 
 /// Whether a device and the CPU share the layer's experts.

@@ -68,6 +68,8 @@ class MixturePass {
   void run(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
 
  private:
+  void run_beside_dense(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
+  ExpertChoice scaled(const ExpertChoice& choice, const float* scales);
   void compute_router(const LayerCall& call, const float* x);
   float* logits_of(const LayerCall& call) const;
   Router router_of(int layer) const;
@@ -88,6 +90,8 @@ class MixturePass {
   MixtureVerifier* verifier_ = nullptr;
   MixtureWorkspace on_cpu_, on_device_;  // on_device_ is empty without a device
   // [max_tokens, d_model] Output of the experts, in host memory; empty if the model has no experts.
+  Buffer apart_;  // [max_tokens, d_model] input of the router or of experts, if they have norms of their own
+  std::vector<float> scaled_weights_;  // [max_tokens, n_used]
   Buffer mixed_;
 };
 

@@ -85,7 +85,8 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .layer_scale = true,
      .layer_embeddings = true,
      .window = {.unscaled = true, .rope_base = 10000.0},
-     .embedding_scale = EmbeddingScale::kRootOfWidth},
+     .embedding_scale = EmbeddingScale::kRootOfWidth,
+     .mixture = {.possible = true, .renormalize = true, .beside_dense = true}},
 
     {.name = "gpt-oss",
      .ffn_norm = "post_attention_norm",

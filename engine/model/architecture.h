@@ -74,7 +74,10 @@ struct MixtureFacts {
   bool renormalize = false;        // default of the key expert_weights_norm
   bool group_by_best = false;      // see Router::group_by_best; used only with softmax scores
   bool reads_layer_input = false;  // the router reads the input of attention, before its norm
-  bool shared_has_gate = false;    // the shared expert is weighted by the sigmoid of its own gate
+  /// Layers have experts beside their dense FFN. The experts and the router read the residual stream through
+  /// norms of their own, and both results are normed before they are added.
+  bool beside_dense = false;
+  bool shared_has_gate = false;  // the shared expert is weighted by the sigmoid of its own gate
 };
 
 /// Facts shared by all models of an architecture.

@@ -178,6 +178,15 @@ void bind_experts(Binder& bind, const ModelSpec& spec, const std::string& prefix
   }
 }
 
+/// Binds what experts beside a dense FFN have besides their matrices.
+void bind_beside_dense(Binder& bind, const ModelSpec& spec, const std::string& prefix, MixtureWeights& w) {
+  w.router_norm = bind.vector(prefix + "ffn_gate_inp.scale", spec.d_model);
+  w.weight_scales = bind.vector(prefix + "ffn_down_exps.scale", spec.mixture.n_experts);
+  w.experts_norm = bind.vector(prefix + "pre_ffw_norm_2.weight", spec.d_model);
+  w.experts_post_norm = bind.vector(prefix + "post_ffw_norm_2.weight", spec.d_model);
+  w.dense_post_norm = bind.vector(prefix + "post_ffw_norm_1.weight", spec.d_model);
+}
+
 /// Binds the shared expert. If the architecture weights it by a gate, it becomes w.mixture.shared. Otherwise
 /// it becomes the layer's own FFN.
 void bind_shared_expert(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
@@ -257,7 +266,8 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, Weights&
   if (spec.layer(layer).experts) {
     bind_experts(bind, spec, prefix, w.mixture);
     bind_shared_expert(bind, spec, prefix, w);
-    return w;
+    if (!spec.arch.mixture.beside_dense) return w;
+    bind_beside_dense(bind, spec, prefix, w.mixture);
   }
   const int d_ff = spec.d_ff_of(layer);
   bind_gate_and_up(bind, spec, prefix, "", d_ff, w);

@@ -67,6 +67,13 @@ struct MixtureWeights {
   Linear router;                       // [n_experts, d_model], in the memory of the layer's device
   const float* choice_bias = nullptr;  // [n_experts], see Router; null: no bias
   std::vector<Expert> experts;         // [n_experts]
+  /// Null without MixtureFacts::beside_dense. The router reads the residual stream normed with router_norm /
+  /// sqrt(d_model), the experts read it normed with experts_norm. The other norms are for the results.
+  const float* router_norm = nullptr;        // [d_model]
+  const float* weight_scales = nullptr;      // [n_experts] factors for the weights of the chosen experts
+  const float* experts_norm = nullptr;       // [d_model]
+  const float* experts_post_norm = nullptr;  // [d_model]
+  const float* dense_post_norm = nullptr;    // [d_model]
   Linear shared_gate;  // [1, d_model] computes the weight of the shared expert; null: no such gate
   /// The shared expert, if it has a gate. A shared expert without a gate is in LayerWeights::gate, up and
   /// down.

@@ -61,7 +61,8 @@ bool contains(const std::array<std::string_view, n>& names, std::string_view tex
 
 class EndTokens {
  public:
-  explicit EndTokens(Vocabulary& vocabulary) : vocabulary_(vocabulary) {
+  /// ends_at_eos: a token <eos> ends a generation whatever its type. Gemma 4's files type it as a word.
+  EndTokens(Vocabulary& vocabulary, bool ends_at_eos) : vocabulary_(vocabulary), ends_at_eos_(ends_at_eos) {
     for (int32_t token = 0; token < vocabulary.size(); ++token) read(token);
   }
 
@@ -78,18 +79,20 @@ class EndTokens {
   void read(int32_t token) {
     const std::string_view text = vocabulary_.texts[token];
     TokenType& type = vocabulary_.types[token];
-    if (contains(kAlwaysEnd, text)) type = TokenType::kControl;
+    const bool always_ends = contains(kAlwaysEnd, text) || (ends_at_eos_ && text == "<eos>");
+    if (always_ends) type = TokenType::kControl;
     const bool control = type == TokenType::kControl;
     const bool special = control || type == TokenType::kUserDefined;
     const bool may_end =
         contains(kEndIfSpecial, text) || text == kNextSpeakers.one || text == kNextSpeakers.other;
-    if (contains(kAlwaysEnd, text) || (special && may_end) || (control && text == kSentencePieceEnd))
+    if (always_ends || (special && may_end) || (control && text == kSentencePieceEnd))
       named_.emplace(text, token);
   }
 
   bool has(const Pair& pair) const { return named_.count(pair.one) > 0 && named_.count(pair.other) > 0; }
 
   Vocabulary& vocabulary_;
+  bool ends_at_eos_;
   std::unordered_multimap<std::string_view, int32_t> named_;
 };
 
@@ -99,7 +102,7 @@ void find_end_tokens(const ModelFile& file, Vocabulary& vocabulary) {
   std::vector<int32_t>& ends = vocabulary.end_tokens;
   ends = {vocabulary.eos, read_token_id(file, vocabulary, "tokenizer.ggml.eot_token_id", -1),
           read_token_id(file, vocabulary, "tokenizer.ggml.eom_token_id", -1)};
-  EndTokens(vocabulary).add_to(ends);
+  EndTokens(vocabulary, file.get_string("tokenizer.ggml.model") == "gemma4").add_to(ends);
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   if (ends.front() < 0) ends.erase(ends.begin());

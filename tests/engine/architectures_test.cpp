@@ -148,10 +148,11 @@ TEST_CASE("architectures give the logits that transformers gives") {
 }
 
 TEST_CASE("mixtures of experts give the logits that transformers gives") {
-  const std::string name = GENERATE(
-      "mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused", "qwen3moe", "granitemoe",
-      "granitemoe-shared", "gpt-oss", "gpt-oss-mxfp4", "glm4moe", "ernie4_5-moe", "minimax-m2", "deepseek",
-      "deepseek2-lite", "deepseek2-v2", "deepseek2-v3", "smallthinker", "smallthinker-sigmoid", "qwen3vlmoe");
+  const std::string name =
+      GENERATE("mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused", "qwen3moe", "granitemoe",
+               "granitemoe-shared", "gpt-oss", "gpt-oss-mxfp4", "glm4moe", "ernie4_5-moe", "minimax-m2",
+               "deepseek", "deepseek2-lite", "deepseek2-v2", "deepseek2-v3", "smallthinker",
+               "smallthinker-sigmoid", "qwen3vlmoe", "gemma4-moe", "gemma4-moe-split");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }
@@ -236,7 +237,7 @@ TEST_CASE("mixtures and windows give the same bits however a prompt is cut, with
   const std::string name =
       GENERATE("mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "deepseek2-lite",
                "deepseek2-v2", "deepseek2-v3", "smallthinker", "gemma2", "gemma3", "cohere2",
-               "command-r-plus", "stablelm-parallel", "mistral3", "gemma4", "gemma4-e2b");
+               "command-r-plus", "stablelm-parallel", "mistral3", "gemma4", "gemma4-e2b", "gemma4-moe");
   INFO(name);
   LoadOptions options;
   options.path = folder() / (name + ".gguf");

@@ -8,7 +8,7 @@ Files are as in make_expert_models.py. The committed files came from this script
 import numpy as np
 import transformers
 
-from tiny_models import (ATTENTION, CONTEXT, FFN, N_VOCAB, OUTER, QK_NORMS, Tiny, make_all, sizes)
+from tiny_models import (ATTENTION, CONTEXT, FFN, N_VOCAB, OUTER, QK_NORMS, Tiny, make_all, sizes, split_experts)
 
 WIDTH, WINDOW, SLIDING_DIM, FULL_DIM = 32, 8, 16, 32
 TURNED = 0.25  # of a full layer's head: that many pairs of dimensions turn
@@ -89,9 +89,34 @@ def gemma4_e2b():
     return model
 
 
+def router_scores(router, x):
+    """What the router computes before its softmax."""
+    return router.proj(router.norm(x) * router.scale * router.scalar_root_size)
+
+
+def gemma4_moe(fused=True):
+    """Experts beside the dense FFN, with norms of their own; their weights are renormalised, then scaled for each."""
+    config = transformers.Gemma4TextConfig(
+        **SMALL, num_hidden_layers=4, layer_types=kinds("ssff"), intermediate_size=48,
+        num_key_value_heads=2, num_global_key_value_heads=1, attention_k_eq_v=True, hidden_size_per_layer_input=0,
+        enable_moe_block=True, num_experts=8, top_k_experts=3, moe_intermediate_size=24)
+    return tiny(config, (2, 1), keys={"expert_count": 8, "expert_used_count": 3, "expert_feed_forward_length": 24},
+                change=(lambda name, data: [(name, data)]) if fused else split_experts, scores=router_scores,
+                router="router", n_used=3)
+
+
+def gemma4_moe_split():
+    """The same weights and logits with a tensor for the gates of experts and one for their ups."""
+    model = gemma4_moe(fused=False)
+    model.seed = "gemma4-moe"
+    return model
+
+
 MODELS = {
     "gemma4": gemma4,
     "gemma4-e2b": gemma4_e2b,
+    "gemma4-moe": gemma4_moe,
+    "gemma4-moe-split": gemma4_moe_split,
 }
 
 if __name__ == "__main__":

@@ -74,10 +74,10 @@ TEST_CASE("plain models give the CPU's bits on the device") {
 }
 
 TEST_CASE("today's dense models give the CPU's bits on the device") {
-  const std::string name = GENERATE(from_range(
-      some_of({"gemma", "gemma2",    "gemma3",   "granite",  "olmo2",     "olmo3",        "phi2",
-               "phi3",  "phi3-long", "glm4",     "nemotron", "command-r", "cohere2",      "starcoder2",
-               "gpt2",  "gptneox",   "stablelm", "smollm3",  "exaone4",   "hunyuan-dense"})));
+  const std::string name = GENERATE(from_range(some_of(
+      {"gemma",     "gemma2",  "gemma3",   "granite",       "olmo2",   "olmo3",      "phi2", "phi3",
+       "phi3-long", "glm4",    "nemotron", "command-r",     "cohere2", "starcoder2", "gpt2", "gptneox",
+       "stablelm",  "smollm3", "exaone4",  "hunyuan-dense", "gemma4",  "qwen3vl"})));
   const fs::path path = data() / "arch" / (name + ".gguf");
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));

@@ -283,6 +283,19 @@ TEST_CASE(
   CHECK(with("gpt2", "qwen2").kind == TokenizerKind::kByteLevelBpe);
 }
 
+TEST_CASE("Gemma 4's files type <eos> as a word, and it ends an answer all the same") {
+  const auto ends = [](const std::string& model) {
+    return read([&](GgufWriter& w) {
+             w.key("tokenizer.ggml.model", model)
+                 .array("tokenizer.ggml.tokens", Strings{"a", "<eos>", "</s>", "<turn|>"})
+                 .array("tokenizer.ggml.token_type", Types{1, 1, 1, 4});
+           })
+        .end_tokens;
+  };
+  CHECK(ends("gemma4") == std::vector<int32_t>{1, 3});
+  CHECK(ends("gpt2") == std::vector<int32_t>{3});
+}
+
 TEST_CASE("Unknown tokenizers are refused by name, with a list of the known ones") {
   refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "rwkv"); }, "tokenizer.ggml.model", R"("rwkv")");
   refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "rwkv"); }, "tokenizer.ggml.model", "gpt2");
