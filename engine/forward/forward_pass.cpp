@@ -5,6 +5,7 @@
 #include <array>
 #include <cassert>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -107,6 +108,7 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       rope_(rope_of(frequencies_, spec.rope)),
       local_rope_(rope_of(local_frequencies_, spec.local_rope)),
       branches_apart_(spec.changes_branches()),
+      drops_at_(spec.first_layer_without_kv()),
       bounds_(bounds),
       ffn_(devices, spec, weights, bounds.max_tokens),
       on_cpu_(devices.cpu(), spec, bounds.max_tokens),
@@ -114,6 +116,12 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       layer_embeddings_(devices.cpu(), spec, weights, bounds.max_tokens) {
   if (spec.arch.position_offset || spec.arch.token_types)
     table_rows_.reserve(static_cast<size_t>(bounds.max_tokens));
+  if (drops_at_ < spec.n_layers) {
+    for (std::vector<int32_t>* one : {&wanted_rows_, &wanted_.tokens, &wanted_.positions, &wanted_.slots,
+                                      &wanted_.logit_rows, &wanted_.hidden_rows}) {
+      one->reserve(static_cast<size_t>(bounds.max_tokens));
+    }
+  }
   if (spec.arch.looks_ahead) n_seen_.reserve(static_cast<size_t>(bounds.max_tokens));
   hidden_.reserve(static_cast<size_t>(bounds.max_tokens) * static_cast<size_t>(spec.d_model));
   if (devices.device() != nullptr) {
@@ -153,18 +161,18 @@ const LayerWeights& ForwardPass::layer_weights(int layer) const {
 }
 
 StepOutput ForwardPass::run(const Batch& batch) {
-  const int n_tokens = batch.n_tokens();
+  int n_tokens = batch.n_tokens();
   assert(n_tokens > 0 && n_tokens <= bounds_.max_tokens &&
          static_cast<int>(batch.logit_rows.size()) <= bounds_.max_logit_rows);
   assert(static_cast<int>(batch.hidden_rows.size()) <= n_tokens);
   const TraceBlock whole(trace_, "engine", "step");
-  const KvPlaces places{.n_tokens = n_tokens,
-                        .positions = batch.positions.data(),
-                        .table_of = batch.slots.data(),
-                        .block_tables = batch.block_tables.data(),
-                        .max_blocks = batch.max_blocks,
-                        .n_seen = seen_ahead(batch),
-                        .n_tables = n_tables(batch)};
+  KvPlaces places{.n_tokens = n_tokens,
+                  .positions = batch.positions.data(),
+                  .table_of = batch.slots.data(),
+                  .block_tables = batch.block_tables.data(),
+                  .max_blocks = batch.max_blocks,
+                  .n_seen = seen_ahead(batch),
+                  .n_tables = n_tables(batch)};
   KvPlaces window_places = places;
   window_places.block_tables = batch.window_tables.data();
   assert(!kv_.counts().window || batch.window_tables.size() == batch.block_tables.size());
@@ -193,7 +201,18 @@ StepOutput ForwardPass::run(const Batch& batch) {
 
   // 2. Each layer adds its attention and its FFN to the stream.
   const bool norms_sums = spec_.arch.norms == NormPlace::kSum;
+  const Batch* rest = &batch;  // the tokens that the layers from here on compute
   for (int i = 0; i < spec_.n_layers; ++i) {
+    if (i == drops_at_ && can_drop_rows()) {
+      rest = &drop_unwanted_rows(side, batch);
+      n_tokens = rest->n_tokens();
+      for (KvPlaces* one : {&places, &window_places}) {
+        one->n_tokens = n_tokens;
+        one->positions = rest->positions.data();
+        one->table_of = rest->slots.data();
+      }
+      if (n_tokens == 0) break;
+    }
     side = moved(side, side_of(i), n_tokens);
     Backend& backend = *side.backend;
     const Workspace& work = *side.work;
@@ -209,7 +228,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
     if (ffn_norm_first) norm(backend, x, layer.ffn_norm, n_tokens, work.ffn_input.floats());
     norm(backend, x, layer.attention_norm, n_tokens, work.normed.floats());
     float* const branch = branches_apart_ ? work.branch.floats() : x;
-    attention_block(side, i, batch, kv_.is_window(i) ? window_places : places, branch);
+    attention_block(side, i, *rest, kv_.is_window(i) ? window_places : places, branch);
     if (branches_apart_) add_branch(side, layer.attention_post_norm, n_tokens);
     if (norms_sums) norm(backend, x, layer.attention_post_norm, n_tokens, x);
     stage.emplace(trace, "CPU", "FFN", i);
@@ -226,8 +245,8 @@ StepOutput ForwardPass::run(const Batch& batch) {
   side =
       moved(side, {&devices_.of_output(), devices_.device() == nullptr ? &on_cpu_ : &on_device_}, n_tokens);
   StepOutput out;
-  out.hidden = hidden_states(side, batch);
-  out.logits = logits(side, batch);
+  out.hidden = hidden_states(side, *rest);
+  out.logits = logits(side, *rest);
   ffn_.end_step();
   return out;
 }
@@ -265,6 +284,43 @@ void ForwardPass::add_rows(const Side& side, const Matrix& table, std::span<cons
   float* added = side.work->normed.floats();
   side.backend->embed(table, rows, added);
   side.backend->add(added, static_cast<int64_t>(rows.size()) * spec_.d_model, side.work->residual.floats());
+}
+
+/// Whether tokens that nobody wants may be left out of the layers that have no keys and values of their own.
+bool ForwardPass::can_drop_rows() const {
+  const FfnObservers& observers = ffn_.observers();
+  return devices_.device() == nullptr && !observers.observes_neurons() && !observers.observes_values() &&
+         !observers.counts_step() && !observers.wants_choices();
+}
+
+/// Keeps the tokens whose logits or hidden states are wanted: moves their rows of the residual stream and of
+/// the layers' embeddings together, and returns a batch of them, which is valid until the next step.
+const Batch& ForwardPass::drop_unwanted_rows(const Side& side, const Batch& batch) {
+  wanted_rows_.clear();
+  std::ranges::set_union(batch.logit_rows, batch.hidden_rows, std::back_inserter(wanted_rows_));
+  if (wanted_rows_.size() == batch.tokens.size()) return batch;
+  wanted_.clear();
+  wanted_.block_tables = batch.block_tables;
+  wanted_.window_tables = batch.window_tables;
+  wanted_.max_blocks = batch.max_blocks;
+  wanted_.scored_rows = batch.scored_rows;
+  for (const int32_t row : wanted_rows_) {
+    const auto at = static_cast<size_t>(row);
+    wanted_.tokens.push_back(batch.tokens[at]);
+    wanted_.positions.push_back(batch.positions[at]);
+    wanted_.slots.push_back(batch.slots[at]);
+  }
+  const auto place_of = [this](int32_t row) {
+    return static_cast<int32_t>(std::ranges::lower_bound(wanted_rows_, row) - wanted_rows_.begin());
+  };
+  for (const int32_t row : batch.logit_rows) wanted_.logit_rows.push_back(place_of(row));
+  for (const int32_t row : batch.hidden_rows) wanted_.hidden_rows.push_back(place_of(row));
+  if (wanted_rows_.empty()) return wanted_;
+  float *x = side.work->residual.floats(), *kept = side.work->normed.floats();
+  side.backend->gather_rows(x, spec_.d_model, wanted_rows_, kept);
+  side.backend->copy(kept, static_cast<int64_t>(wanted_rows_.size()) * spec_.d_model, x);
+  if (layer_embeddings_) layer_embeddings_.keep(wanted_rows_);
+  return wanted_;
 }
 
 /// Computes KvPlaces::n_seen, how many positions each token sees, for models whose tokens look ahead. Such a

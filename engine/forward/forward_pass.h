@@ -100,6 +100,8 @@ class ForwardPass {
   Side moved(const Side& from, const Side& to, int n_tokens);
   void embed(const Side& side, const Batch& batch);
   void add_rows(const Side& side, const Matrix& table, std::span<const int32_t> rows);
+  bool can_drop_rows() const;
+  const Batch& drop_unwanted_rows(const Side& side, const Batch& batch);
   const int32_t* seen_ahead(const Batch& batch);
   void attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places, float* out);
   void project(const Side& side, int index, const Batch& batch, const KvPlaces& places);
@@ -120,6 +122,7 @@ class ForwardPass {
   RopeFrequencies frequencies_, local_frequencies_;
   Rope rope_, local_rope_;
   bool branches_apart_;  // attention and FFN output is normed or scaled before it is added
+  int drops_at_;         // the first layer that need not compute all tokens of a step
   PassBounds bounds_;
   bool streams_ = false;  // in this step, the device also computes layers that are in host memory
   FfnPass ffn_;
@@ -128,7 +131,11 @@ class ForwardPass {
   OutputWorkspace output_;
   LayerEmbeddings layer_embeddings_;
   std::vector<int32_t> table_rows_;  // [max_tokens] rows of learned positions or token types
-  std::vector<int32_t> n_seen_;      // [max_tokens], see KvPlaces; empty unless tokens look ahead
+  // Tokens of the step that the layers without keys and values compute, as indices into the batch's tokens
+  // and as a batch of their own.
+  std::vector<int32_t> wanted_rows_;
+  Batch wanted_;
+  std::vector<int32_t> n_seen_;  // [max_tokens], see KvPlaces; empty unless tokens look ahead
   // [max_tokens, d_model] Copy of the hidden states. The copy is needed because logits() of the same step
   // reuses the memory that to_host() returns.
   std::vector<float> hidden_;

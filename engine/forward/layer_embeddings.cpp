@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "engine/forward/layer_call.h"
 
@@ -43,6 +44,11 @@ void LayerEmbeddings::begin_step(std::span<const int32_t> tokens, const float* x
   backend_.rms_norm(projected, weights_.layer_projection_norm, eps_, n_rows, size_, projected);
   backend_.add(projected, n, rows);
   backend_.scale(std::numbers::sqrt2_v<float> / 2.0f, n, rows);
+}
+
+void LayerEmbeddings::keep(std::span<const int32_t> rows) {
+  backend_.gather_rows(rows_.floats(), int64_t{n_layers_} * size_, rows, projected_.floats());
+  std::swap(rows_, projected_);
 }
 
 void LayerEmbeddings::add(int layer, const LayerWeights& weights, int n_tokens, float* x) {

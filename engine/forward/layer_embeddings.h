@@ -28,6 +28,9 @@ class LayerEmbeddings {
   /// Computes the embeddings of a step's tokens. x: the tokens' scaled embeddings [n_tokens, d_model].
   void begin_step(std::span<const int32_t> tokens, const float* x);
 
+  /// Keeps the embeddings of these tokens of the step only; rows: ascending indices of tokens.
+  void keep(std::span<const int32_t> rows);
+
   /// Adds the embeddings for a layer to the residual stream x [n_tokens, d_model].
   void add(int layer, const LayerWeights& weights, int n_tokens, float* x);
 
@@ -37,7 +40,7 @@ class LayerEmbeddings {
   int size_, n_layers_, d_model_;  // size_: numbers of a token for one layer
   float eps_;
   Buffer rows_;         // [max_tokens, n_layers, size_]
-  Buffer projected_;    // [max_tokens, n_layers, size_]
+  Buffer projected_;    // [max_tokens, n_layers, size_]; also for keep()
   Buffer gate_, part_;  // [max_tokens, size_]
   Buffer branch_;       // [max_tokens, d_model]
 };

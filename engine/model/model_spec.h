@@ -167,6 +167,13 @@ struct ModelSpec {
   bool all_have_own_kv() const {
     return std::ranges::all_of(layers, [](const LayerSpec& one) { return one.kv_source < 0; });
   }
+  /// Returns the first of the layers at the end that have no keys and values of their own; n_layers if the
+  /// last layer has its own. From this layer on, only tokens whose logits or hidden states are wanted matter.
+  int first_layer_without_kv() const {
+    int first = n_layers;
+    while (first > 0 && !has_own_kv(first - 1)) --first;
+    return first;
+  }
   /// Returns the shape of a layer's norm of q (n = n_heads) or k (n = kv_heads_of(index)).
   NormShape qk_norm_shape(int n, int index) const {
     const int dim = head_dim_of(index);

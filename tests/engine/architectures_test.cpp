@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 #include "engine/model_runtime.h"
 #include "tests/support/catch.h"
@@ -247,6 +248,52 @@ TEST_CASE("mixtures and windows give the same bits however a prompt is cut, with
   options.n_threads = 2;
   const auto model = ModelRuntime::load(options);
   for (const int chunk : {1, 5, 13, kTokens}) CHECK(logits_of(*model, golden_tokens(), chunk) == whole);
+}
+
+TEST_CASE("layers without keys leave out tokens that nobody wants, and the others keep their bits") {
+  LoadOptions options;
+  options.path = folder() / "gemma4-e2b.gguf";
+  options.n_threads = 2;
+  options.n_slots = 2;
+  const auto model = ModelRuntime::load(options);
+  const std::vector<int32_t> tokens = golden_tokens();
+  const std::vector<float> whole = logits_of(*model, tokens, kTokens);
+  const StepLimits limits = model->limits();
+  REQUIRE_FALSE(limits.window);
+  const int max_blocks = (kContext + limits.block_tokens - 1) / limits.block_tokens;
+  std::vector<int32_t> tables;
+  for (int i = 0; i < 2 * max_blocks; ++i) tables.push_back(limits.n_blocks - 1 - i);
+  // Two sequences of the same text: the steps end after so many tokens, and want these rows.
+  struct Step {
+    int end;
+    std::vector<int32_t> logit_rows;
+  };
+  int begin = 0;
+  std::vector<int> checked;
+  for (const Step& step :
+       {Step{20, {}}, Step{24, {3, 4}}, Step{25, {0, 1}}, Step{48, {0, 5, 6, 20, 22, 45}}}) {
+    Batch batch;
+    batch.block_tables = tables;
+    batch.max_blocks = max_blocks;
+    batch.logit_rows = step.logit_rows;
+    for (int slot = 0; slot < 2; ++slot) {
+      for (int i = begin; i < step.end; ++i) {
+        batch.tokens.push_back(tokens[static_cast<size_t>(i)]);
+        batch.positions.push_back(i);
+        batch.slots.push_back(slot);
+      }
+    }
+    const std::span<const float> logits = model->forward(batch).logits;
+    REQUIRE(logits.size() == step.logit_rows.size() * kVocab);
+    for (size_t row = 0; row < step.logit_rows.size(); ++row) {
+      const int position = batch.positions[static_cast<size_t>(step.logit_rows[row])];
+      CHECK(std::ranges::equal(logits.subspan(row * kVocab, kVocab),
+                               std::span(whole).subspan(static_cast<size_t>(position) * kVocab, kVocab)));
+      checked.push_back(position);
+    }
+    begin = step.end;
+  }
+  CHECK(checked == std::vector<int>{23, 20, 24, 24, 25, 30, 31, 45, 47, 47});
 }
 
 TEST_CASE("architectures give the same bits however a prompt is cut, in every mode") {
