@@ -355,7 +355,7 @@ sanitize() {
 
 first() {
   result="$out/probe.json" part 45 probe "$profiler" probe --fresh --json
-  for name in rows neurons matmul attention recorder; do family 60 "$name"; done
+  for name in rows neurons matmul attention recurrent recorder; do family 60 "$name"; done
   time_kernels "$shape" q4_0
   time_kernels "$large" q4_k
   model 60 model "$shape" 6 --active 0.12 --pwri

@@ -19,8 +19,8 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 
 import gpu_report  # noqa: E402
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
-FAMILIES = ["rows", "neurons", "matmul", "attention", "recorder", "bundles", "streaming", "prefetch",
-            "engine", "count", "library"]
+FAMILIES = ["rows", "neurons", "matmul", "attention", "recurrent", "recorder", "bundles", "streaming",
+            "prefetch", "engine", "count", "library"]
 # the others take longer there
 EMULATED_FAMILIES = ["rows", "neurons", "matmul", "attention", "recorder", "bundles"]
 BENCHES = ["full-dense", "full-predicted", "full-no-graphs", "quarter-layers", "quarter-predicted",
@@ -71,7 +71,7 @@ def test_the_dry_run_lists_all_parts(tmp_path):
     sanitizers = ["racecheck-matmul", "memcheck-matmul", "racecheck-neurons", "memcheck-neurons"]
     tests = [f"test-{family}" for family in FAMILIES]
     assert [name for name, _, _ in parts] == [
-        "configure", "build", "probe", *tests[:5], *kernels, "synth-model", *BENCHES, *tests[5:], *sanitizers]
+        "configure", "build", "probe", *tests[:6], *kernels, "synth-model", *BENCHES, *tests[6:], *sanitizers]
     commands = {name: command for name, _, command in parts}
     assert "-DHEARTH_GPU_TESTS=ON" in commands["configure"]
     assert "gpu_tests" in commands["build"]

@@ -28,7 +28,8 @@ BENCHES = ("full-", "quarter-", "large-", "plain-")
 CUDA_NAMES = {"matmul": "few|many|float", "matmul of listed rows": "few|float",
               "multiply_heads": "heads|many|float", "gated_activation": "gated", "select_neurons": "score",
               "list_bits": "list", "keep_passed": "keep_in_block|pass|keep", "neuron_values": "values",
-              "split_set": "split", "attention": "attention_rows|attention_tiles"}
+              "split_set": "split", "attention": "attention_rows|attention_tiles",
+              "causal_conv": "convolve", "delta_gates": "gates", "gated_delta": "delta"}
 
 
 def read_text(path):

@@ -11,6 +11,7 @@
 #include "kernels/cuda/hybrid/gather_bundles.h"
 #include "kernels/cuda/ops/device_types.h"
 #include "kernels/cuda/ops/ops.h"
+#include "kernels/cuda/ops/recurrent_ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
@@ -200,6 +201,9 @@ struct KernelCases::Arrays {
   // For attention:
   std::vector<std::unique_ptr<Mirrored<int32_t>>> places;
   std::vector<DeviceArray<std::byte>> attention_scratch;
+  // For recurrent layers:
+  std::vector<std::unique_ptr<Mirrored<DeviceRun>>> runs;
+  std::vector<DeviceArray<float>> recurrent;
   // For moving neurons:
   PinnedArray<std::byte> bundles;
   PinnedArray<RowChange> moves;
@@ -221,6 +225,7 @@ KernelCases::KernelCases(const KernelShape& shape, const KernelBenchOptions& opt
   for (const int n_tokens : {1, options.n_prompt}) {
     add_rows(n_tokens);
     add_attention(n_tokens);
+    add_recurrent(n_tokens);
   }
   add_sharing();
 }
@@ -409,6 +414,65 @@ void KernelCases::add_attention(int n_tokens) {
                       attention(a.x.data(), q_cols, heads, {.scale = 0.1f}, places(declared), kv, layer(turn),
                                 context, scratch, a.y.data(), stream);
                     }});
+}
+
+/// Adds the cases of a recurrent layer with as many value heads as the layer has query heads, and half as
+/// many key heads. One sequence has all tokens.
+void KernelCases::add_recurrent(int n_tokens) {
+  Arrays& a = *arrays_;
+  const BenchWeights& weights = weights_;
+  const Stream& stream = stream_;
+  const int n_heads = shape_.n_heads;
+  const RecurrentShape shape{n_heads % 2 == 0 ? n_heads / 2 : n_heads, n_heads, shape_.head_dim, 4, true};
+  if (shape.state_bytes() > weights.bytes() || shape.head_dim > kMaxDeltaHeadDim) return;
+  a.runs.push_back(std::make_unique<Mirrored<DeviceRun>>(
+      std::vector<DeviceRun>{device_run({.n_tokens = n_tokens})}, stream));
+  const auto runs = [n_tokens, at = a.runs.back().get()](bool declared) {
+    return DeviceRuns{at->at(declared), 1, n_tokens};
+  };
+  // With keys of 0 and a decay of 1 the state, which lies in the weights, does not change.
+  const auto filled = [&](int64_t n, float value) {
+    const PinnedArray<float> values(static_cast<size_t>(n));
+    std::fill_n(values.data(), n, value);
+    a.recurrent.emplace_back(static_cast<size_t>(n));
+    float* const array = a.recurrent.back().data();
+    check(
+        cudaMemcpyAsync(array, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice, stream),
+        "copying the benchmark's inputs");
+    stream.wait();
+    return array;
+  };
+  const int64_t gates = int64_t{n_tokens} * n_heads;
+  CausalConv conv{.shape = shape, .runs = {}, .copies = {}, .memory = {}};
+  conv.raw = filled(n_tokens * shape.conv_dim(), 0.0f);
+  conv.taps = filled(shape.n_taps * shape.conv_dim(), 0.0f);
+  conv.memory.tails = filled(shape.tail_floats(), 0.0f);
+  conv.q = filled(n_tokens * shape.key_dim(), 0.0f);
+  conv.k = filled(n_tokens * shape.key_dim(), 0.0f);
+  conv.v = filled(n_tokens * shape.value_dim(), 0.0f);
+  GatedDelta delta{.shape = shape, .runs = {}, .copies = {}, .memory = {}};
+  delta.q = conv.q;
+  delta.k = conv.k;
+  delta.v = conv.v;
+  delta.decay = filled(gates, 1.0f);
+  delta.beta = filled(gates, 1.0f);
+  delta.out = filled(n_tokens * shape.value_dim(), 0.0f);
+  DeltaGates gate{.n_tokens = n_tokens, .n_v_heads = n_heads};
+  gate.alpha = gate.beta_logits = delta.decay;
+  gate.dt = gate.a = delta.beta;
+  gate.decay = filled(gates, 0.0f);
+  gate.beta = filled(gates, 0.0f);
+  const auto add_case = [&](std::string kernel, auto&& call) {
+    cases_.push_back({std::move(kernel), times(n_heads, shape.head_dim), "", n_tokens, call});
+  };
+  add_case("causal_conv",
+           [=, &stream](int /*turn*/, bool declared) { causal_conv(conv, runs(declared), stream); });
+  add_case("delta_gates", [=, &stream](int /*turn*/, bool /*declared*/) { delta_gates(gate, stream); });
+  add_case("gated_delta", [=, &weights, &stream](int turn, bool declared) {
+    GatedDelta of_turn = delta;
+    of_turn.memory.states = reinterpret_cast<float*>(weights.at(turn, shape.state_bytes()));
+    gated_delta(of_turn, runs(declared), nullptr, stream);
+  });
 }
 
 void KernelCases::add_sharing() {

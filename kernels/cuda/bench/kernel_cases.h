@@ -57,6 +57,7 @@ class KernelCases {
   void add_heads(DType type);
   void add_neurons();
   void add_attention(int n_tokens);
+  void add_recurrent(int n_tokens);
   void add_sharing();
 
   const KernelShape shape_;

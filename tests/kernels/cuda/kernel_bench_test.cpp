@@ -61,8 +61,11 @@ TEST_CASE("kernels are timed one by one, and listed with the work they declare")
   CHECK(kernels == std::set<std::string>{"add",
                                          "add_down",
                                          "attention",
+                                         "causal_conv",
+                                         "delta_gates",
                                          "end_sums",
                                          "gated_activation",
+                                         "gated_delta",
                                          "gather_bundles",
                                          "hand_over",
                                          "keep_passed",
@@ -101,6 +104,14 @@ TEST_CASE("kernels are timed one by one, and listed with the work they declare")
   CHECK(find(times, "add_down", "Q4_0", 1).work.bytes < matrix);
   CHECK(find(times, "attention", "", 1).work.bytes > 2.0 * 40 * 2 * 32 * 2);
   CHECK(find(times, "gather_bundles", "", 1).work.host_reads > 0);
+  // Four heads of 32 dimensions: the state is read and written, whatever the number of tokens.
+  const double state = 4.0 * 32 * 32 * 4;
+  const double decoding = find(times, "gated_delta", "", 1).work.bytes,
+               prompt = find(times, "gated_delta", "", 20).work.bytes;
+  CHECK(decoding > 2 * state);
+  CHECK(decoding < 2.2 * state);
+  CHECK(prompt - decoding == 19 * 2.0 * 4 * (64 + 128 + 4));
+  CHECK(find(times, "causal_conv", "", 20).n_launches == 1);
 }
 
 TEST_CASE("before kernels are timed the device multiplies a prompt for the requested time") {
