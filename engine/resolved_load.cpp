@@ -118,13 +118,8 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
 /// Returns the reason why the options or the model's file rule out the GPU; empty if they allow it.
 std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
   if (options.activation_bits == ActivationBits::k8) return "--activation-bits 8 runs on the CPU only";
-  if (facts.spec.arch.looks_ahead) return "An encoder runs on the CPU only";
-  if (!facts.spec.all_have_own_kv())
-    return "A model whose layers read keys and values of other layers runs on the CPU only";
-  if (facts.spec.d_layer_embedding > 0)
-    return "A model that has an embedding of each token for each layer runs on the CPU only";
-  if (facts.spec.has_experts() && facts.spec.arch.mixture.beside_dense)
-    return "A model with experts beside its dense FFNs runs on the CPU only";
+  if (const std::string_view kind = facts.spec.cpu_only_kind(); !kind.empty())
+    return "A" + std::string(kind.substr(1)) + " runs on the CPU only";
   if (const int head_dim = facts.spec.widest_head_dim(); head_dim > cuda::kDeviceHeadDim) {
     return "Heads of " + std::to_string(head_dim) + " dimensions are longer than the " +
            std::to_string(cuda::kDeviceHeadDim) + " that the GPU's attention takes";

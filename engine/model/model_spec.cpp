@@ -485,6 +485,14 @@ int ModelSpec::window() const {
   return window;
 }
 
+std::string_view ModelSpec::cpu_only_kind() const {
+  if (arch.looks_ahead) return "an encoder";
+  if (!all_have_own_kv()) return "a model whose layers read keys and values of other layers";
+  if (d_layer_embedding > 0) return "a model that has an embedding of each token for each layer";
+  if (has_experts() && arch.mixture.beside_dense) return "a model with experts beside its dense FFNs";
+  return {};
+}
+
 int ModelSpec::widest_head_dim() const {
   int widest = head_dim;
   for (const LayerSpec& layer : layers) widest = std::max(widest, layer.head_dim);

@@ -174,6 +174,9 @@ struct ModelSpec {
     while (first > 0 && !has_own_kv(first - 1)) --first;
     return first;
   }
+  /// Returns what kind of model it is if no GPU can compute its layers ("an encoder"), otherwise an empty
+  /// text.
+  std::string_view cpu_only_kind() const;
   /// Returns the shape of a layer's norm of q (n = n_heads) or k (n = kv_heads_of(index)).
   NormShape qk_norm_shape(int n, int index) const {
     const int dim = head_dim_of(index);

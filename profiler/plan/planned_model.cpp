@@ -246,9 +246,10 @@ std::optional<DType> PlannedModel::cpu_only_type() const {
 PlannedModel model_of_file(const std::filesystem::path& path, std::string_view ffn_activation) {
   ModelFile file = ModelFile::open(path);
   ModelSpec spec = read_model_spec(file, ffn_activation);
-  if (spec.arch.looks_ahead) {
-    file_error::fail(file_error::file_label(path.string()),
-                     "it is an encoder, which hearthd runs on the CPU only, so there is nothing to plan");
+  if (const std::string_view kind = spec.cpu_only_kind(); !kind.empty()) {
+    file_error::fail(
+        file_error::file_label(path.string()),
+        "it is " + std::string(kind) + ", which hearthd runs on the CPU only, so there is nothing to plan");
   }
   Weights weights = bind_weights(file, spec);
   std::optional<ModelFile> predictors;
