@@ -250,7 +250,11 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
   if (spec) {
     try {
       experts = expert_facts(file, *spec);
-      if (show.plan) planned = plan_of(path, options, environment);
+      if (!spec->cpu_only_kind().empty()) {
+        bind_weights(file, *spec);  // the planner, which does this for other models, refuses this one
+      } else if (show.plan) {
+        planned = plan_of(path, options, environment);
+      }
     } catch (const ModelFileError& error) {  // for example, if tensors are missing
       does_not_run = error.what();
     }

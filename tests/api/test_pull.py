@@ -735,6 +735,16 @@ def test_show_says_whether_and_how_fast_a_model_would_run(store, tmp_path):
     assert command(store, None, "show", nothing).returncode != 0
 
 
+@pytest.mark.parametrize("name", ["bert", "gemma4-e2b", "gemma4-moe"])
+def test_show_describes_models_that_run_without_a_plan(name, store, tmp_path):
+    """They run on the CPU only, so the planner refuses them."""
+    model = hearthd.ROOT / f"tests/data/arch/{name}.gguf"
+    shown = command(store, None, "show", model, "--json", XDG_CACHE_HOME=str(tmp_path))
+    assert shown.returncode == 0, shown.stderr
+    described = json.loads(shown.stdout)
+    assert described["runs"] and "plan" not in described and "why_not" not in described
+
+
 def test_show_says_what_the_experts_of_a_mixture_take(store):
     model = hearthd.ROOT / "tests/data/arch/qwen3moe.gguf"
     tensors = {one.name: one for one in gguf.GGUFReader(model).tensors}
