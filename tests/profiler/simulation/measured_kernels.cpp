@@ -11,6 +11,7 @@
 #include <set>
 #include <stdexcept>
 #include <tuple>
+#include <utility>
 
 #include "kernels/base/virtual_time.h"
 #include "kernels/cuda/bench/kernel_bench.h"
@@ -49,13 +50,15 @@ MachineProfile machine_of(const Json& probe, const Json& kernels) {
   return machine;
 }
 
-/// The simulated times of these kernels.
-std::vector<cuda::KernelTime> simulated(const MachineProfile& machine, const Json& kernels) {
+/// The simulated times of the measured kernels on the probed GPU. Calls with the same GPU and the same
+/// kernels share one simulation.
+std::vector<cuda::KernelTime> simulated(const Json& probe, const Json& measured) {
+  static std::map<std::string, std::vector<cuda::KernelTime>> known;
   cuda::KernelBenchOptions options;
   std::set<std::string> shapes, types;
   options.n_prompt = 1;
   options.n_runs = 1;
-  for (const Json& kernel : kernels) {
+  for (const Json& kernel : measured.at("kernels")) {
     shapes.insert(kernel.at("shape").get<std::string>());
     if (!kernel.at("type").is_null()) types.insert(kernel.at("type").get<std::string>());
     options.n_prompt = std::max(options.n_prompt, kernel.at("tokens").get<int>());
@@ -76,11 +79,14 @@ std::vector<cuda::KernelTime> simulated(const MachineProfile& machine, const Jso
     if (!type) throw std::runtime_error("kernels.json: there is no type " + name + ".");
     options.types.push_back(*type);
   }
+  const std::string key =
+      Json{probe, measured.at("instructions_per_s"), shapes, types, options.n_prompt}.dump();
+  if (const auto found = known.find(key); found != known.end()) return found->second;
   VirtualTime time;
-  cuda::simulate_device(simulated_speeds(machine), nullptr);
+  cuda::simulate_device(simulated_speeds(machine_of(probe, measured)), nullptr);
   std::vector<cuda::KernelTime> times = cuda::time_kernels(options);
   time.end();
-  return times;
+  return known[key] = std::move(times);
 }
 
 struct Ratio {
@@ -100,7 +106,7 @@ KernelComparison compare_kernels(const std::filesystem::path& folder, double wit
   }
   std::map<cuda::KernelClass, std::vector<Ratio>> ratios;
   KernelComparison comparison;
-  for (const cuda::KernelTime& time : simulated(machine_of(probe, measured), measured.at("kernels"))) {
+  for (const cuda::KernelTime& time : simulated(probe, measured)) {
     const auto found = seconds.find({time.shape, time.kernel, time.size, time.type, time.n_tokens});
     if (found == seconds.end()) continue;
     ++comparison.n_compared;
