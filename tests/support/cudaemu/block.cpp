@@ -44,8 +44,11 @@ void die(const char* format, ...) {
   std::abort();
 }
 
-DeviceThread::DeviceThread(int i, void (*entry)())
-    : fiber(entry, static_cast<size_t>(i) * kStagger % kStaggerRange), index(i) {}
+DeviceThread::DeviceThread(int i, Warp& w, void (*entry)())
+    : fiber(entry, static_cast<size_t>(i) * kStagger % kStaggerRange),
+      warp(&w),
+      lane_bit(1u << i % kWarp),
+      index(i) {}
 
 // ---- the ready queue -------------------------------------------------------------------------------------
 
@@ -100,8 +103,8 @@ void BlockRunner::prepare(const Launch& launch, const std::function<void()>& thr
   blockDim = launch.block;
   gridDim = launch.grid;
   for (int i = static_cast<int>(threads_.size()); i < n_threads_; ++i) {
-    threads_.push_back(std::make_unique<DeviceThread>(i, thread_main));
     if (i % kWarp == 0) warps_.push_back(std::make_unique<Warp>());
+    threads_.push_back(std::make_unique<DeviceThread>(i, *warps_.back(), thread_main));
   }
   for (int i = 0; i < n_threads_; ++i) {
     const auto u = static_cast<unsigned>(i);
@@ -139,12 +142,16 @@ void BlockRunner::thread_main() {
 void BlockRunner::return_from_kernel() {
   DeviceThread& me = *current_;
   me.state = DeviceThread::State::kReturned;
-  me.copies.clear();
-  Warp& warp = *warps_[static_cast<size_t>(me.index / kWarp)];
-  warp.live &= ~(1u << me.index % kWarp);
+  if (!me.copies.empty()) me.copies.clear();
+  Warp& warp = *me.warp;
+  warp.live &= ~me.lane_bit;
   --n_live_;
   // Threads that also waited for this one need not wait any more.
-  for (int i = 0; i < warp.n_groups && warp.live != 0; ++i) complete(warp, warp.groups[i]);
+  if (warp.n_open != 0 && warp.live != 0)
+    for (int i = 0; i < warp.n_groups; ++i) {
+      WarpGroup& group = warp.groups[i];
+      if (group.used && group.open && group.arrived == (group.mask & warp.live)) complete(warp, group);
+    }
   if (n_live_ > 0 && n_at_barrier_ == n_live_) finish_barrier();
   end_.release();
   switch_to(me.fiber, pop());
@@ -172,7 +179,8 @@ const int* BlockRunner::barrier(bool predicate, Location at) {
   if (n_at_barrier_ == 0) {
     barrier_at_ = at;
     predicates_[0] = 0, predicates_[1] = 1, predicates_[2] = 0;
-  } else if (at.line != barrier_at_.line || std::strcmp(at.file, barrier_at_.file) != 0) {
+  } else if (at.line != barrier_at_.line ||
+             (at.file != barrier_at_.file && std::strcmp(at.file, barrier_at_.file) != 0)) {
     die("threads of a block at different barriers: %s:%u and %s:%u", at.file, at.line, barrier_at_.file,
         barrier_at_.line);
   }
@@ -197,58 +205,71 @@ void BlockRunner::finish_barrier() {
 
 // ---- warps -----------------------------------------------------------------------------------------------
 
-Arrival BlockRunner::arrive(uint32_t mask, const void* value, size_t n_bytes, WarpOp op, Location at) {
-  DeviceThread& me = *current_;
-  const int lane = me.index % kWarp;
-  Warp& warp = *warps_[static_cast<size_t>(me.index / kWarp)];
-  if (!(mask >> lane & 1)) die("a warp operation whose mask lacks the caller, %s:%u", at.file, at.line);
-  WarpGroup *group = nullptr, *unused = nullptr;
-  for (int i = 0; i < warp.n_groups && group == nullptr; ++i) {
+/// The open group of lanes with this mask, or a new one.
+WarpGroup& BlockRunner::group_of(Warp& warp, uint32_t mask, WarpOp op, Location at) {
+  WarpGroup* unused = nullptr;
+  for (int i = 0; i < warp.n_groups; ++i) {
     WarpGroup& candidate = warp.groups[i];
-    if (candidate.used && candidate.open && candidate.mask == mask) group = &candidate;
+    if (candidate.used && candidate.open && candidate.mask == mask) {
+      warp.joined = i;
+      return candidate;
+    }
     if (!candidate.used && unused == nullptr) unused = &candidate;
   }
-  if (group == nullptr) {
-    group = unused != nullptr ? unused : &warp.groups[warp.n_groups++];
-    group->mask = mask;
-    group->arrived = group->left = 0;
-    group->op = op;
-    group->used = group->open = true;
-    group->at = at;
-  }
+  WarpGroup& group = unused != nullptr ? *unused : warp.groups[warp.n_groups++];
+  group.mask = mask;
+  group.arrived = group.left = 0;
+  group.op = op;
+  group.used = group.open = true;
+  group.at = at;
+  ++warp.n_open;
+  warp.joined = static_cast<int>(&group - warp.groups);
+  return group;
+}
+
+inline Arrival BlockRunner::arrive(uint32_t mask, const void* value, size_t n_bytes, WarpOp op, Location at) {
+  DeviceThread& me = *current_;
+  Warp& warp = *me.warp;
+  if ((mask & me.lane_bit) == 0) die("a warp operation whose mask lacks the caller, %s:%u", at.file, at.line);
+  WarpGroup* group = &warp.groups[warp.joined];  // most often the lanes of a warp arrive one after the other
+  if (!group->used || !group->open || group->mask != mask) group = &group_of(warp, mask, op, at);
   if (group->op != op || group->at.line != at.line)
     die("lanes of a warp at different operations: %s:%u and %s:%u", at.file, at.line, group->at.file,
         group->at.line);
+  unsigned char* const mine = group->values[me.index % kWarp];
   if (n_bytes == 4)
-    std::memcpy(group->values[lane], value, 4);  // a constant size, so that this is one move
+    std::memcpy(mine, value, 4);  // a constant size, so that this is one move
   else if (n_bytes > 0)
-    std::memcpy(group->values[lane], value, n_bytes);
-  group->arrived |= 1u << lane;
+    std::memcpy(mine, value, n_bytes);
+  group->arrived |= me.lane_bit;
   group->meeting.release();
-  if (!complete(warp, *group)) wait(DeviceThread::State::kAtWarpOp, at);
+  if (group->arrived == (mask & warp.live))
+    complete(warp, *group);
+  else
+    wait(DeviceThread::State::kAtWarpOp, at);
   group->meeting.acquire();
   return {group->arrived, group->values, group};
 }
 
-/// Resumes the lanes of a group once all of them have arrived.
-inline bool BlockRunner::complete(Warp& warp, WarpGroup& group) {
-  if (!group.used || !group.open || group.arrived != (group.mask & warp.live)) return false;
+/// Closes a group whose lanes have all arrived or returned, and resumes them.
+inline void BlockRunner::complete(Warp& warp, WarpGroup& group) {
   group.open = false;
+  --warp.n_open;
   // Puts them at the front of the queue: a warp then runs on to its next barrier, which keeps 32 stacks in
   // the cache.
+  const auto* const lanes = &threads_[static_cast<size_t>(current_->index & -kWarp)];
   for (uint32_t left = group.arrived; left != 0;) {
     const int lane = schedule_ == Schedule::kReverse ? std::countr_zero(left) : 31 - std::countl_zero(left);
     left &= ~(1u << lane);
-    DeviceThread& thread = *threads_[static_cast<size_t>(current_->index / kWarp * kWarp + lane)];
+    DeviceThread& thread = *lanes[lane];
     if (thread.state == DeviceThread::State::kAtWarpOp && &thread != current_) push_front(thread);
   }
-  return true;
 }
 
 // ---- device_thread.h -------------------------------------------------------------------------------------
 
 void* dynamic_shared() { return running->shared(); }
-int lane() { return running->current().index % kWarp; }
+int lane() { return running->current().index & (kWarp - 1); }
 void block_barrier(Location at) { running->barrier(false, at); }
 int block_barrier_reduce(bool predicate, BlockReduction reduction, Location at) {
   return running->barrier(predicate, at)[static_cast<int>(reduction)];
@@ -258,7 +279,7 @@ Arrival warp_arrive(uint32_t mask, const void* value, size_t n_bytes, WarpOp op,
 }
 void warp_leave(const Arrival& arrival) {
   auto& group = *static_cast<WarpGroup*>(arrival.group);
-  if ((group.left |= 1u << lane()) == group.arrived) group.used = false;
+  if ((group.left |= running->current().lane_bit) == group.arrived) group.used = false;
 }
 
 void async_copy(void* to, const void* from, size_t n_bytes) {

@@ -27,15 +27,19 @@ struct PendingCopy {
   size_t n_bytes;
 };
 
-struct DeviceThread {
-  enum class State { kReady, kAtBarrier, kAtWarpOp, kReturned };
+struct Warp;
 
-  DeviceThread(int index, void (*entry)());
+struct alignas(64) DeviceThread {
+  enum class State : uint8_t { kReady, kAtBarrier, kAtWarpOp, kReturned };
+
+  DeviceThread(int index, Warp& warp, void (*entry)());
 
   Fiber fiber;
   uint3 position{};
-  int index;  // within its block
   State state = State::kReturned;
+  Warp* warp;
+  uint32_t lane_bit;  // 1 << lane
+  int index;          // within its block
   Location waits_at;
   std::deque<std::vector<PendingCopy>> copies;  // groups of cp.async; the last one is open
 };
@@ -53,6 +57,8 @@ struct WarpGroup {
 struct Warp {
   uint32_t live = 0;  // lanes that have not returned
   int n_groups = 0;   // number of groups used so far
+  int joined = 0;     // the group that a lane joined last
+  int n_open = 0;     // groups that wait for lanes
   WarpGroup groups[64]{};
 };
 
@@ -86,7 +92,8 @@ class BlockRunner {
   void switch_to(Fiber& from, DeviceThread* to);
   void wait(DeviceThread::State state, Location at);
   void finish_barrier();
-  bool complete(Warp& warp, WarpGroup& group);
+  WarpGroup& group_of(Warp& warp, uint32_t mask, WarpOp op, Location at);
+  void complete(Warp& warp, WarpGroup& group);
   void return_from_kernel();
   [[noreturn]] void die_of_deadlock();
 
