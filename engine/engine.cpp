@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/check_request.h"
+#include "engine/serving/state_copies.h"
 #include "engine/serving/step_batch.h"
 
 namespace hearth {
@@ -20,6 +21,11 @@ constexpr std::chrono::milliseconds kIdleBeat{500};
 
 double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+SpeculationOptions within(SpeculationOptions options, const StepLimits& limits) {
+  options.max_draft = std::min(options.max_draft, limits.max_drafts);
+  return options;
 }
 
 int blocks_for(int n_positions, int block_tokens) { return (n_positions + block_tokens - 1) / block_tokens; }
@@ -38,10 +44,12 @@ Engine::Engine(ForwardModel& model, const EngineOptions& options)
                   .max_tokens = limits_.max_tokens,
                   .max_logit_rows = limits_.max_logit_rows,
                   .whole_prompts = limits_.encodes,
-                  .promise_tokens = options.promise_tokens},
+                  .promise_tokens = options.promise_tokens,
+                  .reuses_prefixes = !limits_.recurrent || limits_.n_snapshots > 0},
                  blocks_),
       results_(limits_.n_vocab),
-      speculation_(options.speculation, options.n_slots, limits_.n_vocab, options.context_tokens),
+      speculation_(within(options.speculation, limits_), options.n_slots, limits_.n_vocab,
+                   options.context_tokens),
       batch_(reserved_batch(limits_)),
       finisher_(scheduler_, queue_, figures_) {
   pieces_.reserve(static_cast<size_t>(options.n_slots));
@@ -115,9 +123,10 @@ bool Engine::drain(Clock::time_point deadline) {
 }
 
 KvBlocks Engine::empty_blocks() const {
-  return {limits_.n_blocks, limits_.block_tokens,
-          options_.n_slots, blocks_for(options_.context_tokens, limits_.block_tokens),
-          limits_.window,   step_tokens(limits_, options_)};
+  return {limits_.n_blocks,   limits_.block_tokens,
+          options_.n_slots,   blocks_for(options_.context_tokens, limits_.block_tokens),
+          limits_.window,     step_tokens(limits_, options_),
+          limits_.n_snapshots};
 }
 
 void Engine::run(const std::stop_token& stop) {
@@ -166,6 +175,7 @@ void Engine::step() {
   const std::span<const StepPiece> chosen = scheduler_.next_step();
   pieces_.assign(chosen.begin(), chosen.end());
   fill_batch(pieces_, scheduler_.slots(), blocks_, batch_);
+  if (limits_.n_snapshots > 0) add_state_copies(pieces_, scheduler_.slots(), blocks_, batch_);
 
   // 2. Compute them.
   const Clock::time_point begin = Clock::now();
@@ -232,8 +242,11 @@ void Engine::take_new() {
 }
 
 void Engine::admit() {
-  scheduler_.admit([this](Sequence& sequence) {
+  scheduler_.admit([this](Sequence& sequence, int slot) {
     queue_.admitted(sequence.request_id);
+    sequence.n_copied = sequence.n_computed;
+    if (const int32_t snapshot = blocks_.first_snapshot(slot); snapshot != SnapshotPool::kNone)
+      model_.restore_states(slot, snapshot, sequence.n_computed);
     if (sequence.was_set_back) return;
     sequence.admitted_at = Clock::now();
     // Reserve room for every token that the sequence may generate, so that the token loop does not allocate.
@@ -276,6 +289,7 @@ int Engine::finish_piece(const StepPiece& piece, StepOutput& rest) {
   const int n_rejected = piece.n_drafted - result.chosen.n_accepted;
   if (n_rejected > 0) model_.reject_drafts(sequence.number, n_rejected);
   scheduler_.computed(piece.slot, piece.n_tokens - n_rejected);
+  keep_state_copies(piece, sequence, blocks_, batch_);
   count_prompt(sequence);
   count_tokens(piece, result.chosen);
   if (result.ends_prompt && sequence.request.max_tokens > 0)

@@ -2,6 +2,7 @@
 #include "engine/model_runtime.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -127,6 +128,7 @@ struct ModelRuntime::State {
         weights(model->weights),
         cpu(model->cpu),
         max_tokens(reserved.bounds.max_tokens),
+        n_snapshots(reserved.bounds.n_snapshots),
         facts{.file = *model->file,
               .spec = spec,
               .tokenizer = *model->tokenizer,
@@ -160,7 +162,8 @@ struct ModelRuntime::State {
   const ModelSpec& spec;
   const Weights& weights;
   CpuBackend& cpu;
-  const int max_tokens;  // maximum number of tokens in one step
+  const int max_tokens;   // maximum number of tokens in one step
+  const int n_snapshots;  // of recurrent states; later placements keep it, as they keep n_kv_contexts
   const LoadedModel facts;
 
   std::optional<ResolvedLoad> resolved;
@@ -253,7 +256,8 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
 /// Allocates the memory of everything except the neurons, as planned.
 void ModelRuntime::State::build_pass() {
   const bool predictors = resolved->sparsity.mode == Sparsity::kPredicted;
-  const PassBounds bounds = resolved->memory.pass_bounds(plan ? &*plan : nullptr);
+  PassBounds bounds = resolved->memory.pass_bounds(plan ? &*plan : nullptr);
+  bounds.n_snapshots = n_snapshots;
   devices.emplace(device ? Devices(cpu, *device, plan->on_device()) : Devices(cpu));
   placed.emplace(weights.placed(*devices, spec, predictors, bounds.stream_kv_bytes > 0));
   kv.emplace(spec, resolved->memory.kv_counts, *devices);
@@ -408,6 +412,7 @@ void ModelRuntime::State::publish() {
                                 .prefetcher = prefetcher.get(),
                                 .kv_bytes = kv->bytes(),
                                 .kv_type = kv->counts().type,
+                                .state_bytes = pass->states().host_bytes(),
                                 .work_bytes = static_cast<size_t>(resolved->memory.work_bytes),
                                 .neuron_bytes = neurons->host_bytes(),
                                 .order_hash = hash_of_order(),
@@ -428,7 +433,8 @@ void ModelRuntime::State::publish() {
 MemoryByPlace ModelRuntime::State::memory_by_place() const {
   const size_t kv_on_device = plan ? std::min(plan->device.kv, as_placed->kv_bytes) : 0;
   return {.vram = plan ? plan->device.total() : 0,
-          .ram = as_placed->kv_bytes - kv_on_device + as_placed->work_bytes + as_placed->neuron_bytes,
+          .ram = as_placed->kv_bytes - kv_on_device + as_placed->state_bytes + as_placed->work_bytes +
+                 as_placed->neuron_bytes,
           .file = model->file->total_bytes(),
           .kv = as_placed->kv_bytes};
 }
@@ -438,12 +444,14 @@ ModelFigures ModelRuntime::State::figures_of_memory() const {
   figures.add_memory("file", "weights", model->file->total_bytes());
   figures.add_memory("ram", "neurons", as_placed->neuron_bytes);
   figures.add_memory("ram", "scratch", as_placed->work_bytes);
+  figures.add_memory("ram", "states", as_placed->state_bytes);
   const DeviceBytes bytes = plan ? plan->device : DeviceBytes();
   figures.add_memory("ram", "kv", as_placed->kv_bytes - std::min(as_placed->kv_bytes, bytes.kv));
   figures.add_memory("vram", "attention", bytes.attention);
   figures.add_memory("vram", "output", bytes.output);
   figures.add_memory("vram", "predictors", bytes.predictors);
   figures.add_memory("vram", "kv", bytes.kv);
+  figures.add_memory("vram", "states", bytes.states);
   figures.add_memory("vram", "gates", bytes.gates);
   figures.add_memory("vram", "hot_neurons", bytes.hot);
   figures.add_memory("vram", "experts", bytes.experts);
@@ -550,6 +558,9 @@ StepLimits ModelRuntime::limits() const {
           .n_blocks = static_cast<int>(s.kv->counts().n_blocks),
           .window = s.kv->counts().window,
           .encodes = s.spec.arch.looks_ahead,
+          .recurrent = static_cast<bool>(s.spec.delta),
+          .max_drafts = s.spec.delta ? kMaxStateDrafts : std::numeric_limits<int>::max(),
+          .n_snapshots = s.n_snapshots,
           .long_step = s.device ? s.device->long_step() : 0,
           .fast_prompts = s.uses_library()};
 }
@@ -567,6 +578,10 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
   if (state_->exchanger) state_->exchanger->end_step();
   gguf::refuse_lost_file();  // results computed from lost pages, which read as zeros, must not be returned
   return output;
+}
+
+void ModelRuntime::restore_states(int slot, int32_t snapshot, int n_tokens) {
+  state_->pass->states().restore(slot, snapshot, n_tokens);
 }
 
 void ModelRuntime::reject_drafts(uint64_t sequence, int n_tokens) {

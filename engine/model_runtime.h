@@ -46,6 +46,7 @@ struct PlacedModel {
   const Prefetcher* prefetcher;    // copies cold neurons to the GPU early; null: no prefetch
   size_t kv_bytes;                 // keys and values of all contexts, reserved at load
   KvType kv_type;                  // type of keys and values
+  size_t state_bytes;              // recurrent states and their snapshots in host memory, reserved at load
   size_t work_bytes;               // scratch of a step, also reserved at load
   size_t neuron_bytes;             // FFN weights copied to bundles in host memory
   /// Hash of the neuron order. Orders that round sums differently have different hashes. 0 if the neurons are
@@ -88,6 +89,7 @@ class ModelRuntime final : public ForwardModel {
   StepLimits limits() const override;
   void bind_thread() override;
   StepOutput forward(const Batch& batch) override;
+  void restore_states(int slot, int32_t snapshot, int n_tokens) override;
   void reject_drafts(uint64_t sequence, int n_tokens) override;
   void read_figures(ModelFigures& figures) const override;
 

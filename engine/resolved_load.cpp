@@ -50,6 +50,12 @@ constexpr double kLeftShare = 0.03;
 /// A load test with every kind of request (tests/soak.sh) added 8 MB.
 constexpr double kServingBytes = 16e6;
 
+/// Returns the number of snapshots of recurrent states that may be kept: as many as fit into `bytes`, but at
+/// least one and at most 64, because evicting one compares all. 0 if there are no recurrent layers.
+int snapshots_within(double bytes, const ModelSpec& spec) {
+  return spec.delta ? static_cast<int>(std::clamp(bytes / StateMemory::snapshot_bytes(spec), 1.0, 64.0)) : 0;
+}
+
 /// Sets the number of contexts in the pool by the rule of kKvContextsDecided. REQUIRES: all other fields are
 /// set.
 void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts& facts, bool has_device) {
@@ -58,7 +64,7 @@ void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts
   int n = contexts_to_plan(options.n_kv_contexts, r.n_slots);
   if (decided && !has_device) {
     const double file = static_cast<double>(facts.file.total_bytes());
-    n = contexts_beside(static_cast<double>(r.memory_limit_bytes) - file - r.work_bytes - r.own_bytes,
+    n = contexts_beside(r.free_bytes() - file,  // without keys and values, which are not counted yet
                         r.n_slots, [&](int more) {
                           return KvMemory::bytes_needed(
                               facts.spec, kv_block_counts(facts.spec, r.context_tokens, more,
@@ -105,6 +111,8 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
                  facts.weights.copied_bytes();
   r.memory_limit_bytes = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
+  r.bounds.n_snapshots = snapshots_within(static_cast<double>(r.memory_limit_bytes) / 16, facts.spec);
+  r.state_bytes = StateMemory::bytes_needed(facts.spec, options.n_slots, r.bounds.n_snapshots);
   if (options.memory_limit_bytes == 0) r.own_bytes = static_cast<double>(anonymous_bytes()) + kServingBytes;
   decide_contexts(r, options, facts, device.usable);
   if (r.free_bytes() < 0) {
@@ -207,8 +215,9 @@ void Reservation::refuse(const std::string& why) const {
   file_error::fail(
       label, (one ? "one context" : std::to_string(n_kv_contexts) + " contexts") + " of " +
                  std::to_string(context_tokens) + (one ? " tokens needs " : " tokens each need ") +
-                 bytes_text(kv_bytes) + " for keys and values and " + bytes_text(work_bytes) +
-                 " of work space" +
+                 bytes_text(kv_bytes) + " for keys and values" +
+                 (state_bytes > 0 ? ", " + bytes_text(state_bytes) + " for recurrent states" : "") + " and " +
+                 bytes_text(work_bytes) + " of work space" +
                  (own_bytes > 0 ? ", besides " + bytes_text(own_bytes) + " for the process, " : ", ") + why +
                  "; ask for a smaller context or fewer " + (one ? "slots" : "contexts (--kv-contexts)"));
 }

@@ -32,7 +32,8 @@ inline constexpr int kMaxLogitRows = 64;
 inline PassBounds load_bounds(int context_tokens, int n_slots, int prefill_chunk) {
   return {.max_tokens = prefill_chunk + n_slots,
           .max_logit_rows = std::max(kMaxLogitRows, n_slots),
-          .max_context = context_tokens};
+          .max_context = context_tokens,
+          .n_states = n_slots};
 }
 
 /// Whether a GPU computes beside the CPU, and how much of its memory may be used.
@@ -58,15 +59,16 @@ struct Reservation {
   PassBounds bounds;              // the plan sets shares and stream_bytes
   KvBlockCounts kv_counts;
   double kv_bytes = 0, work_bytes = 0;
-  double own_bytes = 0;  // memory of the process besides the model: vocabulary, threads, requests; 0 if
-                         // LoadOptions sets the memory limit
+  double state_bytes = 0;  // recurrent states of all slots (StateMemory)
+  double own_bytes = 0;    // memory of the process besides the model: vocabulary, threads, requests; 0 if
+                           // LoadOptions sets the memory limit
   uint64_t memory_limit_bytes = 0;  // limit for the whole process
 
   /// Returns the bounds of a pass, including those that the plan sets. `plan` is null without a device.
   PassBounds pass_bounds(const Plan* plan) const;
-  /// Returns the memory left after keys, values and work space; negative if these exceed the limit.
+  /// Returns the memory left after keys, values, states and work space; negative if these exceed the limit.
   double free_bytes() const {
-    return static_cast<double>(memory_limit_bytes) - kv_bytes - work_bytes - own_bytes;
+    return static_cast<double>(memory_limit_bytes) - kv_bytes - state_bytes - work_bytes - own_bytes;
   }
   /// Whether the whole file can stay in memory.
   bool holds(const ModelFile& file) const { return file.total_bytes() < memory_limit_bytes; }

@@ -59,6 +59,7 @@ void log_access(const AccessRecord& record) {
     if (!generation->model.empty()) fields.push_back({"model", generation->model});
     fields.insert(fields.end(), {{"prompt_tokens", generation->n_prompt},
                                  {"cached_tokens", generation->n_cached},
+                                 {"matched_tokens", generation->n_matched},
                                  {"generated_tokens", generation->n_generated}});
     if (generation->has_times) {
       fields.insert(fields.end(), {{"queue_ms", to_ms(generation->queue_seconds)},

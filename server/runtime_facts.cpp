@@ -39,7 +39,7 @@ EmbeddingTarget target_of(const ModelRuntime& runtime, TokenGenerator& engine, s
 
 uint64_t reserved_bytes(const ModelRuntime& runtime) {
   const PlacedModel& placed = runtime.placed();
-  return placed.kv_bytes + placed.work_bytes + placed.neuron_bytes;
+  return placed.kv_bytes + placed.state_bytes + placed.work_bytes + placed.neuron_bytes;
 }
 
 }  // namespace hearth

@@ -27,6 +27,9 @@ StepShape shape_of(const Batch& batch) {
   return shape;
 }
 
+/// Whether the projected queries are not the queries that attention reads.
+bool projects_apart(const ModelSpec& spec) { return spec.latent || spec.arch.gated_attention; }
+
 }  // namespace
 
 Workspace::Workspace(Memory& memory, const ModelSpec& spec, int max_tokens)
@@ -39,8 +42,9 @@ Workspace::Workspace(Memory& memory, const ModelSpec& spec, int max_tokens)
       v(floats(memory, max_tokens, spec.kv_dim())),
       attended(floats(memory, max_tokens, spec.q_dim())),
       q_latent(floats(memory, max_tokens, spec.latent.q_rank)),
-      q_projected(floats(memory, spec.latent ? max_tokens : 0, spec.projected_q_dim())),
-      values(floats(memory, spec.latent ? max_tokens : 0, spec.attended_dim())) {}
+      q_projected(floats(memory, projects_apart(spec) ? max_tokens : 0, spec.projected_q_dim())),
+      values(floats(memory, projects_apart(spec) ? max_tokens : 0, spec.attended_dim())),
+      delta(memory, spec, max_tokens) {}
 
 OutputWorkspace::OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_logit_rows)
     : last(floats(memory, spec.arch.has_output ? max_logit_rows : 0, spec.d_model)),
@@ -68,7 +72,7 @@ const Devices& reserved(const Devices& devices, const ModelSpec& spec, const Pas
 int64_t most_rows(const ModelSpec& spec) {
   return std::max({int64_t{spec.n_vocab}, int64_t{spec.d_model}, int64_t{spec.widest_ffn()},
                    int64_t{spec.q_dim()}, int64_t{spec.kv_dim()}, int64_t{spec.projected_q_dim()},
-                   int64_t{spec.attended_dim()}, int64_t{spec.latent.q_rank},
+                   int64_t{spec.attended_dim()}, int64_t{spec.latent.q_rank}, spec.delta.conv_dim(),
                    int64_t{spec.mixture.n_experts}});
 }
 
@@ -77,15 +81,17 @@ int64_t most_rows(const ModelSpec& spec) {
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
   return {.max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
           .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim(), spec.attended_dim(),
-                                spec.latent.q_rank, spec.latent.d_nope, spec.d_layer_embedding}),
+                                spec.latent.q_rank, spec.latent.d_nope, spec.d_layer_embedding,
+                                static_cast<int>(spec.delta.value_dim())}),
           .n_heads = spec.n_heads,
           .max_context = bounds.max_context,
           .d_model = spec.d_model,
           .head_dim = spec.widest_head_dim(),
           .head_cols = spec.latent ? std::max(spec.latent.d_nope, spec.latent.kv_rank) : 0,
           .n_sets = FfnWorkspace::kSets,
-          .max_outputs = std::max(int64_t{bounds.max_logit_rows} * spec.n_vocab,
-                                  int64_t{bounds.max_tokens} * spec.d_model),
+          .max_outputs = std::max({int64_t{bounds.max_logit_rows} * spec.n_vocab,
+                                   int64_t{bounds.max_tokens} * spec.d_model, spec.delta.state_floats(),
+                                   spec.delta.tail_floats()}),
           .n_experts = spec.mixture.n_experts,
           .n_experts_used = spec.mixture.n_used,
           .expert_cols = std::max(spec.mixture.d_expert, spec.mixture.d_shared),
@@ -94,7 +100,8 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
           .stream_bytes = bounds.stream_bytes,
           .stream_kv_bytes = bounds.stream_kv_bytes,
           .library_rows = bounds.library && !bounds.shares ? most_rows(spec) : 0,
-          .library_decodes = bounds.library_decodes};
+          .library_decodes = bounds.library_decodes,
+          .recurrent_head_dim = spec.delta.head_dim};
 }
 
 ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights,
@@ -112,6 +119,7 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       bounds_(bounds),
       ffn_(devices, spec, weights, bounds.max_tokens),
       on_cpu_(devices.cpu(), spec, bounds.max_tokens),
+      states_(spec, bounds.n_states, bounds.n_snapshots, devices),
       output_(devices.of_output(), spec, bounds.max_logit_rows),
       layer_embeddings_(devices.cpu(), spec, weights, bounds.max_tokens) {
   if (spec.arch.position_offset || spec.arch.token_types)
@@ -128,18 +136,22 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
     on_device_ = Workspace(devices.device()->backend(), spec, bounds.max_tokens);
     has_library_ = !devices.device()->prompt_library().empty();
   }
+  if (!spec.delta) return;
+  on_cpu_.delta.fill_scales(devices.cpu(), spec.delta);
+  if (devices.device() != nullptr) on_device_.delta.fill_scales(devices.device()->backend(), spec.delta);
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
   // For latent attention, multiply_heads() also needs two copies of the rows of all heads that it reads: one
   // as floats and one quantized.
   const double of_heads = 2.0 * spec.n_heads * std::max(spec.latent.d_nope, spec.latent.kv_rank);
-  const double of_latent =
-      spec.latent ? spec.latent.q_rank + 1.0 * spec.projected_q_dim() + spec.attended_dim() + of_heads : 0.0;
-  const double per_token = 5.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + of_latent;
+  const double of_latent = spec.latent ? spec.latent.q_rank + of_heads : 0.0;
+  const double apart = projects_apart(spec) ? 1.0 * spec.projected_q_dim() + spec.attended_dim() : 0.0;
+  const double per_token = 5.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + of_latent + apart;
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
   return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +
-         LayerEmbeddings::bytes_needed(spec, max_tokens) + FfnPass::bytes_needed(spec, max_tokens);
+         LayerEmbeddings::bytes_needed(spec, max_tokens) +
+         DeltaWorkspace::bytes_needed(spec.delta, max_tokens) + FfnPass::bytes_needed(spec, max_tokens);
 }
 
 Rope ForwardPass::rope_of(const RopeFrequencies& frequencies, const RopeSpec& spec) const {
@@ -183,7 +195,8 @@ StepOutput ForwardPass::run(const Batch& batch) {
     // host reads results between layers to verify them. The library's bits differ from the CPU's.
     const bool by_library = has_library_ && !batch.prompt_rows.empty();
     const bool verified = verifier_ != nullptr && verifier_->begin_step(/*comparable=*/!by_library);
-    if (by_library || verified) shape.decoding = false;
+    // Nor if it makes snapshots of states, for which a recorded step has no operations.
+    if (by_library || verified || !batch.state_copies.empty()) shape.decoding = false;
     devices_.device()->begin_step(shape);
     devices_.device()->set_prompt_rows(batch.prompt_rows);
     // In a long step, the device also computes the layers that are in host memory.
@@ -191,6 +204,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
                devices_.device()->streams_layers(n_tokens);
   }
   ffn_.begin_step(streams_);
+  runs_ = states_.begin_step(batch);
 
   // 1. The residual stream starts with token embeddings, plus learned positions and token types if the model
   //    has them.
@@ -228,7 +242,22 @@ StepOutput ForwardPass::run(const Batch& batch) {
     if (ffn_norm_first) norm(backend, x, layer.ffn_norm, n_tokens, work.ffn_input.floats());
     norm(backend, x, layer.attention_norm, n_tokens, work.normed.floats());
     float* const branch = branches_apart_ ? work.branch.floats() : x;
-    attention_block(side, i, *rest, kv_.is_window(i) ? window_places : places, branch);
+    if (spec_.layer(i).recurrent) {
+      const StateMemory::Copies copies = states_.copies(i);
+      run_delta_layer(backend, spec_, work.delta,
+                      {.weights = layer.delta,
+                       .memory = states_.layer(i),
+                       .runs = runs_,
+                       .state_copies = copies.states,
+                       .tail_copies = copies.tails,
+                       .n_tokens = n_tokens,
+                       .normed = work.normed.floats(),
+                       .out = branch,
+                       .accumulate = !branches_apart_});
+      states_.take_copies(i);
+    } else {
+      attention_block(side, i, *rest, kv_.is_window(i) ? window_places : places, branch);
+    }
     if (branches_apart_) add_branch(side, layer.attention_post_norm, n_tokens);
     if (norms_sums) norm(backend, x, layer.attention_post_norm, n_tokens, x);
     stage.emplace(trace, "CPU", "FFN", i);
@@ -397,6 +426,11 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
   backend.attention(q, spec_.q_dim(index), spec_.n_heads, scores, places, kv_shape, kv_layer,
                     work.attended.floats());
   if (spec_.latent) unfold_values(side, index, n_tokens);
+  if (spec_.arch.gated_attention) {
+    float* const attended = work.attended.floats();
+    backend.gated_activation({Activation::kSigmoid}, work.values.floats(), attended,
+                             int64_t{n_tokens} * spec_.attended_dim(index), attended);
+  }
   backend.matmul((spec_.latent ? work.values : work.attended).floats(), n_tokens,
                  std::array{product(layer.attention_out, out, /*accumulate=*/!branches_apart_)});
 }
@@ -408,9 +442,12 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
   const LayerSpec facts = spec_.layer(index);
   const int n_tokens = batch.n_tokens();
   float *q = side.work->q.floats(), *k = side.work->k.floats(), *v = side.work->v.floats();
-  const std::array products{product(layer.q, q), product(layer.k, k), product(layer.v, v)};
+  const bool gated = spec_.arch.gated_attention;
+  const std::array products{product(layer.q, gated ? side.work->q_projected.floats() : q),
+                            product(layer.k, k), product(layer.v, v)};
   const size_t n_products = layer.v.weight ? 3 : layer.k.weight ? 2 : 1;
   backend.matmul(side.work->normed.floats(), n_tokens, std::span(products).first(n_products));
+  if (gated) separate_gates(side, index, n_tokens);
   if (!layer.k.weight) return turn_queries(side, index, batch);  // its keys are in another layer's cache
   if (!layer.v.weight) backend.copy(k, int64_t{n_tokens} * spec_.kv_dim(index), v);
   if (layer.v_norm != nullptr) {
@@ -433,6 +470,15 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
                                places, shape, cache);
   }
   backend.kv_append(k, v, spec_.kv_dim(index), places, shape, cache);
+}
+
+/// Separates the queries from their gates, which follow each other head by head.
+void ForwardPass::separate_gates(const Side& side, int index, int n_tokens) {
+  const Workspace& work = *side.work;
+  const int64_t n_rows = int64_t{n_tokens} * spec_.n_heads, n_cols = spec_.head_dim_of(index);
+  const float* const both = work.q_projected.floats();
+  side.backend->copy_rows(both, 2 * n_cols, n_rows, n_cols, work.q.floats(), n_cols);
+  side.backend->copy_rows(both + n_cols, 2 * n_cols, n_rows, n_cols, work.values.floats(), n_cols);
 }
 
 /// Norms and rotates the queries of a layer that reads the keys and values of another layer.

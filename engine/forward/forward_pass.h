@@ -6,12 +6,14 @@
 #include <span>
 #include <vector>
 
+#include "engine/forward/delta_pass.h"
 #include "engine/forward/ffn_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/forward/layer_call.h"
 #include "engine/forward/layer_embeddings.h"
 #include "engine/forward/mixture_verifier.h"
 #include "engine/forward/rope.h"
+#include "engine/forward/state_memory.h"
 #include "engine/model/devices.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
@@ -34,8 +36,10 @@ struct Workspace {
   Buffer q, k, v;   // [max_tokens, q_dim | kv_dim]
   Buffer attended;  // [max_tokens, q_dim]
   // For latent attention: the latent of the queries, the queries before they are projected to the keys'
-  // latent space, and the values of all heads.
+  // latent space, and the values of all heads. For gated attention: the queries with their gates, and the
+  // gates.
   Buffer q_latent, q_projected, values;  // [max_tokens, q_rank | projected_q_dim | attended_dim]
+  DeltaWorkspace delta;
 };
 
 /// Buffers for the logits, in the memory of the device that computes the output.
@@ -52,6 +56,8 @@ struct PassBounds {
   int max_tokens = 1;
   int max_logit_rows = 1;
   int max_context = 1;                           // maximum number of positions of a sequence
+  int n_states = 1;                              // states of recurrent layers
+  int n_snapshots = 0;                           // snapshots of these states
   bool shares = false;                           // a device and the CPU share neurons of a layer
   bool holds_experts = false;                    // a device holds experts of a mixture
   size_t stream_bytes = 0, stream_kv_bytes = 0;  // see StepBounds
@@ -85,6 +91,8 @@ class ForwardPass {
 
   int max_logit_rows() const { return bounds_.max_logit_rows; }
   const KvMemory& kv() const { return kv_; }
+  StateMemory& states() { return states_; }
+  const StateMemory& states() const { return states_; }
   FfnPass& ffn() { return ffn_; }
   const FfnPass& ffn() const { return ffn_; }
 
@@ -106,6 +114,7 @@ class ForwardPass {
   void attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places, float* out);
   void project(const Side& side, int index, const Batch& batch, const KvPlaces& places);
   void turn_queries(const Side& side, int index, const Batch& batch);
+  void separate_gates(const Side& side, int index, int n_tokens);
   void project_latent(const Side& side, int index, const Batch& batch);
   void unfold_values(const Side& side, int index, int n_tokens);
   void norm_qk(Backend& backend, int index, int n_tokens, float* q, float* k);
@@ -127,7 +136,9 @@ class ForwardPass {
   bool streams_ = false;  // in this step, the device also computes layers that are in host memory
   FfnPass ffn_;
   Workspace on_cpu_, on_device_;  // empty for a device without layers
-  bool has_library_ = false;      // on the device, a matrix library multiplies prompt tokens
+  StateMemory states_;
+  std::span<const RecurrentRun> runs_;  // of the step; empty without recurrent layers
+  bool has_library_ = false;            // on the device, a matrix library multiplies prompt tokens
   OutputWorkspace output_;
   LayerEmbeddings layer_embeddings_;
   std::vector<int32_t> table_rows_;  // [max_tokens] rows of learned positions or token types

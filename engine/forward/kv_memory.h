@@ -1,4 +1,5 @@
-// The memory of the KV cache: for each layer, the keys and values of every KV block, all reserved at load.
+// The memory of the KV cache: for each layer with attention, the keys and values of every KV block, all
+// reserved at load.
 //
 // engine/kv/kv_blocks.h decides which KV block belongs to which sequence; this class only holds the bytes.
 // Engine thread.
@@ -19,13 +20,14 @@ inline constexpr int kKvBlockTokens = 16;
 
 /// Numbers of KV blocks in the layers of a model.
 struct KvBlockCounts {
-  int64_t n_blocks = 0;        // KV blocks in each layer without separate KV blocks
+  int64_t n_blocks = 0;        // KV blocks in each layer with attention, without separate KV blocks
   KvWindow window = {};        // the separate KV blocks of layers with a window, if any
   KvType type = KvType::kF16;  // type of the keys and values in all layers
 
   /// Whether the layer has a window and therefore uses the separate KV blocks.
   bool is_window(const ModelSpec& spec, int layer) const { return window && spec.layer(layer).window > 0; }
   int64_t of_layer(const ModelSpec& spec, int layer) const {
+    if (spec.layer(layer).recurrent) return 0;
     return is_window(spec, layer) ? window.n_blocks : n_blocks;
   }
 };
@@ -42,16 +44,16 @@ KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_c
 /// Returns the reason why a model cannot have keys and values of this type, as one sentence; empty if it can.
 std::string why_not_kv_type(const ModelSpec& spec, KvType type);
 
-/// Bytes of one position's key and value in one layer. REQUIRES: the model can have keys and values of this
-/// type.
+/// Bytes of one position's key and value in one layer; 0 if the layer is recurrent. REQUIRES: the model can
+/// have keys and values of this type.
 inline double kv_position_bytes(const ModelSpec& spec, int layer, KvType type) {
-  return 2.0 * static_cast<double>(kv_bytes(type, spec.kv_dim(layer)));
+  return spec.layer(layer).recurrent ? 0.0 : 2.0 * static_cast<double>(kv_bytes(type, spec.kv_dim(layer)));
 }
 
 class KvMemory {
  public:
-  /// Allocates the KV blocks of every layer, in the memory of the device that computes the layer's attention.
-  /// Throws std::bad_alloc. REQUIRES: the counts fit in an int.
+  /// Allocates the KV blocks of every layer with attention, in the memory of the device that computes the
+  /// layer's attention. Throws std::bad_alloc. REQUIRES: the counts fit in an int.
   KvMemory(const ModelSpec& spec, const KvBlockCounts& counts, const Devices& devices);
 
   /// Bytes that the constructor allocates. A double, so that absurd sizes do not overflow.

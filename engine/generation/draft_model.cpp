@@ -43,6 +43,12 @@ DraftModel::DraftModel(ForwardModel& model, int n_slots, int n_vocab, int contex
       blocks_(limits_, n_slots),
       texts_(static_cast<size_t>(n_slots)),
       n_reached_(static_cast<size_t>(n_slots)) {
+  if (limits_.recurrent) {
+    throw std::invalid_argument(
+        "the draft model has recurrent layers, whose states cannot return to an earlier token after a "
+        "rejected "
+        "draft");
+  }
   if (blocks_.max_positions() < context_tokens || most_missing_ < 1 || blocks_.max_step() < most_missing_ ||
       limits_.max_logit_rows < n_slots) {
     throw std::invalid_argument("the draft model has no room for " + std::to_string(n_slots) + " slots of " +

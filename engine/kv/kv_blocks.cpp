@@ -9,12 +9,13 @@
 namespace hearth {
 
 KvBlocks::KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks, KvWindow window,
-                   int step_tokens)
+                   int step_tokens, int n_snapshots)
     : block_tokens_(block_tokens),
       max_blocks_(max_blocks),
       window_(window ? window.n_blocks : 0),
       n_before_(window ? blocks_before(window.n_positions, block_tokens) : 0),
-      n_at_once_(window ? blocks_at_once(window.n_positions, step_tokens, block_tokens) : 0) {
+      n_at_once_(window ? blocks_at_once(window.n_positions, step_tokens, block_tokens) : 0),
+      snapshots_(n_snapshots) {
   assert(n_blocks > 0 && block_tokens > 0 && n_slots > 0 && max_blocks > 0);
   assert(!window || window.n_blocks >= std::min(n_at_once_, max_blocks));
   const size_t n = static_cast<size_t>(n_blocks);
@@ -36,7 +37,8 @@ std::optional<int> KvBlocks::reserve(int slot, std::span<const int32_t> prompt, 
 
   // Before anything changes, check that the blocks after the reused prefix fit too.
   int32_t* const row = table(slot);
-  const int n_found = reuse ? find_prefix(prompt, row) : 0;
+  const Prefix prefix = reuse ? find_prefix(prompt, row) : Prefix{};
+  const int n_found = prefix.n_blocks;
   // Some blocks of the reused prefix may not be in use by any slot. This reservation will use them. They then
   // cannot be evicted, so they do not count as available.
   const auto n_woken =
@@ -54,9 +56,14 @@ std::optional<int> KvBlocks::reserve(int slot, std::span<const int32_t> prompt, 
        .n_promised = n_new,
        .n_prompt = static_cast<int>((prompt.size() - 1) / static_cast<size_t>(block_tokens_)),
        .n_given_up = std::max(0, n_found - n_before_),
-       .n_window_promised = n_window};
+       .n_window_promised = n_window,
+       .n_matched = prefix.n_matched};
   n_promised_ += n_new;
   n_window_promised_ += n_window;
+  if (n_found > 0 && snapshots_.size() > 0) {
+    s.first_snapshot = block(row[n_found - 1]).snapshot;
+    snapshots_.use(s.first_snapshot);
+  }
   if (!has_window()) return n_found * block_tokens_;
   for (int i = s.n_given_up; i < n_found; ++i) {
     window_table(slot)[i] = block(row[i]).window;
@@ -82,22 +89,39 @@ bool KvBlocks::promise_more(int slot, int n_positions) {
 }
 
 /// Walks the tree along the prompt. Writes the blocks of the longest reusable prefix to the beginning of the
-/// row (a slot's block table), and returns the number of these blocks.
-int KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t* row) {
+/// row (a slot's block table).
+KvBlocks::Prefix KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t* row) {
   const size_t width = static_cast<size_t>(block_tokens_);
   const int n_whole = static_cast<int>((prompt.size() - 1) / width);
   int n_walked = 0, n_usable = 0;
   int n_windows = 0;  // number of consecutive blocks with a window block, up to the end of the path so far
-  for (int32_t parent = kNone; n_walked < n_whole; parent = row[n_walked - 1]) {
+  int32_t parent = kNone;
+  for (; n_walked < n_whole; parent = row[n_walked - 1]) {
     const std::span<const int32_t> tokens = prompt.subspan(static_cast<size_t>(n_walked) * width, width);
     const int32_t id = find(parent, prefix_hash(parent, tokens), tokens);
     if (id == kNone) break;
     row[n_walked++] = id;
     n_windows = block(id).window == kNone ? 0 : n_windows + 1;
-    if (n_windows >= std::min(n_walked, n_before_)) n_usable = n_walked;
+    const bool has_state = snapshots_.size() == 0 || block(id).snapshot != kNone;
+    if (has_state && n_windows >= std::min(n_walked, n_before_)) n_usable = n_walked;
   }
+  const size_t n_tokens = static_cast<size_t>(n_walked) * width;
+  const int n_matched = static_cast<int>(n_tokens) + n_matched_after(parent, prompt.subspan(n_tokens));
   std::fill(row + n_usable, row + n_walked, kNone);
-  return n_usable;
+  return {.n_blocks = n_usable, .n_matched = n_matched};
+}
+
+/// Returns the largest number of first tokens that a child of the block (or a first block) shares with
+/// `tokens`.
+int KvBlocks::n_matched_after(int32_t parent, std::span<const int32_t> tokens) const {
+  const size_t width = static_cast<size_t>(block_tokens_);
+  std::ptrdiff_t most = 0;
+  for (size_t id = 0; id < blocks_.size(); ++id) {
+    if (!blocks_[id].registered || blocks_[id].parent != parent) continue;
+    const std::span<const int32_t> own = std::span(tokens_).subspan(id * width, width);
+    most = std::max(most, std::ranges::mismatch(own, tokens).in1 - own.begin());
+  }
+  return static_cast<int>(most);
 }
 
 /// Returns the maximum number of window blocks that a sequence of n_positions holds at once.
@@ -192,6 +216,38 @@ void KvBlocks::move_on(int slot, int n_computed) {
   }
 }
 
+int32_t KvBlocks::take_snapshot() {
+  const SnapshotPool::Taken taken = snapshots_.take();
+  if (taken.lost_by != kNone) block(taken.lost_by).snapshot = kNone;
+  return taken.id;
+}
+
+void KvBlocks::keep_snapshot(int slot, int n_positions, int32_t snapshot, bool passing) {
+  Slot& s = slots_[static_cast<size_t>(slot)];
+  const int index = n_positions / block_tokens_ - 1;
+  assert(index >= 0 && n_positions % block_tokens_ == 0);
+  const int32_t id = index < s.n_committed ? table(slot)[index] : kNone;
+  if (id == kNone || block(id).snapshot != kNone) return snapshots_.free(snapshot);
+  if (passing) {
+    if (s.passing != kNone) free_snapshot(block(s.passing));
+    s.passing = id;
+  }
+  block(id).snapshot = snapshot;
+  snapshots_.set_owner(snapshot, id, n_saved_by(slot, index));
+}
+
+/// Returns how many tokens must be computed again before the end of a block if it owns no snapshot.
+int KvBlocks::n_saved_by(int slot, int index) const {
+  const int32_t* const row = tables_.data() + static_cast<size_t>(slot) * static_cast<size_t>(max_blocks_);
+  int n = 1;
+  while (n <= index && snapshot_of(row[index - n]) == kNone) ++n;
+  return n * block_tokens_;
+}
+
+void KvBlocks::free_snapshot(Block& block) {
+  if (block.snapshot != kNone) snapshots_.free(std::exchange(block.snapshot, kNone));
+}
+
 void KvBlocks::release(int slot, bool keep) {
   Slot& s = slots_[static_cast<size_t>(slot)];
   int32_t* const row = table(slot);
@@ -262,6 +318,7 @@ void KvBlocks::unregister_block(int32_t id) {
   *link = b.next_in_bucket;
   if (b.parent != kNone) --block(b.parent).n_children;
   if (b.window != kNone) window_.disown(std::exchange(b.window, kNone));
+  free_snapshot(b);
   b.registered = false;
 }
 

@@ -14,6 +14,9 @@
 // block is evicted (window_pool.h decides which are kept longest). A prompt can reuse a cached prefix only if
 // all window blocks that the next token sees are still kept; it reuses the longest such prefix.
 //
+// In models with recurrent layers, a registered block may own a snapshot of the states after its tokens. A
+// prompt can reuse a cached prefix only if the prefix ends with such a block (snapshot_pool.h).
+//
 // This class does bookkeeping only; KvMemory holds the keys and values. The scheduler uses it, only on the
 // engine thread.
 //
@@ -36,6 +39,7 @@
 #include <vector>
 
 #include "engine/kv/kv_window.h"
+#include "engine/kv/snapshot_pool.h"
 #include "engine/kv/window_pool.h"
 
 namespace hearth {
@@ -47,7 +51,9 @@ class KvBlocks {
       : KvBlocks(n_blocks, block_tokens, n_slots, max_blocks, {}, 0) {}
   /// For a model with window blocks. step_tokens: the maximum number of positions that extend() adds beyond
   /// the computed positions. REQUIRES: window.n_blocks >= blocks_at_once() for these arguments.
-  KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks, KvWindow window, int step_tokens);
+  /// n_snapshots: snapshots of recurrent states; 0: the model has no recurrent layers.
+  KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks, KvWindow window, int step_tokens,
+           int n_snapshots = 0);
 
   /// Promises an empty slot enough blocks for n_positions positions. If `reuse` is true, the slot's table
   /// starts with the longest cached prefix of the prompt; this prefix never includes the prompt's last token,
@@ -55,6 +61,10 @@ class KvBlocks {
   /// block_tokens. Returns nullopt and changes nothing if that many blocks cannot be promised now. REQUIRES:
   /// the slot is empty; prompt not empty; prompt.size() <= n_positions <= max_blocks * block_tokens.
   std::optional<int> reserve(int slot, std::span<const int32_t> prompt, int n_positions, bool reuse);
+
+  /// Returns how many of the first tokens of a slot's prompt equal a text in the prefix cache, as found by
+  /// reserve() with `reuse`: at this token the texts part. At least as many as reserve() returned.
+  int n_matched(int slot) const { return slots_[static_cast<size_t>(slot)].n_matched; }
 
   /// Raises the promise of a non-empty slot to n_positions in all. Returns false and changes nothing if that
   /// many blocks cannot be promised now. REQUIRES: n_positions <= max_blocks * block_tokens.
@@ -79,6 +89,16 @@ class KvBlocks {
   /// that no later position sees. Window blocks whose tokens were never committed become free.
   void move_on(int slot, int n_computed);
 
+  /// Returns the snapshot from which a slot's states continue, if its table starts with a cached prefix; else
+  /// kNone. It may be evicted by the next call of take_snapshot().
+  int32_t first_snapshot(int slot) const { return slots_[static_cast<size_t>(slot)].first_snapshot; }
+  /// Returns a snapshot that the caller then makes in a step; SnapshotPool::kNone if none can be had now.
+  int32_t take_snapshot();
+  /// Gives a snapshot that was made to the block that ends after n_positions of the slot's sequence, or frees
+  /// the snapshot if that block is not registered or owns one already. `passing`: the next passing snapshot
+  /// of this slot replaces this one. REQUIRES: n_positions is a positive multiple of block_tokens.
+  void keep_snapshot(int slot, int n_positions, int32_t snapshot, bool passing);
+
   /// Empties the slot. If `keep` is true, its full blocks stay in the prefix cache. If it is false (the
   /// contents are in doubt), blocks that no other slot uses and that have no children in the tree become
   /// free.
@@ -101,6 +121,9 @@ class KvBlocks {
   bool is_registered(int block) const { return blocks_[static_cast<size_t>(block)].registered; }
   /// The window block that a registered block owns; -1 if it owns none.
   int32_t window_of(int block) const { return blocks_[static_cast<size_t>(block)].window; }
+  /// The snapshot that a registered block owns; -1 if it owns none.
+  int32_t snapshot_of(int block) const { return blocks_[static_cast<size_t>(block)].snapshot; }
+  const SnapshotPool& snapshot_pool() const { return snapshots_; }
   const WindowPool& window_pool() const { return window_; }
   int n_window_promised() const { return n_window_promised_; }  // window blocks promised to running sequences
 
@@ -114,8 +137,9 @@ class KvBlocks {
     /// first tokens.
     int32_t parent = kNone;
     int n_children = 0;
-    int32_t window = kNone;  // registered only: its window block
-    uint64_t hash = 0;       // hash of the whole prefix up to this block's end
+    int32_t window = kNone;    // registered only: its window block
+    int32_t snapshot = kNone;  // registered only
+    uint64_t hash = 0;         // hash of the whole prefix up to this block's end
     int32_t next_in_bucket = kNone;
     int32_t older = kNone, newer = kNone;  // neighbors in the LRU list, if the block is in it
   };
@@ -126,6 +150,9 @@ class KvBlocks {
     int n_prompt = 0;           // blocks of its prompt that a later, equal prompt could reuse
     int n_given_up = 0;         // window table entries before this index are empty
     int n_window_promised = 0;  // window blocks that the slot may hold at once
+    int n_matched = 0;
+    int32_t first_snapshot = kNone;
+    int32_t passing = kNone;  // the block that owns the slot's last passing snapshot
   };
 
   Block& block(int32_t id) { return blocks_[static_cast<size_t>(id)]; }
@@ -137,7 +164,14 @@ class KvBlocks {
   }
   bool has_window() const { return window_.size() > 0; }
   int n_window_needed(int n_positions) const;
-  int find_prefix(std::span<const int32_t> prompt, int32_t* row);
+  int n_saved_by(int slot, int index) const;
+  void free_snapshot(Block& block);
+  struct Prefix {
+    int n_blocks = 0;   // reusable
+    int n_matched = 0;  // tokens
+  };
+  Prefix find_prefix(std::span<const int32_t> prompt, int32_t* row);
+  int n_matched_after(int32_t parent, std::span<const int32_t> tokens) const;
   void take_window_block(int slot, int index);
   void register_window_block(int slot, int index);
   void mark_end(int slot, int n_blocks);
@@ -169,6 +203,7 @@ class KvBlocks {
   int n_at_once_ = 0;                   // blocks_at_once()
   std::vector<int32_t> window_tables_;  // [n_slots, max_blocks], or empty
   int n_window_promised_ = 0;
+  SnapshotPool snapshots_;  // empty: there are no recurrent layers
 };
 
 }  // namespace hearth

@@ -18,6 +18,19 @@ constexpr FfnActivation kGeluErf{Activation::kGeluErf};
 constexpr MixtureFacts kSoftmax{.possible = true};
 constexpr MixtureFacts kSoftmaxRenormalized{.possible = true, .renormalize = true};
 
+/// Qwen3-Next and its successors: three of four layers are gated delta nets.
+constexpr Architecture qwen_next(std::string_view name, bool tiled, bool experts) {
+  const MixtureFacts mixture{.possible = experts, .renormalize = experts, .shared_has_gate = experts};
+  return {.name = name,
+          .ffn_norm = "post_attention_norm",
+          .rope = kHalves,
+          .qk_norm = QkNorm::kHeads,
+          .gated_attention = true,
+          .delta = true,
+          .tiled_values = tiled,
+          .mixture = mixture};
+}
+
 constexpr auto kArchitectures = std::to_array<Architecture>({
     // Llama and models that use its format: Mistral, Mixtral, Yi, SmolLM, ...
     {.name = "llama", .rope = kPairs, .mixture = kSoftmaxRenormalized, .powerinfer_activation = kRelu},
@@ -53,6 +66,9 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .qk_norm = QkNorm::kHeads,
      .rope_axes = true,
      .mixture = kSoftmaxRenormalized},
+    qwen_next("qwen3next", /*tiled=*/false, /*experts=*/true),
+    qwen_next("qwen35", /*tiled=*/true, /*experts=*/false),
+    qwen_next("qwen35moe", /*tiled=*/true, /*experts=*/true),
 
     {.name = "gemma", .rope = kHalves, .activation = kGelu, .embedding_scale = EmbeddingScale::kRootOfWidth},
     {.name = "gemma2",

@@ -506,11 +506,7 @@ int ModelSpec::kv_dim() const {
 }
 
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation) {
-  return read_model_spec_as(architecture_of(file), file, ffn_activation);
-}
-
-ModelSpec read_model_spec_as(const Architecture& arch, const ModelFile& file,
-                             std::string_view ffn_activation) {
+  const Architecture& arch = architecture_of(file);
   refuse_unknown_sparse(file, arch);
   const SpecKeys keys(file, arch.name);
   check_direction(keys, arch);

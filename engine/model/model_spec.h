@@ -204,9 +204,4 @@ struct ModelSpec {
 /// not a known name.
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation = {});
 
-/// Like read_model_spec(), but takes the facts of the file's architecture from the caller, who may know an
-/// architecture that is not in the table.
-ModelSpec read_model_spec_as(const Architecture& arch, const ModelFile& file,
-                             std::string_view ffn_activation = {});
-
 }  // namespace hearth

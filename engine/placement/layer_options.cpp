@@ -26,8 +26,9 @@ using Kind = std::vector<int64_t>;
 Kind kind_of(const PlanInputs& in, int index) {
   const LayerWeights& w = in.weights.layers[static_cast<size_t>(index)];
   const MixtureWeights& mixture = w.mixture;
-  Kind kind{in.spec.layer(index).window, static_cast<int64_t>(mixture.experts.size()),
-            why_not_experts(in, index).empty(), w.q_norm != nullptr};
+  Kind kind{in.spec.layer(index).window, in.spec.layer(index).recurrent,
+            static_cast<int64_t>(mixture.experts.size()), why_not_experts(in, index).empty(),
+            w.q_norm != nullptr};
   const auto add = [&](const Matrix& matrix) {
     kind.push_back(matrix ? static_cast<int64_t>(matrix.dtype) : -1);
     kind.push_back(matrix ? matrix.n_rows : 0);
@@ -96,7 +97,7 @@ class FactsMaker {
     count_experts(index, facts);
     facts.ram_shared = static_cast<int64_t>(experts_bytes(w.mixture));
     facts.ram_whole = facts.ram_shared + static_cast<int64_t>(facts.attention_read + facts.shared_read) +
-                      2 * static_cast<int64_t>(KvMemory::layer_bytes(in_.spec, in_.kv_counts, index));
+                      sequence_bytes(index);
     return facts;
   }
 
@@ -121,7 +122,7 @@ class FactsMaker {
                         static_cast<double>(in_.spec.d_ff) * static_cast<double>(in_.spec.d_model);
     count_device(index, facts);
 
-    const int64_t kv = 2 * static_cast<int64_t>(KvMemory::layer_bytes(in_.spec, in_.kv_counts, index));
+    const int64_t kv = sequence_bytes(index);
     const int64_t gates_apart = in_.mode == Sparsity::kExact ? gate * in_.spec.d_ff : 0;
     const auto predictor = static_cast<int64_t>(facts.predictor_read);
     facts.ram_neuron = (gates_apart > 0 ? 0 : gate) + up + down;
@@ -159,9 +160,13 @@ class FactsMaker {
       facts.attention_read += bytes(matrix);
       facts.attention_weights += weights(matrix);
     }
-    facts.kv_read = kv_read(index);
-    facts.attention_instructions =
-        cuda::attention_instructions(filled(index), in_.spec.n_heads, in_.spec.head_dim_of(index));
+    if (in_.spec.layer(index).recurrent) {  // reads and writes its state
+      facts.kv_read = 2.0 * static_cast<double>(in_.spec.delta.state_bytes());
+    } else {
+      facts.kv_read = kv_read(index);
+      facts.attention_instructions =
+          cuda::attention_instructions(filled(index), in_.spec.n_heads, in_.spec.head_dim_of(index));
+    }
     facts.attention_type = std::ranges::max(matrices, {}, [](const Matrix& matrix) {
                              return matrix ? matrix.bytes() : 0;
                            }).dtype;
@@ -177,6 +182,15 @@ class FactsMaker {
     const size_t with = cuda::scratch_bytes(step_bounds(in_.spec, bounds));
     bounds.library = false;
     return static_cast<int64_t>(with - cuda::scratch_bytes(step_bounds(in_.spec, bounds)));
+  }
+
+  /// The bytes of the layer's keys and values or states, for all sequences.
+  int64_t sequence_bytes(int index) const {
+    const auto kv = 2 * static_cast<int64_t>(KvMemory::layer_bytes(in_.spec, in_.kv_counts, index));
+    if (!in_.spec.layer(index).recurrent) return kv;
+    MemoryMeter meter;
+    const LayerStates states(meter, in_.spec.delta, in_.bounds.n_states);
+    return static_cast<int64_t>(meter.bytes());
   }
 
   /// The number of positions that a decoded token attends to.
@@ -195,14 +209,15 @@ class FactsMaker {
     own = in_.spec.has_experts() ? whole_layer(in_.spec) : LayerPlacement{.all_gates = true};
     const DeviceBytes taken = device_bytes(in_, layers, 0);
     facts.vram_gates = static_cast<int64_t>(taken.gates);
-    facts.vram_shared =
-        static_cast<int64_t>(taken.attention + taken.predictors + taken.kv + taken.tables + taken.hot) +
-        kRounding;
+    facts.vram_shared = static_cast<int64_t>(taken.attention + taken.predictors + taken.kv + taken.states +
+                                             taken.tables + taken.hot) +
+                        kRounding;
     if (in_.spec.has_experts() || !by_layers(in_.split, in_.mode)) return;
     own = whole_layer(in_.spec);
     const DeviceBytes whole = device_bytes(in_, layers, 0);
     facts.vram_whole =
-        static_cast<int64_t>(whole.attention + whole.kv + whole.tables + whole.hot) + kRounding;
+        static_cast<int64_t>(whole.attention + whole.kv + whole.states + whole.tables + whole.hot) +
+        kRounding;
   }
 
   /// Counts the device memory that the layer's experts take, if the device may hold experts of the layer.

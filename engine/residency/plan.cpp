@@ -127,7 +127,7 @@ bool is_shared(const LayerPlacement& layer, const ModelSpec& spec) {
 
 bool can_stream_layers(const PlanInputs& in) {
   const ModelSpec& spec = in.spec;
-  if (spec.latent || spec.has_experts() || spec.arch.looks_ahead) return false;
+  if (spec.latent || spec.delta || spec.has_experts() || spec.arch.looks_ahead) return false;
   if (!takes_file_views(in.mode, false) || in.kv_counts.window) return false;
   return std::ranges::all_of(in.weights.layers, [](const LayerWeights& layer) {
     return layer.down.weight && layer.gate.bias == nullptr && layer.up.bias == nullptr &&
@@ -162,6 +162,10 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
     const size_t without = attention(false);
     bytes.attention += without;
     if (in.mode == Sparsity::kPredicted) bytes.predictors += attention(true) - without;
+    if (in.spec.layer(i).recurrent) {
+      bytes.states += metered(
+          [&](MemoryMeter& meter) { const LayerStates states(meter, in.spec.delta, in.bounds.n_states); });
+    }
     bytes.kv += 2 * piece_bytes(KvMemory::layer_bytes(in.spec, in.kv_counts, i));
     count_neurons(in, host.layer(i), layer, bytes);
     bytes.experts += metered([&](MemoryMeter& meter) {
@@ -179,6 +183,7 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
 size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const PassBounds& bounds) {
   return cuda::scratch_bytes(step_bounds(spec, bounds)) + metered([&](MemoryMeter& meter) {
            const Workspace of_layers(meter, spec, bounds.max_tokens);
+           if (spec.delta) const StagedStates of_snapshots(meter, spec.delta);
            const FfnWorkspace of_ffn(meter, spec, weights, bounds.max_tokens);
            const MixtureWorkspace of_mixtures(meter, spec, bounds.max_tokens, /*on_device=*/true);
            const OutputWorkspace of_output(meter, spec, bounds.max_logit_rows);
@@ -268,7 +273,8 @@ std::vector<std::string> Plan::lines(const ModelSpec& spec) const {
   out.push_back("GPU: " + text(device.total()) + " of a budget of " + text(budget_bytes) + ", " +
                 held_text(spec));
   out.push_back("GPU, for every token: attention " + text(device.attention) + ", output " +
-                text(device.output) + ", keys and values " + text(device.kv) + ", predictors " +
+                text(device.output) + ", keys and values " + text(device.kv) +
+                (device.states > 0 ? ", recurrent states " + text(device.states) : "") + ", predictors " +
                 text(device.predictors) + ", scratch " + text(device.scratch));
   out.push_back(spec.has_experts() ? experts_line(spec) : neurons_line(spec));
   if (whole()) return out;
@@ -322,10 +328,11 @@ std::string Plan::neurons_line(const ModelSpec& spec) const {
 std::string Plan::json(const ModelSpec& spec) const {
   std::string out = "{\n  \"budget_bytes\": " + std::to_string(budget_bytes) + ",\n  \"device_bytes\": {";
   const std::pair<const char*, size_t> parts[] = {
-      {"attention", device.attention}, {"output", device.output},         {"predictors", device.predictors},
-      {"keys_and_values", device.kv},  {"gates", device.gates},           {"hot_neurons", device.hot},
-      {"experts", device.experts},     {"neuron_cache", device.cache},    {"tables", device.tables},
-      {"scratch", device.scratch},     {"stream_buffers", device.stream}, {"total", device.total()}};
+      {"attention", device.attention}, {"output", device.output},   {"predictors", device.predictors},
+      {"keys_and_values", device.kv},  {"states", device.states},   {"gates", device.gates},
+      {"hot_neurons", device.hot},     {"experts", device.experts}, {"neuron_cache", device.cache},
+      {"tables", device.tables},       {"scratch", device.scratch}, {"stream_buffers", device.stream},
+      {"total", device.total()}};
   for (const auto& [name, bytes] : parts) {
     out += (out.ends_with('{') ? "\"" : ", \"") + std::string(name) + "\": " + std::to_string(bytes);
   }

@@ -43,7 +43,8 @@ struct DeviceBytes {
   size_t output = 0;
   size_t predictors = 0;
   size_t kv = 0;
-  size_t gates = 0;  // gates of all neurons of a layer
+  size_t states = 0;  // of recurrent layers, for all sequences
+  size_t gates = 0;   // gates of all neurons of a layer
   // Neurons, including their gates unless `gates` counts them. In a mixture: dense FFNs and shared experts.
   size_t hot = 0;
   size_t experts = 0;  // resident experts of a mixture, with the tables that their layers need (ExpertSlabs)
@@ -53,7 +54,8 @@ struct DeviceBytes {
   size_t stream = 0;   // buffers for streaming cold neurons
 
   size_t total() const {
-    return attention + output + predictors + kv + gates + hot + experts + cache + tables + scratch + stream;
+    return attention + output + predictors + kv + states + gates + hot + experts + cache + tables + scratch +
+           stream;
   }
 };
 

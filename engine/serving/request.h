@@ -44,6 +44,9 @@ struct SequenceRequest {
   // Tokens that the client expects in the answer. Drafts may come from them (speculation.h), but they do not
   // change the answer. All sequences of a request share them. Null if there are none.
   std::shared_ptr<const std::vector<int32_t>> prediction;
+  // Numbers of prompt tokens after which a later prompt may continue differently, such as ends of messages,
+  // ascending. For models with recurrent layers, which reuse prefixes only up to such ends (state_copies.h).
+  std::vector<int> prefix_ends;
   // If set, nothing is generated: the prompt's hidden states are pooled by this method, and the answer is one
   // EmbeddingEvent. REQUIRES: max_tokens is 0, no constraint, no prompt_logprobs.
   std::optional<Pooling> embedding;
@@ -90,7 +93,10 @@ struct DraftCounts {
 struct FinishedEvent {
   FinishReason reason = FinishReason::kStop;
   int n_prompt_tokens = 0;
-  int n_cached_tokens = 0;     // prompt tokens taken from the prefix cache
+  int n_cached_tokens = 0;  // prompt tokens taken from the prefix cache
+  /// Prompt tokens that equaled a text in the prefix cache. The tokens between these two numbers were
+  /// computed again because their KV block, window or recurrent state was not in the cache.
+  int n_matched_tokens = 0;
   int n_generated_tokens = 0;  // tokens emitted; excludes the end token
   DraftCounts drafts = {};
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;

@@ -52,7 +52,7 @@ Scheduler::Scheduler(SchedulerLimits limits, KvBlocks& blocks) : limits_(limits)
 
 void Scheduler::add(std::unique_ptr<Sequence> sequence) { waiting_.add(std::move(sequence)); }
 
-int Scheduler::admit(const std::function<void(Sequence&)>& on_admitted) {
+int Scheduler::admit(const std::function<void(Sequence&, int slot)>& on_admitted) {
   int n_admitted = 0;
   for (;;) {
     const int slot = free_slot();
@@ -60,17 +60,20 @@ int Scheduler::admit(const std::function<void(Sequence&)>& on_admitted) {
     Sequence* const next = waiting_.next(slots_, [this](const Sequence& s) { return held_back(s); });
     if (next == nullptr) break;
     Sequence& sequence = *next;
-    const bool reuse = !sequence.request.computes_whole_prompt();
+    const bool reuse = limits_.reuses_prefixes && !sequence.request.computes_whole_prompt();
     const int n_positions = first_promise(sequence, limits_.promise_tokens);
     const std::optional<int> n_cached = blocks_.reserve(slot, sequence.tokens, n_positions, reuse);
     if (!n_cached) break;
     sequence.n_computed = *n_cached;
-    if (!sequence.was_set_back) sequence.n_cached = *n_cached;
+    if (!sequence.was_set_back) {
+      sequence.n_cached = *n_cached;
+      sequence.n_matched = blocks_.n_matched(slot);
+    }
     sequence.admission = n_admitted_++;
     slots_[static_cast<size_t>(slot)] = waiting_.take(sequence);
     ++n_running_;
     ++n_admitted;
-    on_admitted(sequence);
+    on_admitted(sequence, slot);
   }
   return n_admitted;
 }

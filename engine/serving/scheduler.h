@@ -76,6 +76,8 @@ struct SchedulerLimits {
   // Prompts are never split between steps, so prefill_chunk must be at least the length of the longest one.
   bool whole_prompts = false;
   int promise_tokens = kPromiseTokens;
+  // A sequence may begin with the KV blocks of an earlier one that has the same prefix.
+  bool reuses_prefixes = true;
 };
 
 class Scheduler {
@@ -88,7 +90,7 @@ class Scheduler {
 
   /// Puts waiting sequences into free slots as long as KV blocks can be promised to them. Calls on_admitted
   /// for each admitted sequence, and returns the number of admitted sequences.
-  int admit(const std::function<void(Sequence&)>& on_admitted);
+  int admit(const std::function<void(Sequence&, int slot)>& on_admitted);
 
   /// Promises every running sequence the KV blocks for its known tokens, and for its draft tokens if enough
   /// KV blocks are left. If the KV blocks do not suffice, sets sequences back and calls on_set_back for each

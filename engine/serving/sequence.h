@@ -46,7 +46,9 @@ struct Sequence {
   int n_prompt = 0;
   int n_computed = 0;      // tokens whose keys and values are in the KV cache
   int n_cached = 0;        // prompt tokens found in the prefix cache at the sequence's first admission
+  int n_matched = 0;       // prompt tokens that equaled a text in the prefix cache then
   int n_counted = 0;       // prompt tokens, cached or computed, that the engine's totals already include
+  int n_copied = 0;        // tokens in the last snapshot of its recurrent states (state_copies.h)
   uint64_t admission = 0;  // number of its admission, ascending
   // The sequence lost its slot once (Scheduler); on readmission it is promised all KV blocks that it can
   // need.

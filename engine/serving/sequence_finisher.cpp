@@ -19,6 +19,7 @@ FinishedEvent finished_event(const Sequence& sequence, const SequenceEnd& end) {
   const bool prefilled = sequence.prefilled_at != Clock::time_point{};
   FinishedEvent event{.reason = end.reason, .n_prompt_tokens = sequence.n_prompt, .error = end.error};
   event.n_cached_tokens = sequence.n_cached;
+  event.n_matched_tokens = sequence.n_matched;
   event.n_generated_tokens = sequence.n_generated();
   event.drafts = sequence.draft_counts;
   event.queue_seconds = seconds_between(sequence.accepted_at, admitted ? sequence.admitted_at : now);

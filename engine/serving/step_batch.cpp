@@ -23,6 +23,7 @@ void add_tokens(const StepPiece& piece, const Sequence& sequence, Batch& batch) 
     const auto at = static_cast<size_t>(position);
     batch.tokens.push_back(at < n_known ? sequence.tokens[at] : sequence.drafts.tokens()[at - n_known]);
     if (position < sequence.n_prompt) batch.prompt_rows.push_back(batch.n_tokens() - 1);
+    if (at >= n_known) batch.draft_rows.push_back(batch.n_tokens() - 1);
     batch.positions.push_back(position);
     batch.slots.push_back(piece.slot);
     batch.sequences.push_back(sequence.number);
@@ -35,8 +36,8 @@ Batch reserved_batch(const StepLimits& limits) {
   Batch batch;
   const size_t n_tokens = static_cast<size_t>(limits.max_tokens);
   const size_t n_logit_rows = static_cast<size_t>(limits.max_logit_rows);
-  for (std::vector<int32_t>* const of_tokens :
-       {&batch.tokens, &batch.positions, &batch.slots, &batch.hidden_rows, &batch.prompt_rows})
+  for (std::vector<int32_t>* const of_tokens : {&batch.tokens, &batch.positions, &batch.slots,
+                                                &batch.hidden_rows, &batch.prompt_rows, &batch.draft_rows})
     of_tokens->reserve(n_tokens);
   batch.sequences.reserve(n_tokens);
   batch.logit_rows.reserve(n_logit_rows);

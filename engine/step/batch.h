@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,15 @@
 #include "engine/step/model_figures.h"
 
 namespace hearth {
+
+/// Requests a snapshot of a sequence's recurrent states, as they are after one of the batch's tokens.
+struct StateCopy {
+  int32_t row = 0;  // index into tokens; not a draft
+  int32_t snapshot = 0;
+};
+
+/// Most snapshots of one step. A device copies them one layer at a time through a buffer of this size.
+inline constexpr int kMostStateCopies = 8;
 
 struct Batch {
   std::vector<int32_t> tokens;       // [n_tokens]
@@ -23,6 +33,10 @@ struct Batch {
   // results of Hearth's kernels (LoadOptions::fast_prompts). Whether a token is in prompt_rows depends only
   // on its position in the request, never on the step.
   std::vector<int32_t> prompt_rows;  // indices into tokens that belong to a prompt, ascending
+  /// Indices into tokens, ascending: drafts, which the sequence may not keep. They are the last tokens of
+  /// their sequence in the step.
+  std::vector<int32_t> draft_rows;
+  std::vector<StateCopy> state_copies;  // in ascending order of rows; at most kMostStateCopies
   /// Indices into logit_rows, ascending: rows that only score a prompt. The row of the prompt's last token is
   /// not listed.
   std::vector<int32_t> scored_rows;
@@ -43,6 +57,8 @@ struct Batch {
     logit_rows.clear();
     hidden_rows.clear();
     prompt_rows.clear();
+    draft_rows.clear();
+    state_copies.clear();
     scored_rows.clear();
     sequences.clear();
   }
@@ -59,6 +75,11 @@ struct StepLimits {
   /// The model is an encoder: each token sees its whole sequence, so a step must contain the whole sequence.
   /// There are no logits.
   bool encodes = false;
+  /// The model has recurrent layers: a sequence can continue only from the end of the state that its slot
+  /// contains, or from a snapshot. A sequence has at most max_drafts drafts in a step.
+  bool recurrent = false;
+  int max_drafts = std::numeric_limits<int>::max();
+  int n_snapshots = 0;  // of the states of one sequence
   /// With a GPU: all steps with at least this many prompt tokens use the same kernels, buffers and copies.
   /// Without a GPU: 0.
   int long_step = 0;
@@ -85,8 +106,15 @@ class ForwardModel {
   /// rows. Engine thread only.
   /// REQUIRES: the batch is within limits(); the block tables list a KV block for each position of the batch;
   /// the tokens of a sequence are adjacent and in order of position; all earlier positions of a sequence are
-  /// in the KV cache. Window blocks need to hold only the positions that the tokens see.
+  /// in the KV cache. Window blocks need to hold only the positions that the tokens see. If the model is
+  /// recurrent: the slot's last step ended where the sequence continues, except for rejected drafts, or the
+  /// sequence begins.
   virtual StepOutput forward(const Batch& batch) = 0;
+  /// Makes a slot's recurrent states equal to a snapshot that Batch::state_copies made after n_tokens tokens.
+  /// If `snapshot` is below 0, the states stay as they are but count as those after n_tokens tokens, for
+  /// measurements. Call this on the engine thread, between steps, before the sequence's first step.
+  virtual void restore_states([[maybe_unused]] int slot, [[maybe_unused]] int32_t snapshot,
+                              [[maybe_unused]] int n_tokens) {}
   /// Tells observers that the last n_tokens tokens of a sequence in the last step were drafts that do not
   /// continue it. Call this on the engine thread, before the next step. sequence: as in Batch::sequences.
   virtual void reject_drafts([[maybe_unused]] uint64_t sequence, [[maybe_unused]] int n_tokens) {}

@@ -33,7 +33,10 @@ class SequenceRun {
   /// Makes the next feed() or score() start at this position, as if `position` tokens had been fed before.
   /// Only for measuring and warming up, because the keys and values of the skipped positions are zeros or
   /// belong to earlier sequences.
-  void skip_to(int32_t position) { n_fed_ = position; }
+  void skip_to(int32_t position) {
+    n_fed_ = position;
+    model_.restore_states(/*slot=*/0, /*snapshot=*/-1, position);
+  }
 
  private:
   enum class Text { kGenerated, kPrompt, kScored };

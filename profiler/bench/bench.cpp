@@ -43,16 +43,18 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Adds to `bytes` the keys and values that attention reads for one token at this position.
-void add_kv_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
+/// Adds to `bytes` the keys and values that attention reads for one token at this position, and the recurrent
+/// states that a token reads and writes.
+void add_sequence_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
   const ModelSpec& spec = model.facts().spec;
   const Plan* const plan = model.placed().plan;
   for (int i = 0; i < spec.n_layers; ++i) {
     const int window = spec.layer(i).window;
     const int n_seen = window > 0 ? std::min(position + 1, window) : position + 1;
     const bool on_device = plan != nullptr && plan->layers[static_cast<size_t>(i)].on_device;
+    const double states = spec.layer(i).recurrent ? 2.0 * static_cast<double>(spec.delta.state_bytes()) : 0.0;
     (on_device ? bytes.device_whole : bytes.host_whole) +=
-        kv_position_bytes(spec, i, model.placed().kv_type) * n_seen;
+        kv_position_bytes(spec, i, model.placed().kv_type) * n_seen + states;
   }
 }
 
@@ -148,7 +150,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   if (model.placed().plan != nullptr && !options.cpu_share)
     result.decode_activity.cold = -1;  // the CPU has no cold neurons
   result.bytes = model.token_bytes(result.decode_activity);
-  add_kv_bytes(model, options.n_prompt + options.n_generate / 2, result.bytes);
+  add_sequence_bytes(model, options.n_prompt + options.n_generate / 2, result.bytes);
   result.decode_bytes_per_token = result.bytes.sum();
   result.achieved_bytes_per_s = result.decode_tokens_per_s * result.decode_bytes_per_token;
   result.bandwidth = {.ram = upper_median(bandwidth)};
@@ -205,6 +207,7 @@ Json plan_json(const Plan& plan) {
             {"output", bytes.output},
             {"predictors", bytes.predictors},
             {"kv", bytes.kv},
+            {"states", bytes.states},
             {"gates", bytes.gates},
             {"hot_neurons", bytes.hot},
             {"experts", bytes.experts},

@@ -40,6 +40,11 @@ Layer layer_of(const PlanQuestion& question, int index) {
   for (const Expert& expert : w.mixture.shared) layer.shared += static_cast<double>(expert_bytes(expert));
   if (!w.mixture.experts.empty()) layer.expert = static_cast<double>(expert_bytes(w.mixture.experts.front()));
   layer.kv_held = kv_position_bytes(model.spec, index, question.load.kv_type) * question.load.context_tokens;
+  if (model.spec.layer(index).recurrent) {
+    MemoryMeter meter;
+    const LayerStates states(meter, model.spec.delta, 1);
+    layer.kv_held = static_cast<double>(meter.bytes());
+  }
   return layer;
 }
 

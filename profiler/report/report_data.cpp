@@ -73,6 +73,7 @@ void add_gpu_bytes(const DeviceBytes& gpu, ReportData& data) {
   };
   add("attention", gpu.attention);
   add("keys and values", gpu.kv);
+  add("recurrent states", gpu.states);
   add("output", gpu.output);
   add("predictors", gpu.predictors);
   add("gates of all neurons", gpu.gates);

@@ -50,8 +50,9 @@ struct HttpRequest {
 
 /// Cost and outcome of a generation, for the access log.
 struct GenerationRecord {
-  int64_t n_prompt = 0, n_cached = 0, n_generated = 0;  // tokens, summed over the request's sequences
-  bool has_times = false;                               // whether the times of a sequence are known
+  // Tokens, summed over the request's sequences. n_matched: FinishedEvent::n_matched_tokens.
+  int64_t n_prompt = 0, n_cached = 0, n_matched = 0, n_generated = 0;
+  bool has_times = false;  // whether the times of a sequence are known
   // Each time is the maximum over the request's finished sequences.
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
   const char* ended = "complete";  // "complete", "client left" or "failed"; static storage

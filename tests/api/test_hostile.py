@@ -253,8 +253,8 @@ def test_the_access_log_shows_the_cost_of_an_answer(small):
     complete(server, prompt=[5] * 100, max_tokens=3, ignore_eos=True)
     lines = hearthd.wait_until(lambda: (found := [l for l in server.lines if "POST" in l])[1:] and found,
                                "two lines")
-    assert "prompt_tokens=100 cached_tokens=0 generated_tokens=7" in lines[0]
-    assert re.search(r"cached_tokens=9\d generated_tokens=3", lines[1])
+    assert "prompt_tokens=100 cached_tokens=0 matched_tokens=0 generated_tokens=7" in lines[0]
+    assert re.search(r"cached_tokens=9\d matched_tokens=9\d generated_tokens=3", lines[1])
     assert re.search(r"queue_ms=\d+ prefill_ms=\d+ decode_ms=\d+", lines[0])
 
 

@@ -168,6 +168,13 @@ TEST_CASE("today's dense architectures give the logits that transformers gives")
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }
 
+TEST_CASE("models with recurrent layers give the logits that transformers gives") {
+  const std::string name = GENERATE("qwen35", "qwen35-equal", "qwen35-tied", "qwen35moe", "qwen35moe-ollama",
+                                    "qwen3next", "qwen3next-legacy");
+  INFO(name);
+  CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
+}
+
 TEST_CASE("mixtures with a relu give the same logits when only active neurons of experts are computed") {
   const std::string name = GENERATE("smallthinker", "smallthinker-sigmoid");
   INFO(name);
@@ -234,11 +241,12 @@ TEST_CASE("architectures propose neurons from the input that PowerInfer's predic
   CHECK(worst_in_mode(name + ".powerinfer", "predicted", name + ".powerinfer.predicted") < kTolerance);
 }
 
-TEST_CASE("mixtures and windows give the same bits however a prompt is cut, with any number of threads") {
-  const std::string name =
-      GENERATE("mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "deepseek2-lite",
-               "deepseek2-v2", "deepseek2-v3", "smallthinker", "gemma2", "gemma3", "cohere2",
-               "command-r-plus", "stablelm-parallel", "mistral3", "gemma4", "gemma4-e2b", "gemma4-moe");
+TEST_CASE(
+    "mixtures, windows and states give the same bits however a prompt is cut, with any number of threads") {
+  const std::string name = GENERATE(
+      "mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "deepseek2-lite", "deepseek2-v2",
+      "deepseek2-v3", "smallthinker", "gemma2", "gemma3", "cohere2", "command-r-plus", "stablelm-parallel",
+      "mistral3", "gemma4", "gemma4-e2b", "gemma4-moe", "qwen35", "qwen35moe", "qwen3next");
   INFO(name);
   LoadOptions options;
   options.path = folder() / (name + ".gguf");

@@ -17,7 +17,6 @@
 #include "engine/model/scale_check.h"
 #include "engine/model/weights.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "tests/support/delta_architectures.h"
 #include "tests/support/read_everything.h"
 
 namespace {
@@ -52,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     volatile uint64_t sum = hearth::test::read_everything(opened);
     static_cast<void>(sum);
     static hearth::CpuBackend backend(1, hearth::Isa::kScalar);
-    const hearth::ModelSpec spec = hearth::test::read_any_model_spec(opened);
+    const hearth::ModelSpec spec = hearth::read_model_spec(opened);
     const hearth::Weights weights = hearth::bind_weights(opened, spec);
     sum = weights.bytes_per_token(spec) + (weights.has_predictors() ? 1 : 0);
     hearth::check_scales(opened);

@@ -31,7 +31,7 @@ struct PredictionUsage {
 };
 
 struct Usage {
-  int64_t n_prompt = 0, n_cached = 0, n_completion = 0;  // tokens
+  int64_t n_prompt = 0, n_cached = 0, n_matched = 0, n_completion = 0;  // tokens
   /// Tokens of thinking, as a part of n_completion. The tokens of the tags around the thinking may be
   /// included.
   int64_t n_reasoning = 0;

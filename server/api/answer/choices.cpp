@@ -87,6 +87,7 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   --n_open_;
   candidate.n_cached = event.n_cached_tokens;
+  candidate.n_matched = event.n_matched_tokens;
   drafts_.n_drafted += event.drafts.n_drafted;
   drafts_.n_accepted += event.drafts.n_accepted;
   drafts_.n_predicted += event.drafts.n_predicted;
@@ -220,6 +221,7 @@ GenerationRecord Choices::record(const char* ended) const {
   const Usage total = totals().usage;
   return {.n_prompt = total.n_prompt,
           .n_cached = total.n_cached,
+          .n_matched = total.n_matched,
           .n_generated = total.n_completion,
           .has_times = has_times_,
           .queue_seconds = queue_seconds_,
@@ -244,15 +246,17 @@ AnswerTotals Choices::totals() const {
     // Candidates share their prompt, so its tokens count only once. The first candidate stores the prompt in
     // the prefix cache, where the other candidates find it. Only the first candidate shows how many tokens
     // the cache held before the request, and this number is the minimum over the candidates.
-    int n_cached = std::numeric_limits<int>::max();
+    int n_cached = std::numeric_limits<int>::max(), n_matched = n_cached;
     for (size_t i = 0; i < static_cast<size_t>(spec_->best_of); ++i) {
       const Candidate& candidate = candidates_[prompt * static_cast<size_t>(spec_->best_of) + i];
       usage.n_completion += candidate.text.n_tokens();
       usage.n_reasoning += candidate.n_reasoning;
       n_cached = std::min(n_cached, candidate.n_cached);
+      n_matched = std::min(n_matched, candidate.n_matched);
     }
     usage.n_prompt += static_cast<int64_t>(spec_->prompts[prompt].tokens.size());
     usage.n_cached += n_cached;
+    usage.n_matched += n_matched;
   }
   return totals;
 }

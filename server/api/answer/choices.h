@@ -81,7 +81,7 @@ class Choices {
     std::optional<FinishedChoice> finished = {};
     EchoedPrompt echo = {};
     size_t n_placed = 0;  // unstreamed: how many of `tokens` belong to an item
-    int n_cached = 0;
+    int n_cached = 0, n_matched = 0;
     /// n_reasoning: tokens of thinking. n_undecided: tokens since the last part; they count as thinking if
     /// the next part is thinking.
     int n_reasoning = 0, n_undecided = 0;

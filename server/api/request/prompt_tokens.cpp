@@ -119,11 +119,25 @@ void truncate_prompt(PreparedPrompt& prompt, int64_t keep, const LengthRule& rul
   if (!prompt.text.empty()) prompt.text = tokenizer.decode(prompt.tokens, true);
 }
 
+std::vector<int> message_starts(std::span<const int32_t> tokens, const Tokenizer& tokenizer) {
+  std::vector<int> starts;
+  const auto ends_message = [&](size_t i) {
+    return std::ranges::binary_search(tokenizer.end_tokens(), tokens[i]);
+  };
+  for (size_t i = 1; i < tokens.size(); ++i) {
+    if (!tokenizer.is_control(tokens[i]) || ends_message(i)) continue;
+    if (ends_message(i - 1) || (i > 1 && ends_message(i - 2))) starts.push_back(static_cast<int>(i));
+  }
+  if (starts.size() > 3) starts.erase(starts.begin() + 1, starts.end() - 2);
+  return starts;
+}
+
 SequenceRequest make_sequence(const SequenceTemplate& common, const PreparedPrompt& prompt, int max_tokens,
                               uint64_t seed, const Tokenizer& tokenizer) {
   const GenerationFields& generation = *common.generation;
   SequenceRequest sequence;
   sequence.prompt = prompt.tokens;
+  sequence.prefix_ends = message_starts(prompt.tokens, tokenizer);
   sequence.max_tokens = max_tokens;
   sequence.sampling = generation.sampling;
   sequence.sampling.seed = seed;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,12 @@ int decide_max_tokens(const LengthRule& rule, size_t n_prompt, int context_token
 /// answer, or for a quarter of the context if no length is requested.
 void truncate_prompt(PreparedPrompt& prompt, int64_t keep, const LengthRule& rule, int context_tokens,
                      const Tokenizer& tokenizer);
+
+/// Returns the numbers of tokens before a message of a chat begins, ascending: before the second message, the
+/// last but one and the last. A message begins with a control token that follows an end token, perhaps with
+/// one token between them (a newline). In most chats, the last message is the beginning of the answer. Empty
+/// if the prompt has no such messages.
+std::vector<int> message_starts(std::span<const int32_t> tokens, const Tokenizer& tokenizer);
 
 /// The settings that all sequences of a request share.
 struct SequenceTemplate {

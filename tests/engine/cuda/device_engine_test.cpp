@@ -145,6 +145,53 @@ TEST_CASE("a model with windows answers on the device as on the CPU, in a crowd 
   CHECK(ask(engine, greedy(prompt, 1)).finished.n_cached_tokens == 90 / block_tokens * block_tokens);
 }
 
+TEST_CASE("a mixture with states answers on the device as on the CPU, from snapshots and after drafts") {
+  LoadOptions options = device_options("arch/qwen35moe.gguf", "dense");
+  options.context_tokens = 256;
+  options.prefill_chunk = 16;
+  const EngineOptions engine_options{.n_slots = 3, .context_tokens = 256, .prefill_chunk = 16};
+  std::vector<SequenceRequest> asked;
+  for (const int n : {70, 33, 90, 51, 12}) {
+    std::vector<int32_t> prompt = some_tokens(n / 2, 1);  // they share a beginning
+    for (const int32_t token : some_tokens(n - n / 2, static_cast<uint64_t>(n))) prompt.push_back(token);
+    asked.push_back(n % 2 == 0 ? greedy(prompt, 40) : sampled(prompt, 40, 3));
+    // Drafts from this text are sometimes right.
+    asked.back().prediction = std::make_shared<const std::vector<int32_t>>(some_tokens(200, 5));
+  }
+  std::vector<std::vector<int32_t>> on_cpu;
+  {
+    LoadOptions cpu = options;
+    cpu.device = DeviceChoice::kCpu;
+    const auto model = ModelRuntime::load(cpu);
+    Engine engine(*model, {.n_slots = 1, .context_tokens = 256, .prefill_chunk = 16});
+    for (const SequenceRequest& request : asked) on_cpu.push_back(ask(engine, request).tokens);
+  }
+  options.n_slots = 3;
+  const DeviceBytes all = ModelRuntime::load(options)->placed().plan->device;
+  CHECK(all.states > 0);
+  options.vram_budget_bytes = all.total() - all.experts / 2;
+  const auto model = ModelRuntime::load(options);
+  REQUIRE(model->placed().backend.starts_with("CUDA "));
+  EngineOptions drafting = engine_options;
+  drafting.speculation.on = true;
+  drafting.speculation.whatever_it_costs = true;
+  Engine engine(*model, drafting);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::shared_ptr<TokenStream>> streams;
+    for (const SequenceRequest& request : asked) streams.push_back(submit(engine, request));
+    for (size_t i = 0; i < streams.size(); ++i) {
+      INFO("round " << round << " request " << i);
+      CHECK(read_all(*streams[i], 1).front().tokens == on_cpu[i]);
+    }
+  }
+  CHECK(engine.status().n_cached_tokens > 0);
+  const std::vector<int32_t> prompt = some_tokens(90, 9);
+  const std::vector<int32_t> first = ask(engine, greedy(prompt, 20)).tokens;
+  const Answer again = ask(engine, greedy(prompt, 20));
+  CHECK(again.finished.n_cached_tokens == 80);
+  CHECK(again.tokens == first);
+}
+
 TEST_CASE("a model shared with the device embeds with the same bits however it is shared") {
   const SequenceRequest text = embedding(40, 6, Pooling::kMean);
   std::vector<float> expected;

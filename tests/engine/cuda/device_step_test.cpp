@@ -77,10 +77,12 @@ TEST_CASE("recorded steps of other architectures give the same bits") {
   check_recording("opt.powerinfer", "exact", Share::kRandom, true);
   check_recording("falcon-7b.powerinfer", "predicted", Share::kThird, false);
   check_recording("qwen3", "dense", Share::kThird, false);
+  check_recording("qwen35", "dense", Share::kAll, false);
 }
 
 TEST_CASE("a recorded step of a mixture ends a graph where experts are missing, and no layer synchronizes") {
-  const std::string name = GENERATE("qwen3moe", "deepseek2-v3", "glm4moe", "qwen2moe", "smallthinker");
+  const std::string name =
+      GENERATE("qwen3moe", "deepseek2-v3", "glm4moe", "qwen2moe", "qwen35moe", "smallthinker");
   // In exact mode, smallthinker skips zeros.
   LoadOptions options = device_options("arch/" + name + ".gguf", name == "smallthinker" ? "exact" : "dense");
   options.prefill_chunk = 16;

@@ -11,7 +11,6 @@
 
 #include "kernels/memory.h"
 #include "tests/support/catch.h"
-#include "tests/support/delta_architectures.h"
 #include "tests/support/delta_model.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temp_folder.h"
@@ -26,7 +25,7 @@ struct BoundDelta {
   explicit BoundDelta(const TinyModel& model) {
     model.write(folder / "model.gguf");
     file.emplace(ModelFile::open(folder / "model.gguf"));
-    spec = read_any_model_spec(*file);
+    spec = read_model_spec(*file);
     weights = bind_weights(*file, spec);
   }
   const DeltaWeights& layer(size_t i) const { return weights.layers[i].delta; }
@@ -310,7 +309,7 @@ TEST_CASE("delta weights: two forms of one model in tests/data/arch give equal w
         ModelFile::open(std::filesystem::path(testing::source_dir()) / "tests/data/arch" / (name + ".gguf")),
         {},
         {}};
-    model.spec = read_any_model_spec(model.file);
+    model.spec = read_model_spec(model.file);
     model.weights = bind_weights(model.file, model.spec);
     return model;
   };

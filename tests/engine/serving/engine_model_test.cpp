@@ -39,7 +39,8 @@ std::vector<SequenceRequest> the_requests() {
 }  // namespace
 
 TEST_CASE("engine over a model: an answer depends on nothing but its request") {
-  const std::string file = GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "relu/relu-5m-q8_0.gguf");
+  const std::string file =
+      GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "arch/qwen35moe.gguf", "relu/relu-5m-q8_0.gguf");
   const std::vector<SequenceRequest> requests = the_requests();
   std::vector<std::vector<float>> expected;
   {
@@ -72,7 +73,8 @@ TEST_CASE("engine over a model: an answer depends on nothing but its request") {
 
 TEST_CASE(
     "engine over a model: in a pool for one context, sequences that are set back get the same answers") {
-  const std::string file = GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "relu/relu-5m-q8_0.gguf");
+  const std::string file =
+      GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "arch/qwen35moe.gguf", "relu/relu-5m-q8_0.gguf");
   const int chunk = GENERATE(7, 40);
   std::vector<SequenceRequest> requests;
   for (int i = 0; i < 6; ++i) {
@@ -93,8 +95,8 @@ TEST_CASE(
 }
 
 TEST_CASE("engine over a model: an embedding depends on nothing but its text") {
-  const std::string file =
-      GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "arch/opt.gguf", "relu/relu-5m-q8_0.gguf");
+  const std::string file = GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "arch/qwen35moe.gguf",
+                                    "arch/opt.gguf", "relu/relu-5m-q8_0.gguf");
   std::vector<SequenceRequest> requests;
   for (const Pooling pooling : {Pooling::kMean, Pooling::kFirst, Pooling::kLast}) {
     SequenceRequest request = greedy(some_tokens(41, 4), 0);

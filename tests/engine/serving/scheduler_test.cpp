@@ -44,7 +44,7 @@ struct Rig {
 
   std::vector<int> admit() {
     std::vector<int> admitted;
-    scheduler.admit([&](Sequence& sequence) { admitted.push_back(sequence.index); });
+    scheduler.admit([&](Sequence& sequence, int /*slot*/) { admitted.push_back(sequence.index); });
     return admitted;
   }
 

@@ -44,7 +44,7 @@ struct Rig {
     std::vector<std::unique_ptr<Sequence>> added;
     queue.take_new(added);
     for (std::unique_ptr<Sequence>& sequence : added) scheduler.add(std::move(sequence));
-    scheduler.admit([this](Sequence& sequence) {
+    scheduler.admit([this](Sequence& sequence, int /*slot*/) {
       queue.admitted(sequence.request_id);
       sequence.admitted_at = Clock::now();
     });

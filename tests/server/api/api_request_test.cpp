@@ -223,6 +223,20 @@ TEST_CASE("text prompts get the begin token only if the model wants one and the 
   CHECK(spelled.n_hidden == 0);
 }
 
+TEST_CASE("messages start at control tokens that follow an end token") {
+  const ApiVocabulary vocabulary;
+  const auto starts = [&](std::string_view text) {
+    return message_starts(vocabulary.encode(text, false, true), vocabulary);
+  };
+  CHECK(starts("just text").empty());
+  CHECK(starts("<|turn|>a</s>").empty());
+  CHECK(starts("<s><|turn|>a</s><|turn|>b") == std::vector<int>{4});
+  CHECK(starts("<|turn|>a</s>\n<|turn|>b</s>\n<|turn|>") == std::vector<int>{4, 8});
+  CHECK(starts("<|turn|>a</s> \n<|turn|>b").empty());  // two tokens between them
+  CHECK(starts("<|turn|>a</s></s>b").empty());
+  CHECK(starts("<|turn|>a</s><|turn|>b</s><|turn|>c</s><|turn|>d</s><|turn|>") == std::vector<int>{3, 9, 12});
+}
+
 TEST_CASE("an empty prompt becomes the model's start of text") {
   const PreparedPrompt empty = prepare_prompt(Prompt(""), true, ApiVocabulary());
   CHECK(empty.tokens == std::vector<int32_t>{ApiVocabulary::kEndOfText});
