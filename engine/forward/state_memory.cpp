@@ -71,6 +71,7 @@ double StateMemory::bytes_needed(const ModelSpec& spec, int n_slots, int n_snaps
 }
 
 void StateMemory::restore(int slot, int32_t snapshot, int n_tokens) {
+  if (!shape_) return;
   for (const Layer& layer : layers_) {
     if (layer.backend == nullptr || snapshot < 0) continue;
     layer.backend->from_host(layer.snapshots.state(shape_, snapshot),

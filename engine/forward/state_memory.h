@@ -51,7 +51,7 @@ class StateMemory {
   static double snapshot_bytes(const ModelSpec& spec);
 
   /// Makes a slot's memory equal to a snapshot that was made after n_tokens tokens. If `snapshot` is below 0,
-  /// the memory stays as it is.
+  /// the memory stays as it is. Does nothing if the model has no recurrent layers.
   void restore(int slot, int32_t snapshot, int n_tokens);
 
   /// Returns one run per sequence of the batch, and from then on counts the batch's tokens as computed: all

@@ -77,6 +77,15 @@ TEST_CASE("state memory: a step that fits no slot is refused by a sentence") {
   CHECK(memory.states.begin_step(batch_of(0, 4, 1))[0].n_replayed == 1);
 }
 
+TEST_CASE("state memory: a model without recurrent layers has no memory and no runs") {
+  Memory memory(1);
+  memory.spec.delta = {};
+  StateMemory none(memory.spec, 4, 4, Devices(memory.cpu));
+  CHECK(none.host_bytes() == 0);
+  none.restore(3, -1, 100);
+  CHECK(none.begin_step(batch_of(7, 5, 2, 1)).empty());
+}
+
 TEST_CASE("state memory: needs as many bytes as it takes") {
   const Memory memory(3);
   CHECK(StateMemory::bytes_needed(memory.spec, 3, 1) == static_cast<double>(memory.states.host_bytes()));
