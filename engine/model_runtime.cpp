@@ -256,8 +256,7 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
 /// Allocates the memory of everything except the neurons, as planned.
 void ModelRuntime::State::build_pass() {
   const bool predictors = resolved->sparsity.mode == Sparsity::kPredicted;
-  PassBounds bounds = resolved->memory.pass_bounds(plan ? &*plan : nullptr);
-  bounds.n_snapshots = n_snapshots;
+  const PassBounds bounds = resolved->memory.pass_bounds(plan ? &*plan : nullptr);
   devices.emplace(device ? Devices(cpu, *device, plan->on_device()) : Devices(cpu));
   placed.emplace(weights.placed(*devices, spec, predictors, bounds.stream_kv_bytes > 0));
   kv.emplace(spec, resolved->memory.kv_counts, *devices);
@@ -361,6 +360,8 @@ void ModelRuntime::State::start_verifier(const LoadOptions& options) {
 
 void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) try {
   resolved.emplace(std::move(what));
+  resolved->memory.bounds.n_snapshots = n_snapshots;
+  resolved->memory.state_bytes = StateMemory::bytes_needed(spec, resolved->memory.n_slots, n_snapshots);
   notes = resolved->device.notes;
   if (model->predictor_file) {
     notes.push_back("predictors are those of " + model->predictor_file->path().string());
@@ -581,6 +582,8 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
 }
 
 void ModelRuntime::restore_states(int slot, int32_t snapshot, int n_tokens) {
+  // The last step may still be recorded. Copies must not become a part of it.
+  if (snapshot >= 0 && state_->device) state_->device->begin_step({});
   state_->pass->states().restore(slot, snapshot, n_tokens);
 }
 

@@ -59,7 +59,7 @@ struct Reservation {
   PassBounds bounds;              // the plan sets shares and stream_bytes
   KvBlockCounts kv_counts;
   double kv_bytes = 0, work_bytes = 0;
-  double state_bytes = 0;  // recurrent states of all slots (StateMemory)
+  double state_bytes = 0;  // recurrent states of all slots, and snapshots of them (StateMemory)
   double own_bytes = 0;    // memory of the process besides the model: vocabulary, threads, requests; 0 if
                            // LoadOptions sets the memory limit
   uint64_t memory_limit_bytes = 0;  // limit for the whole process

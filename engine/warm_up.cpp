@@ -57,6 +57,7 @@ class WarmSequence {
 
   /// Runs a step of n tokens, starting at `position`.
   void run(int position, int n, bool of_prompt) {
+    if (limits_.recurrent && position > 0) model_.restore_states(/*slot=*/0, /*snapshot=*/-1, position);
     batch_.clear();
     for (int i = 0; i < n; ++i) {
       batch_.tokens.push_back(std::min(i, limits_.n_vocab - 1));

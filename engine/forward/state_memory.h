@@ -18,7 +18,7 @@
 
 namespace hearth {
 
-/// Most drafts of one sequence in a step of a model with recurrent layers. Each logged draft takes about 2 %
+/// Most drafts of one sequence in a step of a model with recurrent layers. Each logged draft takes about 3 %
 /// of a state's bytes.
 inline constexpr int kMaxStateDrafts = 16;
 

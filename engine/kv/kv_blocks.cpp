@@ -56,8 +56,11 @@ std::optional<int> KvBlocks::reserve(int slot, std::span<const int32_t> prompt, 
        .n_promised = n_new,
        .n_prompt = static_cast<int>((prompt.size() - 1) / static_cast<size_t>(block_tokens_)),
        .n_given_up = std::max(0, n_found - n_before_),
-       .n_window_promised = n_window,
-       .n_matched = prefix.n_matched};
+       .n_window_promised = n_window};
+  if (reuse) {
+    const int n_equal = prefix.n_walked * block_tokens_;
+    s.n_matched = n_equal + n_matched_after(prefix.last_walked, prompt.subspan(static_cast<size_t>(n_equal)));
+  }
   n_promised_ += n_new;
   n_window_promised_ += n_window;
   if (n_found > 0 && snapshots_.size() > 0) {
@@ -105,10 +108,8 @@ KvBlocks::Prefix KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t*
     const bool has_state = snapshots_.size() == 0 || block(id).snapshot != kNone;
     if (has_state && n_windows >= std::min(n_walked, n_before_)) n_usable = n_walked;
   }
-  const size_t n_tokens = static_cast<size_t>(n_walked) * width;
-  const int n_matched = static_cast<int>(n_tokens) + n_matched_after(parent, prompt.subspan(n_tokens));
   std::fill(row + n_usable, row + n_walked, kNone);
-  return {.n_blocks = n_usable, .n_matched = n_matched};
+  return {.n_blocks = n_usable, .n_walked = n_walked, .last_walked = parent};
 }
 
 /// Returns the largest number of first tokens that a child of the block (or a first block) shares with
@@ -229,8 +230,10 @@ void KvBlocks::keep_snapshot(int slot, int n_positions, int32_t snapshot, bool p
   const int32_t id = index < s.n_committed ? table(slot)[index] : kNone;
   if (id == kNone || block(id).snapshot != kNone) return snapshots_.free(snapshot);
   if (passing) {
-    if (s.passing != kNone) free_snapshot(block(s.passing));
+    if (s.passing != kNone && block(s.passing).snapshot == s.passing_snapshot)
+      free_snapshot(block(s.passing));
     s.passing = id;
+    s.passing_snapshot = snapshot;
   }
   block(id).snapshot = snapshot;
   snapshots_.set_owner(snapshot, id, n_saved_by(slot, index));

@@ -152,7 +152,8 @@ class KvBlocks {
     int n_window_promised = 0;  // window blocks that the slot may hold at once
     int n_matched = 0;
     int32_t first_snapshot = kNone;
-    int32_t passing = kNone;  // the block that owns the slot's last passing snapshot
+    // The slot's last passing snapshot, and the block that owned it first.
+    int32_t passing_snapshot = kNone, passing = kNone;
   };
 
   Block& block(int32_t id) { return blocks_[static_cast<size_t>(id)]; }
@@ -167,8 +168,9 @@ class KvBlocks {
   int n_saved_by(int slot, int index) const;
   void free_snapshot(Block& block);
   struct Prefix {
-    int n_blocks = 0;   // reusable
-    int n_matched = 0;  // tokens
+    int n_blocks = 0;             // reusable
+    int n_walked = 0;             // blocks with the prompt's tokens, reusable or not
+    int32_t last_walked = kNone;  // the last of these blocks
   };
   Prefix find_prefix(std::span<const int32_t> prompt, int32_t* row);
   int n_matched_after(int32_t parent, std::span<const int32_t> tokens) const;

@@ -34,7 +34,7 @@ bool is_beyond(std::string_view name, const ModelSpec& spec) {
     if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
   }
   if (spec.arch.layer_embeddings && name.starts_with("a.")) return true;
-  const bool with_encoder = spec.arch.delta || spec.arch.layer_embeddings;
+  const bool with_encoder = spec.arch.delta || spec.arch.layer_embeddings || spec.arch.rope_axes;
   return with_encoder && (name.starts_with("mtp.") || name.starts_with("v.") || name.starts_with("mm."));
 }
 

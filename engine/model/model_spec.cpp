@@ -201,6 +201,10 @@ MixtureSpec read_mixture(const ModelFile& file, const SpecKeys& keys, const Mode
   const int64_t shared = shared_width(file, spec, int64_t{n_shared} * mixture.d_expert);
   mixture.d_shared = keys.integer_or("expert_shared_feed_forward_length",
                                      std::min(SpecKeys::kMaxWidth, shared), 0, SpecKeys::kMaxWidth);
+  if (mixture.d_shared > 0 && arch.mixture.beside_dense) {
+    keys.fail("expert_shared_count", std::to_string(n_shared),
+              "0: in architecture " + std::string(arch.name) + ", a dense FFN is beside the experts");
+  }
   mixture.score = read_router_score(file, keys, arch, spec.n_layers);
   mixture.renormalize = keys.truth_or("expert_weights_norm", arch.mixture.renormalize);
   mixture.scale = static_cast<float>(keys.number_or("expert_weights_scale", 1.0, 0.0, 1e4));
@@ -490,6 +494,7 @@ std::string_view ModelSpec::cpu_only_kind() const {
   if (!all_have_own_kv()) return "a model whose layers read keys and values of other layers";
   if (d_layer_embedding > 0) return "a model that has an embedding of each token for each layer";
   if (has_experts() && arch.mixture.beside_dense) return "a model with experts beside its dense FFNs";
+  if (!has_equal_ffns()) return "a model whose FFNs have different widths";
   return {};
 }
 

@@ -525,6 +525,8 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
   Weights weights;
   weights.token_embedding = bind.matrix("token_embd.weight", spec.n_vocab, spec.d_model);
   bind_other_embeddings(bind, spec, weights);
+  if (spec.arch.window_heads && !bind.has("rope_freqs.weight"))
+    bind.fail_tensor("rope_freqs.weight", " is missing; without it, too many dimensions would be rotated");
   weights.rope_divisors = bind_divisors(
       bind, spec, bind.has("rope_freqs.weight") ? "rope_freqs.weight" : "rope_factors_short.weight");
   weights.long_rope_divisors = bind_divisors(bind, spec, "rope_factors_long.weight");

@@ -149,7 +149,8 @@ class FactsMaker {
     if (all.experts > 0) facts.vram_experts = static_cast<int64_t>(all.scratch - one.scratch);
     facts.ram_fixed = static_cast<int64_t>(
         bytes(in_.weights.token_embedding) + bytes(in_.weights.position_embedding) +
-        ForwardPass::bytes_needed(in_.spec, in_.bounds.max_tokens, in_.bounds.max_logit_rows));
+        ForwardPass::bytes_needed(in_.spec, in_.bounds.max_tokens, in_.bounds.max_logit_rows) +
+        in_.bounds.n_snapshots * StateMemory::snapshot_bytes(in_.spec));
   }
 
  private:

@@ -50,11 +50,14 @@ PassBounds bounds_of(const PlanInputs& in, const std::vector<LayerPlacement>& la
 /// Returns stream buffers of this size if there is something to stream through them; otherwise none.
 Streams streams_of(const PlanInputs& in, const std::vector<LayerPlacement>& layers, size_t bytes) {
   if (any_shared(in, layers) || any_missing(in, layers)) return {.bytes = bytes};
-  const auto on_host = std::ranges::find(layers, false, &LayerPlacement::on_device);
+  size_t kv_bytes = 0;  // of the host layer that has most
+  for (int i = 0; i < in.spec.n_layers; ++i) {
+    if (layers[static_cast<size_t>(i)].on_device) continue;
+    kv_bytes = std::max(kv_bytes, KvMemory::layer_bytes(in.spec, in.kv_counts, i));
+  }
   const auto widest_row = sizeof(float) * static_cast<size_t>(step_bounds(in.spec, in.bounds).max_cols);
-  if (on_host == layers.end() || bytes < widest_row || !can_stream_layers(in)) return {};
-  const auto layer = static_cast<int>(on_host - layers.begin());
-  return {.bytes = bytes, .kv_bytes = KvMemory::layer_bytes(in.spec, in.kv_counts, layer)};
+  if (kv_bytes == 0 || bytes < widest_row || !can_stream_layers(in)) return {};
+  return {.bytes = bytes, .kv_bytes = kv_bytes};
 }
 
 template <class Take>

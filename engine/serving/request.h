@@ -94,8 +94,8 @@ struct FinishedEvent {
   FinishReason reason = FinishReason::kStop;
   int n_prompt_tokens = 0;
   int n_cached_tokens = 0;  // prompt tokens taken from the prefix cache
-  /// Prompt tokens that equaled a text in the prefix cache. The tokens between these two numbers were
-  /// computed again because their KV block, window or recurrent state was not in the cache.
+  /// Prompt tokens that equaled a text in the prefix cache. Those beyond n_cached_tokens were computed again,
+  /// because only whole KV blocks are reused, or because a window or a recurrent state was not cached.
   int n_matched_tokens = 0;
   int n_generated_tokens = 0;  // tokens emitted; excludes the end token
   DraftCounts drafts = {};

@@ -19,22 +19,31 @@ bool wants_snapshot(const Sequence& sequence, int n, int block_tokens) {
 }  // namespace
 
 void add_state_copies(std::span<const StepPiece> pieces, std::span<const std::unique_ptr<Sequence>> slots,
-                      KvBlocks& blocks, Batch& batch) {
+                      bool of_answers, KvBlocks& blocks, Batch& batch) {
   const int width = blocks.block_tokens();
-  int first_row = 0;
-  for (const StepPiece& piece : pieces) {
+  const auto add = [&](const StepPiece& piece, int first_row) {
     Sequence& sequence = *slots[static_cast<size_t>(piece.slot)];
     const int certain_end = piece.begin + piece.n_tokens - piece.n_drafted;
     for (int n = (piece.begin / width + 1) * width; n <= certain_end; n += width) {
       if (batch.state_copies.size() == kMostStateCopies) return;
+      if (n > sequence.n_prompt && !of_answers) return;
       if (sequence.request.computes_whole_prompt() || !wants_snapshot(sequence, n, width)) continue;
       const int32_t snapshot = blocks.take_snapshot();
-      if (snapshot == SnapshotPool::kNone) break;
+      if (snapshot == SnapshotPool::kNone) return;
       batch.state_copies.push_back({.row = first_row + n - piece.begin - 1, .snapshot = snapshot});
       sequence.n_copied = n;
     }
-    first_row += piece.n_tokens;
+  };
+  // Prompts come first. An answer can have its snapshot at the end of any later KV block.
+  for (const bool of_prompts : {true, false}) {
+    int first_row = 0;
+    for (const StepPiece& piece : pieces) {
+      const Sequence& sequence = *slots[static_cast<size_t>(piece.slot)];
+      if ((piece.begin < sequence.n_prompt) == of_prompts) add(piece, first_row);
+      first_row += piece.n_tokens;
+    }
   }
+  std::ranges::sort(batch.state_copies, {}, &StateCopy::row);
 }
 
 void keep_state_copies(const StepPiece& piece, const Sequence& sequence, KvBlocks& blocks,

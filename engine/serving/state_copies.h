@@ -5,8 +5,8 @@
 //     end of a KV block, because a later prompt often continues there: chat templates render an earlier
 //     answer in another way than it was generated;
 //   - at the last end of a KV block in the prompt, and every kSnapshotTokens tokens of the prompt;
-//   - every kPassingTokens generated tokens; each of these replaces the one before, so that only the last one
-//     of an answer stays.
+//   - every kPassingTokens generated tokens; each of these replaces the one before, as long as the sequence
+//     has its slot.
 // A snapshot that would save fewer than kLeastSaved tokens after the previous one is not made.
 //
 // Pure functions over the engine's bookkeeping; engine thread.
@@ -27,8 +27,10 @@ inline constexpr int kPassingTokens = 64;
 inline constexpr int kLeastSaved = 32;
 
 /// Adds to batch.state_copies the snapshots that the step of these pieces makes. Call it after fill_batch().
+/// of_answers: whether the prefix cache gets KV blocks with generated tokens; if not, their snapshots would
+/// be useless.
 void add_state_copies(std::span<const StepPiece> pieces, std::span<const std::unique_ptr<Sequence>> slots,
-                      KvBlocks& blocks, Batch& batch);
+                      bool of_answers, KvBlocks& blocks, Batch& batch);
 
 /// Gives the snapshots that the step made of the piece's sequence to the prefix cache. Call it after
 /// Scheduler::computed() of the piece.

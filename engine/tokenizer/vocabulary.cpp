@@ -56,6 +56,11 @@ TokenizerKind read_kind(const ModelFile& file) {
   if (model == "gpt2" &&
       std::find(kCharacterBpeNames.begin(), kCharacterBpeNames.end(), pre) != kCharacterBpeNames.end())
     return TokenizerKind::kCharacterBpe;
+  if (model == "llama" && pre == "gemma4") {
+    refuse(file.path().string(),
+           "tokenizer.ggml.model is 'llama' (SentencePiece), but tokenizer.ggml.pre is 'gemma4' (BPE over "
+           "characters); take a file that another program converted");
+  }
   const auto row = std::find_if(kKindNames.begin(), kKindNames.end(),
                                 [&](const KindName& name) { return name.model == model; });
   if (row != kKindNames.end()) return row->kind;

@@ -82,6 +82,10 @@ void SimulatedModel::place() {
              .assumptions = load_.assumptions,
              .found = [this](const PlacementSolution& solution) { solution_ = solution; }};
   }
+  if (spec_.delta) {
+    throw std::runtime_error(
+        "Models with recurrent layers cannot be simulated; measure them with a real GPU.");
+  }
   std::optional<Placement> placement = place_model(facts, inputs, budget);
   if (!placement) {
     throw std::runtime_error(

@@ -192,6 +192,25 @@ TEST_CASE("a mixture with states answers on the device as on the CPU, from snaps
   CHECK(again.tokens == first);
 }
 
+TEST_CASE("states that are restored after a step was recorded are whole") {
+  LoadOptions options = device_options("arch/qwen35.gguf", "dense");
+  options.context_tokens = 256;
+  options.n_slots = 2;
+  LoadOptions cpu = options;
+  cpu.device = DeviceChoice::kCpu;
+  const auto on_cpu = ModelRuntime::load(cpu), on_device = ModelRuntime::load(options);
+  const EngineOptions engine_options{.n_slots = 2, .context_tokens = 256};
+  Engine reference(*on_cpu, engine_options), engine(*on_device, engine_options);
+  const std::vector<int32_t> shared = some_tokens(65, 3);
+  for (int n = 1; n < 8; ++n) {  // the last decode step is a shape's first, second, ...
+    std::vector<int32_t> prompt = shared;
+    prompt.push_back(n);
+    const Answer answer = ask(engine, greedy(prompt, n));
+    CHECK(answer.tokens == ask(reference, greedy(prompt, n)).tokens);
+    CHECK(answer.finished.n_cached_tokens == (n == 1 ? 0 : 64));
+  }
+}
+
 TEST_CASE("a model shared with the device embeds with the same bits however it is shared") {
   const SequenceRequest text = embedding(40, 6, Pooling::kMean);
   std::vector<float> expected;

@@ -136,6 +136,7 @@ TEST_CASE("after the warm-up the first request launches nothing new, records not
     options.prefill_chunk = 40;
     check_first_request(options, 90);
   }
+  SECTION("layers with states") { check_first_request(options_of("arch/qwen35moe.gguf", "dense"), 50); }
   SECTION("layers in host memory") {
     LoadOptions options = options_of("arch/qwen3.gguf", "dense");
     options.split = DeviceSplit::kLayers;

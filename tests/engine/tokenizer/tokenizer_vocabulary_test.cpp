@@ -276,6 +276,7 @@ TEST_CASE(
     });
   };
   CHECK(with("gemma4", "").kind == TokenizerKind::kCharacterBpe);
+  CHECK_THROWS_WITH(with("llama", "gemma4"), ContainsSubstring("tokenizer.ggml.pre is 'gemma4'"));
   CHECK(with("gemma4", "").add_bos);
   CHECK(with("gemma4", "").end_tokens == std::vector<int32_t>{0});
   CHECK(with("gpt2", "sarvam-moe").kind == TokenizerKind::kCharacterBpe);
