@@ -37,6 +37,30 @@ std::vector<SequenceRequest> requests(int n) {
   return all;
 }
 
+/// Prompts of several lengths whose first halves are the beginning of one text.
+std::vector<SequenceRequest> requests_with_one_beginning(int max_tokens) {
+  std::vector<SequenceRequest> requests;
+  for (const int n : {70, 33, 90, 51, 12}) {
+    std::vector<int32_t> prompt = some_tokens(n / 2, 1);
+    for (const int32_t token : some_tokens(n - n / 2, static_cast<uint64_t>(n))) prompt.push_back(token);
+    requests.push_back(n % 2 == 0 ? greedy(prompt, max_tokens) : sampled(prompt, max_tokens, 3));
+  }
+  return requests;
+}
+
+/// Asks all at once, twice, and compares the answers.
+void check_in_a_crowd(Engine& engine, const std::vector<SequenceRequest>& asked,
+                      const std::vector<std::vector<int32_t>>& expected) {
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::shared_ptr<TokenStream>> streams;
+    for (const SequenceRequest& request : asked) streams.push_back(submit(engine, request));
+    for (size_t i = 0; i < streams.size(); ++i) {
+      INFO("round " << round << " request " << i);
+      CHECK(read_all(*streams[i], 1).front().tokens == expected[i]);
+    }
+  }
+}
+
 TEST_CASE("requests sharing a device, with random cancellations, get the same answers as alone") {
   constexpr int kRequests = 32;
   const std::vector<SequenceRequest> asked = requests(kRequests);
@@ -110,12 +134,7 @@ TEST_CASE("a model with windows answers on the device as on the CPU, in a crowd 
   const WindowModel file(name);
   LoadOptions options = file.options();
   options.prefill_chunk = 16;
-  std::vector<SequenceRequest> asked;
-  for (const int n : {70, 33, 90, 51, 12}) {
-    std::vector<int32_t> prompt = some_tokens(n / 2, 1);  // they share a beginning
-    for (const int32_t token : some_tokens(n - n / 2, static_cast<uint64_t>(n))) prompt.push_back(token);
-    asked.push_back(n % 2 == 0 ? greedy(prompt, 20) : sampled(prompt, 20, 3));
-  }
+  const std::vector<SequenceRequest> asked = requests_with_one_beginning(20);
   std::vector<std::vector<int32_t>> on_cpu;
   {
     LoadOptions cpu = options;
@@ -129,14 +148,7 @@ TEST_CASE("a model with windows answers on the device as on the CPU, in a crowd 
   REQUIRE(model->placed().backend.starts_with("CUDA "));
   REQUIRE(model->limits().window);
   Engine engine(*model, {.n_slots = 3, .context_tokens = WindowModel::kContext, .prefill_chunk = 16});
-  for (int round = 0; round < 2; ++round) {
-    std::vector<std::shared_ptr<TokenStream>> streams;
-    for (const SequenceRequest& request : asked) streams.push_back(submit(engine, request));
-    for (size_t i = 0; i < streams.size(); ++i) {
-      INFO("round " << round << " request " << i);
-      CHECK(read_all(*streams[i], 1).front().tokens == on_cpu[i]);
-    }
-  }
+  check_in_a_crowd(engine, asked, on_cpu);
   // Among other requests a prefix may be evicted before it is reused; alone it is found.
   const std::vector<int32_t> prompt = some_tokens(90, 9);
   const int block_tokens = model->limits().block_tokens;
@@ -150,14 +162,10 @@ TEST_CASE("a mixture with states answers on the device as on the CPU, from snaps
   options.context_tokens = 256;
   options.prefill_chunk = 16;
   const EngineOptions engine_options{.n_slots = 3, .context_tokens = 256, .prefill_chunk = 16};
-  std::vector<SequenceRequest> asked;
-  for (const int n : {70, 33, 90, 51, 12}) {
-    std::vector<int32_t> prompt = some_tokens(n / 2, 1);  // they share a beginning
-    for (const int32_t token : some_tokens(n - n / 2, static_cast<uint64_t>(n))) prompt.push_back(token);
-    asked.push_back(n % 2 == 0 ? greedy(prompt, 40) : sampled(prompt, 40, 3));
-    // Drafts from this text are sometimes right.
-    asked.back().prediction = std::make_shared<const std::vector<int32_t>>(some_tokens(200, 5));
-  }
+  std::vector<SequenceRequest> asked = requests_with_one_beginning(40);
+  // Drafts from this text are sometimes right.
+  const auto text = std::make_shared<const std::vector<int32_t>>(some_tokens(200, 5));
+  for (SequenceRequest& request : asked) request.prediction = text;
   std::vector<std::vector<int32_t>> on_cpu;
   {
     LoadOptions cpu = options;
@@ -176,14 +184,7 @@ TEST_CASE("a mixture with states answers on the device as on the CPU, from snaps
   drafting.speculation.on = true;
   drafting.speculation.whatever_it_costs = true;
   Engine engine(*model, drafting);
-  for (int round = 0; round < 2; ++round) {
-    std::vector<std::shared_ptr<TokenStream>> streams;
-    for (const SequenceRequest& request : asked) streams.push_back(submit(engine, request));
-    for (size_t i = 0; i < streams.size(); ++i) {
-      INFO("round " << round << " request " << i);
-      CHECK(read_all(*streams[i], 1).front().tokens == on_cpu[i]);
-    }
-  }
+  check_in_a_crowd(engine, asked, on_cpu);
   CHECK(engine.status().n_cached_tokens > 0);
   const std::vector<int32_t> prompt = some_tokens(90, 9);
   const std::vector<int32_t> first = ask(engine, greedy(prompt, 20)).tokens;
