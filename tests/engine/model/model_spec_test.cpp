@@ -10,29 +10,10 @@
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
+#include "tests/support/tiny_spec.h"
 
 namespace hearth::test {
 namespace {
-
-ModelSpec spec_of(const TinyModel& model) {
-  const TempFolder folder;
-  model.write(folder / "model.gguf");
-  return read_model_spec(ModelFile::open(folder / "model.gguf"));
-}
-
-/// The error of reading the model's facts, after checking that it is one line that names the file; empty if
-/// there is none.
-std::string complaint(const TinyModel& model) {
-  try {
-    spec_of(model);
-  } catch (const ModelFileError& error) {
-    const std::string text = error.what();
-    CHECK_THAT(text, ContainsSubstring("model.gguf: "));
-    CHECK(text.find('\n') == std::string::npos);
-    return text;
-  }
-  return {};
-}
 
 struct Case {
   const char* what;

@@ -7,29 +7,18 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/delta_model.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_spec.h"
 
 namespace hearth::test {
 namespace {
 
-ModelSpec delta_spec(const TinyModel& model) {
-  const TempFolder folder;
-  model.write(folder / "model.gguf");
-  return read_model_spec(ModelFile::open(folder / "model.gguf"));
-}
-
 /// The one line with which the model is refused, without the file's name; empty if it is read.
 std::string delta_complaint(const TinyModel& model) {
-  try {
-    delta_spec(model);
-  } catch (const ModelFileError& error) {
-    const std::string text = error.what();
-    CHECK(text.find('\n') == std::string::npos);
-    const size_t at = text.find("model.gguf: ");
-    REQUIRE(at != std::string::npos);
-    return text.substr(at + 12);
-  }
-  return {};
+  const std::string text = complaint(model);
+  if (text.empty()) return text;
+  const size_t at = text.find("model.gguf: ");
+  REQUIRE(at != std::string::npos);
+  return text.substr(at + 12);
 }
 
 std::vector<bool> recurrent_layers(const ModelSpec& spec) {
@@ -43,7 +32,7 @@ using Layers = std::vector<bool>;
 }  // namespace
 
 TEST_CASE("delta spec: keys become facts") {
-  const ModelSpec spec = delta_spec(tiny_delta("qwen35"));
+  const ModelSpec spec = spec_of(tiny_delta("qwen35"));
   CHECK(spec.arch.name == "qwen35");
   REQUIRE(spec.delta);
   CHECK(spec.delta.n_k_heads == 2);
@@ -65,8 +54,8 @@ TEST_CASE("delta spec: keys become facts") {
   CHECK(spec.layer(3).turns);
   CHECK_FALSE(spec.layer(4).turns);
   TinyModel plain("qwen3");
-  CHECK_FALSE(delta_spec(plain).delta);
-  CHECK_FALSE(delta_spec(plain).layer(0).recurrent);
+  CHECK_FALSE(spec_of(plain).delta);
+  CHECK_FALSE(spec_of(plain).layer(0).recurrent);
 }
 
 TEST_CASE("delta spec: neighboring value heads belong to neighboring key heads or to the same one") {
@@ -83,7 +72,7 @@ TEST_CASE("delta spec: neighboring value heads belong to neighboring key heads o
 
 TEST_CASE(
     "delta spec: the order of value heads is the architecture's, unless a key or tensor says otherwise") {
-  const auto tiled = [](TinyModel model) { return delta_spec(model).delta.tiled; };
+  const auto tiled = [](TinyModel model) { return spec_of(model).delta.tiled; };
   CHECK(tiled(tiny_delta("qwen35moe")));
   CHECK_FALSE(tiled(tiny_delta("qwen3next")));
   CHECK_FALSE(tiled(tiny_delta("qwen35").key("qwen35.ssm.v_head_reordered", false)));
@@ -107,17 +96,16 @@ TEST_CASE(
 TEST_CASE("delta spec: layers are recurrent by an array, one value, or an interval") {
   const std::string array = "qwen35.attention.recurrent_layers", interval = "qwen35.full_attention_interval";
   const auto by_interval = [&] { return tiny_delta("qwen35").without_key(array); };
-  CHECK(recurrent_layers(delta_spec(by_interval())) == Layers{true, true, true, false, true});
-  CHECK(recurrent_layers(delta_spec(by_interval().without_key(interval))) ==
+  CHECK(recurrent_layers(spec_of(by_interval())) == Layers{true, true, true, false, true});
+  CHECK(recurrent_layers(spec_of(by_interval().without_key(interval))) ==
         Layers{true, true, true, false, true});
-  CHECK(recurrent_layers(delta_spec(by_interval().key(interval, 2))) ==
-        Layers{true, false, true, false, true});
-  CHECK(recurrent_layers(delta_spec(by_interval().key(interval, 1))) == Layers(5, false));
+  CHECK(recurrent_layers(spec_of(by_interval().key(interval, 2))) == Layers{true, false, true, false, true});
+  CHECK(recurrent_layers(spec_of(by_interval().key(interval, 1))) == Layers(5, false));
   // The array wins over the interval.
-  CHECK(recurrent_layers(delta_spec(
+  CHECK(recurrent_layers(spec_of(
             tiny_delta("qwen35").array(array, Layers{false, true, true, true, false}).key(interval, 2))) ==
         Layers{false, true, true, true, false});
-  CHECK(recurrent_layers(delta_spec(tiny_delta("qwen35").key(array, false))) == Layers(5, false));
+  CHECK(recurrent_layers(spec_of(tiny_delta("qwen35").key(array, false))) == Layers(5, false));
 }
 
 TEST_CASE("delta spec: layers that predict later tokens are counted by arrays, and not run") {
@@ -128,7 +116,7 @@ TEST_CASE("delta spec: layers that predict later tokens are counted by arrays, a
       .array("qwen35moe.attention.head_count_kv", std::vector<int32_t>{0, 0, 0, 2, 0, 4})
       .array("qwen35moe.expert_used_count", std::vector<int32_t>{2, 2, 2, 2, 2, 0})
       .array("qwen35moe.expert_feed_forward_length", std::vector<int32_t>{20, 20, 20, 20, 20, 0});
-  const ModelSpec spec = delta_spec(model);
+  const ModelSpec spec = spec_of(model);
   CHECK(spec.n_layers == 5);
   CHECK(spec.n_unused_layers == 1);
   CHECK(spec.n_kv_heads == 2);
@@ -149,12 +137,12 @@ TEST_CASE("delta spec: a file of only the layer that predicts later tokens is no
 }
 
 TEST_CASE("delta spec: without dense layers, the width of an FFN may be absent") {
-  const ModelSpec moe = delta_spec(tiny_delta("qwen35moe"));
+  const ModelSpec moe = spec_of(tiny_delta("qwen35moe"));
   CHECK(moe.d_ff == 20);
   CHECK(moe.mixture.d_shared == 24);
   CHECK(moe.widest_ffn() == 24);
   CHECK(moe.mixture.renormalize);
-  CHECK(delta_spec(tiny_delta("qwen35moe").key("qwen35moe.feed_forward_length", 96)).d_ff == 96);
+  CHECK(spec_of(tiny_delta("qwen35moe").key("qwen35moe.feed_forward_length", 96)).d_ff == 96);
   CHECK_THAT(delta_complaint(tiny_delta("qwen35").without_key("qwen35.feed_forward_length")),
              ContainsSubstring("\"qwen35.feed_forward_length\" is missing"));
   CHECK_THAT(delta_complaint(tiny_delta("qwen35moe").key("qwen35moe.leading_dense_block_count", 1)),
@@ -163,8 +151,8 @@ TEST_CASE("delta spec: without dense layers, the width of an FFN may be absent")
   TinyModel keyless = tiny_delta("qwen35moe");
   keyless.without_key("qwen35moe.expert_feed_forward_length")
       .without_key("qwen35moe.expert_shared_feed_forward_length");
-  CHECK(delta_spec(keyless).mixture.d_expert == 20);
-  CHECK(delta_spec(keyless).mixture.d_shared == 24);
+  CHECK(spec_of(keyless).mixture.d_expert == 20);
+  CHECK(spec_of(keyless).mixture.d_shared == 24);
   for (int i = 0; i < TinyDelta::kLayers; ++i)
     keyless.without_tensor("blk." + std::to_string(i) + ".ffn_up_exps.weight");
   CHECK_THAT(delta_complaint(keyless),

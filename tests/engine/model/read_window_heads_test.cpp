@@ -11,6 +11,7 @@
 #include "tests/support/source_dir.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
+#include "tests/support/tiny_spec.h"
 
 namespace hearth::test {
 namespace {
@@ -27,21 +28,6 @@ TinyModel gemma4() {
       .key("gemma4.attention.sliding_window", 4)
       .array("gemma4.attention.head_count_kv", Ints{4, 4, 2, 4, 4, 2})
       .array("gemma4.attention.sliding_window_pattern", Ints{1, 1, 0, 1, 1, 0});
-}
-
-ModelSpec spec_of(const TinyModel& model) {
-  const TempFolder folder;
-  model.write(folder / "model.gguf");
-  return read_model_spec(ModelFile::open(folder / "model.gguf"));
-}
-
-std::string complaint(const TinyModel& model) {
-  try {
-    spec_of(model);
-  } catch (const ModelFileError& error) {
-    return error.what();
-  }
-  return {};
 }
 
 }  // namespace
