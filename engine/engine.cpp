@@ -53,7 +53,7 @@ Engine::Engine(ForwardModel& model, const EngineOptions& options)
       batch_(reserved_batch(limits_)),
       finisher_(scheduler_, queue_, figures_) {
   pieces_.reserve(static_cast<size_t>(options.n_slots));
-  keep_generated(!limits_.fast_prompts);
+  scheduler_.keep_generated(!limits_.fast_prompts);
   beat();
   publish_figures();
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -176,7 +176,7 @@ void Engine::step() {
   pieces_.assign(chosen.begin(), chosen.end());
   fill_batch(pieces_, scheduler_.slots(), blocks_, batch_);
   if (limits_.n_snapshots > 0)
-    add_state_copies(pieces_, scheduler_.slots(), keeps_generated_, blocks_, batch_);
+    add_state_copies(pieces_, scheduler_.slots(), scheduler_.keeps_generated(), blocks_, batch_);
 
   // 2. Compute them.
   const Clock::time_point begin = Clock::now();
@@ -228,14 +228,9 @@ bool Engine::do_idle_work(const std::stop_token& stop) {
     return !stop.stop_requested() && !cut_;
   });
   blocks_ = empty_blocks();
-  keep_generated(!model_.limits().fast_prompts);
+  scheduler_.keep_generated(!model_.limits().fast_prompts);
   speculation_.forget_costs();
   return true;
-}
-
-void Engine::keep_generated(bool keep) {
-  keeps_generated_ = keep;
-  scheduler_.keep_generated(keep);
 }
 
 void Engine::take_new() {

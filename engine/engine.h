@@ -126,7 +126,6 @@ class Engine final : public TokenGenerator {
   void beat() { heartbeat_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed); }
 
   bool do_idle_work(const std::stop_token& stop);
-  void keep_generated(bool keep);
   void take_new();
   void admit();
   StepOutput run_model();
@@ -140,7 +139,6 @@ class Engine final : public TokenGenerator {
   ForwardModel& model_;
   const EngineOptions options_;
   const StepLimits limits_;
-  bool keeps_generated_ = true;  // see Scheduler::keep_generated()
   RequestQueue queue_;
 
   // Engine thread only.

@@ -17,37 +17,36 @@ constexpr const char* kShared = "attention.shared_kv_layers";
 constexpr const char* kKeyLength = "attention.key_length_swa";
 constexpr const char* kValueLength = "attention.value_length_swa";
 
+/// Returns the first n_layers numbers of an array. Refuses the file if one is not `valid`.
+template <class Valid>
+std::vector<int> checked(const SpecKeys& keys, const char* key, const std::vector<int64_t>& given,
+                         size_t n_layers, const Valid& valid, const std::string& expected) {
+  std::vector<int> numbers;
+  for (size_t i = 0; i < n_layers; ++i) {
+    if (!valid(given[i]))
+      keys.fail(key, std::to_string(given[i]) + " in layer " + std::to_string(i), expected);
+    numbers.push_back(static_cast<int>(given[i]));
+  }
+  return numbers;
+}
+
 /// Returns each layer's number of key and value heads.
 std::vector<int> kv_heads(const SpecKeys& keys, const ModelSpec& spec, int n_blocks) {
   const auto n_layers = static_cast<size_t>(spec.n_layers);
   const auto given = keys.of_layers(kKvHeads, n_blocks);
   if (!given) return std::vector<int>(n_layers, keys.integer_or(kKvHeads, spec.n_heads, 1, spec.n_heads));
-  std::vector<int> heads;
-  for (size_t i = 0; i < n_layers; ++i) {
-    const int64_t n = (*given)[i];
-    if (n < 1 || n > spec.n_heads || spec.n_heads % n != 0) {
-      keys.fail(kKvHeads, std::to_string(n) + " in layer " + std::to_string(i),
-                "a divisor of head_count, " + std::to_string(spec.n_heads));
-    }
-    heads.push_back(static_cast<int>(n));
-  }
-  return heads;
+  const auto divides = [&](int64_t n) { return n >= 1 && n <= spec.n_heads && spec.n_heads % n == 0; };
+  return checked(keys, kKvHeads, *given, n_layers, divides,
+                 "a divisor of head_count, " + std::to_string(spec.n_heads));
 }
 
 std::vector<int> ffn_widths(const SpecKeys& keys, const ModelSpec& spec, int n_blocks) {
   const auto n_layers = static_cast<size_t>(spec.n_layers);
   const auto given = keys.of_layers(kWidth, n_blocks);
   if (!given) return std::vector<int>(n_layers, keys.integer(kWidth, 1, SpecKeys::kMaxWidth));
-  std::vector<int> widths;
-  for (size_t i = 0; i < n_layers; ++i) {
-    const int64_t n = (*given)[i];
-    if (n < 1 || n > SpecKeys::kMaxWidth) {
-      keys.fail(kWidth, std::to_string(n) + " in layer " + std::to_string(i),
-                "a number from 1 to " + std::to_string(SpecKeys::kMaxWidth));
-    }
-    widths.push_back(static_cast<int>(n));
-  }
-  return widths;
+  const auto possible = [](int64_t n) { return n >= 1 && n <= SpecKeys::kMaxWidth; };
+  return checked(keys, kWidth, *given, n_layers, possible,
+                 "a number from 1 to " + std::to_string(SpecKeys::kMaxWidth));
 }
 
 /// Returns the last of the first n_own layers that sees as many positions as `layer`.

@@ -111,6 +111,7 @@ class Scheduler {
   /// and of generated tokens, so a later prompt must not reuse the keys and values of generated tokens. Call
   /// this while nothing runs.
   void keep_generated(bool keep) { keeps_generated_ = keep; }
+  bool keeps_generated() const { return keeps_generated_; }
 
   /// Returns how many draft tokens fit into the next step, given the sequences that decode now.
   int room_for_drafts() const;
