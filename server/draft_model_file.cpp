@@ -21,11 +21,17 @@ std::shared_ptr<const ModelFile> open_draft_model(const Options& options, const 
   if (options.speculate == Options::Speculate::kOff)
     throw StartError(label + "--speculate off drafts nothing; leave out one of the two");
   auto file = std::make_shared<const ModelFile>(ModelFile::open(options.draft_model));
-  if (!read_model_spec(*file, {}).arch.has_output ||
-      !read_model_spec(model, options.ffn_activation).arch.has_output) {
+  const ModelSpec drafts = read_model_spec(*file, {});
+  if (!drafts.arch.has_output || !read_model_spec(model, options.ffn_activation).arch.has_output) {
     throw StartError(label +
                      "it or the model is an encoder, which embeds texts and generates none; leave it out, or "
                      "take two models that generate");
+  }
+  if (drafts.delta) {
+    throw StartError(label +
+                     "it has recurrent layers, whose states cannot return to an earlier token after a "
+                     "rejected draft; take a small model without such layers, or leave it out: the model may "
+                     "have them");
   }
   if (const auto difference = vocabulary_difference(read_vocabulary(model), read_vocabulary(*file))) {
     throw StartError(label + "its vocabulary is not the model's, so it cannot draft for it: " + *difference +

@@ -14,8 +14,8 @@
 
 namespace hearth {
 
-/// Opens the draft model and checks that it has the vocabulary of the served model. Returns null without
-/// --draft-model. Throws StartError.
+/// Opens the draft model and checks that it has the vocabulary of the served model and no recurrent layers.
+/// Returns null without --draft-model. Throws StartError.
 std::shared_ptr<const ModelFile> open_draft_model(const Options& options, const ModelFile& model);
 
 /// Loads the draft model with the context of the served model, or with the draft model's training context if

@@ -46,8 +46,7 @@ DraftModel::DraftModel(ForwardModel& model, int n_slots, int n_vocab, int contex
   if (limits_.recurrent) {
     throw std::invalid_argument(
         "the draft model has recurrent layers, whose states cannot return to an earlier token after a "
-        "rejected "
-        "draft");
+        "rejected draft");
   }
   if (blocks_.max_positions() < context_tokens || most_missing_ < 1 || blocks_.max_step() < most_missing_ ||
       limits_.max_logit_rows < n_slots) {

@@ -37,7 +37,8 @@ class DraftModel {
 
   /// model: must outlive this object, and nothing else may run it. n_slots, n_vocab: as in the engine; the
   /// two models must have the same vocabulary, except for padding tokens. context_tokens: the maximum length
-  /// of a sequence, in tokens. Throws std::invalid_argument if the model has too little memory for the slots.
+  /// of a sequence, in tokens. Throws std::invalid_argument if the model has too little memory for the slots,
+  /// or recurrent layers: their states would have to be copied before each draft.
   DraftModel(ForwardModel& model, int n_slots, int n_vocab, int context_tokens);
 
   void bind_thread() { model_.bind_thread(); }

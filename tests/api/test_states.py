@@ -77,3 +77,39 @@ def test_the_memory_of_states_is_a_metric(server):
     text = httpx.get(server.url + "/metrics", timeout=hearthd.PATIENCE).text
     found = re.search(r'hearth_memory_bytes\{[^}]*purpose="states"[^}]*\} (\S+)', text)
     assert found and float(found[1]) > 0, text
+
+
+ASKED = [{"prompt": "one two three four five. " * 4, "max_tokens": 150, "temperature": 0, "logprobs": 2},
+         {"prompt": "a list: " * 9, "max_tokens": 100, "temperature": 0.7, "seed": 4, "logprobs": 2},
+         {"prompt": "short", "max_tokens": 40, "temperature": 0, "n": 3, "logprobs": 2}]
+
+
+def complete(server, body):
+    answer = httpx.post(server.url + "/v1/completions", json=body, timeout=hearthd.PATIENCE)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["choices"]
+
+
+@pytest.mark.parametrize("name", ["qwen35", "qwen3next"])
+@pytest.mark.parametrize("more", [[], ["--draft-model", hearthd.ROOT / "tests/data/arch/qwen3.gguf"]])
+def test_drafts_change_no_answer(name, more):
+    servers = [hearthd.Hearthd("--threads", "2", "--slots", "3", "--context", "2048", *arguments,
+                               model=hearthd.ROOT / f"tests/data/arch/{name}.gguf")
+               for arguments in (["--speculate", "off"], ["--speculate", "auto", *more])]
+    try:
+        for body in ASKED:
+            said = complete(servers[0], body)
+            predicted = {**body, "prediction": {"type": "content", "content": said[0]["text"]}}
+            for _ in range(4):  # drafts begin only when costs are known
+                assert complete(servers[1], predicted) == complete(servers[1], body) == said
+        counts = httpx.get(servers[1].url + "/props").json()["speculation"]
+        assert counts["on"] and 0 < counts["accepted_tokens"] <= counts["drafted_tokens"]
+    finally:
+        for server in servers:
+            server.kill()
+
+
+def test_a_model_with_states_is_refused_as_draft_model():
+    states = hearthd.ROOT / "tests/data/arch/qwen35.gguf"
+    ended = hearthd.run(["--port", "0", "--model", states, "--draft-model", states])
+    assert ended.returncode == 2 and "recurrent layers" in ended.stderr, ended.stderr

@@ -13,14 +13,15 @@ namespace hearth::engine_states_test {
 namespace {
 
 constexpr int kContext = 512;
+constexpr int kDraftContext = 64;  // of the tiny model that drafts
 
-std::unique_ptr<ModelRuntime> load(const std::string& name, int n_slots, int chunk) {
+std::unique_ptr<ModelRuntime> load(const std::string& name, int n_slots, int chunk, int context = kContext) {
   LoadOptions options;
   options.path = std::filesystem::path(testing::source_dir()) / "tests/data/arch" / (name + ".gguf");
   options.n_threads = 2;
   options.n_slots = n_slots;
   options.prefill_chunk = chunk;
-  options.context_tokens = kContext;
+  options.context_tokens = context;
   return ModelRuntime::load(options);
 }
 
@@ -152,6 +153,44 @@ TEST_CASE("engine over states: rejected drafts leave no trace") {
   const Answer continued = ask(engine, again[0]);
   CHECK(continued.finished.n_cached_tokens >= 64);
   CHECK(numbers_of(continued) == numbers_of(answers_alone(name, again).front()));
+}
+
+TEST_CASE("engine over states: drafts from the text and from another model change no answer") {
+  const std::string name = GENERATE("qwen35", "qwen35moe", "qwen3next");
+  const bool by_model = GENERATE(false, true);
+  CAPTURE(name, by_model);
+  std::vector<SequenceRequest> requests;
+  for (uint64_t i = 0; i < 6; ++i) {
+    const std::vector<int32_t> prompt = some_tokens(18 + 3 * static_cast<int>(i), i);
+    requests.push_back(i % 2 == 0 ? greedy(prompt, 60) : sampled(prompt, 60, i));
+    requests.back().n_top_logprobs = 2;
+  }
+  const std::vector<Answer> expected = answers_alone(name, requests);
+  // Predictions that are right but for one token in eight.
+  for (size_t i = 0; i < requests.size() && !by_model; ++i) {
+    std::vector<int32_t> prediction = expected[i].tokens;
+    for (size_t at = 5; at < prediction.size(); at += 8) prediction[at] = 7;
+    requests[i].prediction = std::make_shared<const std::vector<int32_t>>(std::move(prediction));
+  }
+  const auto drafter = by_model ? load("qwen3", 3, 64, kDraftContext) : nullptr;
+  SpeculationOptions speculation;
+  speculation.on = true;
+  speculation.whatever_it_costs = true;
+  speculation.draft_model = drafter.get();
+  speculation.draft_context = kDraftContext;
+  const auto model = load(name, 3, 64);
+  Engine engine(*model,
+                {.n_slots = 3, .context_tokens = kContext, .prefill_chunk = 64, .speculation = speculation});
+  for (int round = 0; round < 2; ++round) {  // the second time after cached prefixes
+    const std::vector<Answer> answers = read_all(*submit(engine, GenerationRequest{.sequences = requests}),
+                                                 static_cast<int>(requests.size()));
+    for (size_t i = 0; i < requests.size(); ++i) CHECK(numbers_of(answers[i]) == numbers_of(expected[i]));
+  }
+  const EngineStatus status = engine.status();
+  CHECK(status.n_cached_tokens > 0);
+  CHECK(status.n_drafted_tokens > 100);
+  CHECK(status.n_accepted_tokens < status.n_drafted_tokens);
+  if (!by_model) CHECK(status.n_accepted_tokens > 100);
 }
 
 TEST_CASE("engine over states: a model with recurrent layers drafts for no other model") {
