@@ -124,6 +124,30 @@ int64_t Config::head_dim() const {
   return n;
 }
 
+int64_t Config::of_full_layers(const char* name, const char* by_layer, int64_t by_default) const {
+  int64_t n = find_int({name}).value_or(by_default);
+  const json& types = field({"layer_types"});
+  const json& layers = field({"per_layer_config"});
+  for (size_t i = 0; !has(name) && types.is_array() && layers.is_object() && i < types.size(); ++i) {
+    if (types[i] != "full_attention") continue;
+    const auto layer = layers.find(std::to_string(i));
+    if (layer == layers.end() || !layer->is_object() || !layer->contains(by_layer)) break;
+    const json& number = (*layer)[by_layer];
+    if (!number.is_number_unsigned()) {
+      fail(std::string(by_layer) + " in per_layer_config is " + file_error::quoted(number.dump()) +
+           ", expected a whole number; the file is damaged.");
+    }
+    n = static_cast<int64_t>(std::min<uint64_t>(number.get<uint64_t>(), INT64_MAX));
+    break;
+  }
+  constexpr int64_t kMost = 1 << 16;  // far beyond any model
+  if (n < 1 || n > kMost) {
+    fail(std::string(name) + " is " + std::to_string(n) + ", expected from 1 to " + std::to_string(kMost) +
+         "; the file is damaged.");
+  }
+  return n;
+}
+
 double Config::rope_number(const char* name, double by_default) const {
   const auto found = rope_.find(name);
   return found != rope_.end() && found->is_number() ? found->get<double>() : by_default;
@@ -241,7 +265,7 @@ std::optional<double> number_of(const json& object, std::initializer_list<const 
 /// Returns true for the known types of RoPE scaling that get no scaling keys from add_rope_keys(). If such a
 /// type needs keys, the function of the model's family adds them.
 bool needs_no_key(std::string_view type) {
-  constexpr std::string_view kTypes[] = {"default", "llama3", "longrope", "su", "dynamic"};
+  constexpr std::string_view kTypes[] = {"default", "llama3", "longrope", "su", "dynamic", "proportional"};
   return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
 }
 
@@ -264,7 +288,8 @@ void add_rope_keys(const Config& config, KeyList& keys) {
     add_number(keys, "rope.scaling.yarn_beta_slow", number_of(rope, {"beta_slow"}));
   } else if (!needs_no_key(type)) {
     config.fail("rope_type is " + file_error::quoted(type) +
-                ", expected default, linear, yarn, llama3, longrope or dynamic; such models do not run yet.");
+                ", expected default, linear, yarn, llama3, longrope, dynamic or proportional; such models do "
+                "not run yet.");
   }
   add_number(keys, "rope.freq_base", number_of(rope, {"rope_theta"}));
   add_number(keys, "rope.freq_base_swa", number_of(config.local_rope(), {"rope_theta"}));

@@ -151,6 +151,13 @@ KeyList keys_of(const ConvertOptions& options, const Checkpoint& checkpoint, con
   if (n_next > 0) {
     keys.count("block_count", config.n_layers() + n_next);
     keys.count("nextn_predict_layers", n_next);
+    // Arrays by layer cover these layers too, which have full attention.
+    const std::string recurrent = std::string(family.architecture) + ".attention.recurrent_layers";
+    if (const KeyList::Value* found = keys.find(recurrent)) {
+      std::vector<bool> layers = std::get<std::vector<bool>>(*found);
+      layers.resize(static_cast<size_t>(config.n_layers() + n_next));
+      keys.set(recurrent, std::move(layers));
+    }
   }
   add_pooling(checkpoint, keys);
   keys.set("general.file_type", file_type(type, plan));
@@ -185,6 +192,18 @@ void check_out(const ConvertOptions& options, const Checkpoint& checkpoint) {
   }
 }
 
+float changed(float x, Change change) {
+  switch (change) {
+    case Change::kNone:
+      return x;
+    case Change::kPlusOne:
+      return x + 1.0f;
+    case Change::kMinusExp:
+      return static_cast<float>(-std::exp(double{x}));
+  }
+  return x;
+}
+
 void write_tensor(gguf::Writer& writer, const PlannedTensor& tensor,
                   const std::function<void(uint64_t)>& done, uint64_t& n_beyond_half) {
   constexpr float kMostHalf = 65520.0f;  // the least number that F16 rounds to infinity
@@ -199,9 +218,7 @@ void write_tensor(gguf::Writer& writer, const PlannedTensor& tensor,
         read_mxfp4_row(view, i, row.data());
       } else {
         read_row(view, i, x.data());
-        if (tensor.plus_one) {
-          for (float& one : x) one += 1.0f;
-        }
+        for (float& one : x) one = changed(one, tensor.change);
         if (tensor.type != DType::kF32 && tensor.type != DType::kBF16) {
           for (const float one : x) n_beyond_half += std::isfinite(one) && std::abs(one) >= kMostHalf ? 1 : 0;
         }

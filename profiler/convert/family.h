@@ -32,12 +32,18 @@ enum class Rearrange : uint8_t {
   kMxfp4,          // MXFP4 blocks, whose scales are in another tensor
   kMxfp4Split,     // two MXFP4 tensors with alternating rows
   kFromPosition,   // position table without the rows before a text's first position, which are for padding
+  kTaps,           // a convolution's filters [channels, 1, taps] lose the dimension of 1
+  // Gated delta nets. In checkpoints, the value heads of one key head are neighbors. In files of Qwen3.5,
+  // neighboring value heads have neighboring key heads.
+  kValueHeads,    // reorders the value heads' rows, which are all rows, or those behind the rows of q and k
+  kValueColumns,  // reorders the value heads' columns
+  kKeyGroups,  // splits q, k, v, z of each key head: the first tensor gets all q, k and v, the second all z
 };
 
 /// Maps a tensor's name in the checkpoint (`from`) to its name in the GGUF file (`to`). `from` omits
 /// ".weight" or ".bias" and, for tensors of layers, the layer's prefix. A '#' in it matches a number. `to`
 /// omits "blk.N.". If it contains a dot and does not begin with "nextn.", it includes ".weight" or ".bias";
-/// otherwise it omits this ending.
+/// otherwise it omits this ending. If it ends with a dot, the tensor's name has no such ending.
 struct Rule {
   std::string_view from, to;
   Rearrange how = Rearrange::kNone;

@@ -1,10 +1,12 @@
 // Adds the keys of each family, as llama.cpp's converters write them.
 #include "profiler/convert/family_keys.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/base/file_error.h"
 #include "profiler/convert/config.h"
+#include "profiler/convert/delta_heads.h"
 
 namespace hearth::convert {
 namespace {
@@ -142,9 +144,14 @@ void add_expert_width_keys(const Config& config, KeyList& keys) {
   }
 }
 
-void add_qwen3vl_keys(const Config& config, KeyList& keys) {
+namespace {
+
+/// Adds how many pairs of dimensions turn by the position on each axis (time, height, width). by_default:
+/// the numbers of models whose config has none.
+void add_axes(const Config& config, KeyList& keys, std::vector<int32_t> by_default = {}) {
   const json& sections = config.rope().contains("mrope_section") ? config.rope()["mrope_section"] : json();
   std::vector<int32_t> counts;
+  if (sections.is_null()) counts = std::move(by_default);
   for (size_t i = 0; sections.is_array() && i < sections.size(); ++i) {
     const json& section = sections[i];
     if (!section.is_number_unsigned() || section.get<uint64_t>() > 4096) {
@@ -159,6 +166,45 @@ void add_qwen3vl_keys(const Config& config, KeyList& keys) {
   }
   counts.resize(4);
   keys.of_model("rope.dimension_sections", counts);
+}
+
+}  // namespace
+
+void add_qwen3next_keys(const Config& config, KeyList& keys) {
+  if (config.has("num_experts")) add_expert_width_keys(config, keys);
+  const DeltaHeads heads(config);
+  if (heads.d_k != heads.d_v) {
+    config.fail("linear_key_head_dim is " + std::to_string(heads.d_k) + " and linear_value_head_dim is " +
+                std::to_string(heads.d_v) + ", expected equal sizes; such models do not run yet.");
+  }
+  keys.count("ssm.conv_kernel", config.get_int({"linear_conv_kernel_dim"}));
+  keys.count("ssm.state_size", heads.d_k);
+  keys.count("ssm.group_count", heads.n_k);
+  keys.count("ssm.time_step_rank", heads.n_v);
+  keys.count("ssm.inner_size", heads.value_rows());
+  const json& types = config.field({"layer_types"});
+  std::vector<bool> recurrent;
+  for (size_t i = 0; types.is_array() && i < types.size(); ++i)
+    recurrent.push_back(types[i] == "linear_attention");
+  if (!recurrent.empty() && static_cast<int64_t>(recurrent.size()) != config.n_layers()) {
+    config.fail("layer_types has " + std::to_string(recurrent.size()) + " entries, expected " +
+                std::to_string(config.n_layers()) + ", one for each layer; the file is damaged.");
+  }
+  if (!recurrent.empty()) keys.of_model("attention.recurrent_layers", recurrent);
+  // Without the field, the first full layer tells the interval, and without layer_types it is Qwen's usual 4.
+  const int64_t first_full = std::find(recurrent.begin(), recurrent.end(), false) - recurrent.begin();
+  const int64_t interval = first_full < config.n_layers() && !recurrent.empty() ? first_full + 1 : 4;
+  keys.count("full_attention_interval", config.find_int({"full_attention_interval"}).value_or(interval));
+  keys.count("rope.dimension_count", config.n_rot(0.25));
+}
+
+void add_qwen35_keys(const Config& config, KeyList& keys) {
+  add_qwen3next_keys(config, keys);
+  add_axes(config, keys, {11, 11, 10});
+}
+
+void add_qwen3vl_keys(const Config& config, KeyList& keys) {
+  add_axes(config, keys);
   const json& vision = config.field({"vision_config"});
   const bool stacked = vision.is_object() && vision.contains("deepstack_visual_indexes") &&
                        vision["deepstack_visual_indexes"].is_array();
@@ -185,6 +231,47 @@ void add_gemma3_keys(const Config& config, KeyList& keys) {
   check_windows(config, 6, 5);
   copy_number(config, keys, "final_logit_softcapping", "final_logit_softcapping");
   keys.count("attention.sliding_window", config.get_int({"sliding_window"}));
+}
+
+void add_gemma4_keys(const Config& config, KeyList& keys) {
+  const std::vector<bool> windowed = windowed_layers(config);
+  if (windowed.empty()) {
+    config.fail(
+        "layer_types does not say of each layer whether it has a window, as in the family's other "
+        "models; download the file again.");
+  }
+  const int64_t n_layers = config.n_layers(), d_ff = config.get_int({"intermediate_size"});
+  const int64_t n_shared = config.find_int({"num_kv_shared_layers"}).value_or(0);
+  const int64_t heads = config.n_kv_heads(), full_heads = config.of_full_layers("num_global_key_value_heads",
+                                                                                "num_key_value_heads", heads);
+  const int64_t dim = config.head_dim(), full_dim = config.of_full_layers("global_head_dim", "head_dim", dim);
+  const bool wide = config.find_bool("use_double_wide_mlp").value_or(false);
+  if (n_shared < 0 || n_shared > n_layers || d_ff > INT32_MAX / 2) {
+    config.fail("num_kv_shared_layers is " + std::to_string(n_shared) + " and intermediate_size is " +
+                std::to_string(d_ff) + ", expected at most " + std::to_string(n_layers) +
+                " layers and a number of neurons; the file is damaged.");
+  }
+  std::vector<int32_t> kv_heads, widths;
+  for (int64_t i = 0; i < n_layers; ++i) {
+    kv_heads.push_back(static_cast<int32_t>(windowed[static_cast<size_t>(i)] ? heads : full_heads));
+    widths.push_back(static_cast<int32_t>(i < n_layers - n_shared ? d_ff : 2 * d_ff));
+  }
+  if (wide) keys.of_model("feed_forward_length", widths);
+  if (full_heads != heads) keys.of_model("attention.head_count_kv", kv_heads);
+  keys.count("attention.shared_kv_layers", n_shared);
+  keys.count("embedding_length_per_layer_input",
+             config.find_int({"hidden_size_per_layer_input"}).value_or(0));
+  keys.count("attention.sliding_window", config.get_int({"sliding_window"}));
+  keys.of_model("attention.sliding_window_pattern", windowed);
+  keys.count("attention.key_length", full_dim);
+  keys.count("attention.value_length", full_dim);
+  keys.count("attention.key_length_swa", dim);
+  keys.count("attention.value_length_swa", dim);
+  keys.count("rope.dimension_count", full_dim);  // the tensor rope_freqs stops the pairs that do not turn
+  keys.count("rope.dimension_count_swa", dim);
+  copy_number(config, keys, "final_logit_softcapping", "final_logit_softcapping");
+  copy_count(config, keys, "expert_used_count", "top_k_experts");
+  copy_count(config, keys, "expert_feed_forward_length", "moe_intermediate_size");
 }
 
 void add_gpt_oss_keys(const Config& config, KeyList& keys) {

@@ -18,10 +18,17 @@ T element_at(const StoredTensor& tensor, int64_t at) {
   return value;
 }
 
+/// The index in the stored tensor of element i of the row that begins at `first`.
+int64_t index_of(const RowView& view, int64_t first, int64_t i) {
+  if (view.segments.empty()) return first + i * view.stride;
+  const int64_t length = view.n_cols / static_cast<int64_t>(view.segments.size());
+  return first + view.segments[static_cast<size_t>(i / length)] + i % length;
+}
+
 template <typename T, typename ToFloat>
 void read_as(const RowView& view, int64_t first, float* x, ToFloat to_float) {
   for (int64_t i = 0; i < view.n_cols; ++i)
-    x[i] = to_float(element_at<T>(*view.source, first + i * view.stride));
+    x[i] = to_float(element_at<T>(*view.source, index_of(view, first, i)));
 }
 
 float single_at(const StoredTensor& tensor, int64_t at) {
@@ -58,7 +65,7 @@ void read_fp8(const RowView& view, int64_t first, float* x) {
   const int64_t n_cols = view.source->shape.back();
   const int64_t per_row = (n_cols + view.scale_cols - 1) / view.scale_cols;
   for (int64_t i = 0; i < view.n_cols; ++i) {
-    const int64_t at = first + i * view.stride;
+    const int64_t at = index_of(view, first, i);
     x[i] *= single_at(scales, at / n_cols / view.scale_rows * per_row + at % n_cols / view.scale_cols);
   }
 }

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "kernels/base/file_error.h"
+#include "profiler/convert/delta_heads.h"
 #include "profiler/convert/family_keys.h"
 
 namespace hearth::convert {
@@ -130,9 +131,18 @@ class Planner {
   /// sound.
   bool is_of_other_senses(const std::string& name) const {
     constexpr std::string_view kParts[] = {"vision_tower.", "vision_model.", "multi_modal_projector.",
-                                           "visual.", "audio_tower."};
+                                           "visual.",       "audio_tower.",  "embed_vision.",
+                                           "embed_audio."};
     return std::any_of(std::begin(kParts), std::end(kParts),
                        [&](std::string_view part) { return name.find(part) != std::string::npos; });
+  }
+
+  /// Takes a name apart. Qwen3.5 names the layers that predict further tokens "mtp.layers.N"; their number
+  /// begins behind the other layers. Tensors "mtp.X" belong to the first of them.
+  Name name_of(const std::string& full) const {
+    Name name = split_name(full);
+    if (full.starts_with("mtp.")) name.layer = n_layers_ + std::max<int64_t>(name.layer, 0);
+    return name;
   }
 
   const Rule* find_rule(const Name& name, int64_t& part) const {
@@ -150,7 +160,7 @@ class Planner {
 
   void add(const StoredTensor& tensor) {
     if (is_of_other_senses(tensor.name)) return;
-    const Name name = split_name(tensor.name);
+    const Name name = name_of(tensor.name);
     if (name.layer >= n_layers_ && !family_.keeps_next_layers) return;
     if (name.stem == "lm_head" && config_.find_bool("tie_word_embeddings").value_or(false)) return;
     if (is_scale(tensor)) return;
@@ -243,7 +253,7 @@ class Planner {
     const std::string_view two = bar == std::string_view::npos ? std::string_view() : rule.to.substr(bar + 1);
     const auto full = [&](std::string_view to) {
       std::string text = name.layer < 0 ? "" : "blk." + std::to_string(name.layer) + ".";
-      text += to;
+      text += to.ends_with('.') ? to.substr(0, to.size() - 1) : to;
       return to.find('.') == std::string_view::npos || to.starts_with("nextn.") ? text + "." + name.suffix
                                                                                 : text;
     };
@@ -293,6 +303,14 @@ class Planner {
             view_of(tensor, m - skipped, n, [n, skipped](int64_t row) { return (row + skipped) * n; });
         return collect(full(one), -1, std::move(view), {n, m - skipped});
       }
+      case Rearrange::kTaps:
+        return collect(full(one), -1, plain([](int64_t row) { return row; }), filters(tensor));
+      case Rearrange::kValueHeads:
+        return value_heads(tensor, full(one));
+      case Rearrange::kValueColumns:
+        return value_columns(tensor, full(one));
+      case Rearrange::kKeyGroups:
+        return key_groups(tensor, full(one), full(two));
       case Rearrange::kSkip:
         return;
     }
@@ -424,6 +442,51 @@ class Planner {
     collect(values, -1, std::move(v), {rank, value, n_heads});
   }
 
+  /// The shape of a convolution's filters in the file. Other tensors keep their shapes.
+  static std::vector<int64_t> filters(const StoredTensor& tensor) {
+    std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+    if (shape.size() == 3 && shape[1] == 1) shape.erase(shape.begin() + 1);
+    return shape;
+  }
+
+  void value_heads(const StoredTensor& tensor, const std::string& to) {
+    const DeltaHeads heads(config_);
+    const bool vector = tensor.shape.size() == 1;
+    const int64_t n_rows = tensor.shape[0], n_cols = vector ? 1 : tensor.n_elements() / n_rows;
+    if (!heads.stored_row(0, n_rows)) refuse_heads(tensor, n_rows, "rows");
+    const auto first_at = [heads, n_rows, n_cols](int64_t row) {
+      return *heads.stored_row(row, n_rows) * n_cols;
+    };
+    collect(to, -1, view_of(tensor, n_rows, n_cols, first_at), filters(tensor));
+  }
+
+  void value_columns(const StoredTensor& tensor, const std::string& to) {
+    const DeltaHeads heads(config_);
+    const int64_t n = columns(tensor);
+    if (tensor.shape.size() != 2 || n != heads.value_rows()) refuse_heads(tensor, n, "columns");
+    RowView view = view_of(tensor, rows(tensor), n, [n](int64_t row) { return row * n; });
+    for (int64_t h = 0; h < heads.n_v; ++h) view.segments.push_back(heads.stored_head(h) * heads.d_v);
+    collect(to, -1, std::move(view), {n, rows(tensor)});
+  }
+
+  void key_groups(const StoredTensor& tensor, const std::string& qkv, const std::string& gates) {
+    const DeltaHeads heads(config_);
+    const int64_t n = columns(tensor), n_qkv = heads.key_rows() + heads.value_rows();
+    if (tensor.shape.size() != 2 || tensor.shape[0] != n_qkv + heads.value_rows())
+      refuse_heads(tensor, tensor.shape[0], "rows");
+    const auto of = [&tensor, this, heads, n](int64_t first, int64_t n_rows) {
+      return view_of(tensor, n_rows, n,
+                     [heads, n, first](int64_t row) { return heads.grouped_row(first + row) * n; });
+    };
+    collect(qkv, -1, of(0, n_qkv), {n, n_qkv});
+    collect(gates, -1, of(n_qkv, heads.value_rows()), {n, heads.value_rows()});
+  }
+
+  [[noreturn]] void refuse_heads(const StoredTensor& tensor, int64_t found, const char* what) const {
+    refuse(tensor, "has " + std::to_string(found) + " " + what +
+                       ", which do not fit the key and value heads of config.json");
+  }
+
   /// Plans a tensor of the file from an MXFP4 tensor of the checkpoint: bytes [experts, rows, weight blocks,
   /// 16], whose scales [experts, rows, weight blocks] are in another tensor. If `of` is 2, the rows of two
   /// tensors of the file alternate in the stored tensor, and `which` (0 or 1) selects one of them.
@@ -488,15 +551,18 @@ class Planner {
       for (const auto& [part, view] : collected.parts) tensor.shape[1] += view.n_rows;
     }
     for (auto& [part, view] : collected.parts) tensor.parts.push_back(std::move(view));
-    tensor.plus_one = family_.norms_plus_one && tensor.name.ends_with("norm.weight");
+    const bool norm = tensor.name.ends_with("norm.weight") && !tensor.name.ends_with(".ssm_norm.weight");
+    tensor.change = tensor.name.ends_with(".ssm_a")  ? Change::kMinusExp
+                    : family_.norms_plus_one && norm ? Change::kPlusOne
+                                                     : Change::kNone;
     tensor.type = type_of(tensor);
     return tensor;
   }
 
   DType type_of(const PlannedTensor& tensor) const {
-    constexpr std::string_view kSingle[] = {"_norm.weight", "ffn_gate_inp.weight",
-                                            "ffn_gate_inp_shexp.weight", "position_embd.weight",
-                                            "token_types.weight"};
+    constexpr std::string_view kSingle[] = {
+        "_norm.weight",         "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight",
+        "position_embd.weight", "token_types.weight",  "ssm_conv1d.weight"};
     if (tensor.parts.front().mxfp4) return DType::kMXFP4;
     if (tensor.shape.size() <= 1 || !tensor.name.ends_with(".weight")) return DType::kF32;
     const bool single = std::any_of(std::begin(kSingle), std::end(kSingle),
@@ -505,10 +571,13 @@ class Planner {
     return tensor.shape[0] % dtype_info(type_).block_elems == 0 ? type_ : DType::kF16;
   }
 
-  /// Adds a tensor with the divisors by which Llama 3's scaling divides RoPE's frequencies.
+  /// Adds a tensor with the divisors of RoPE's frequencies: those of Llama 3's scaling, or ("proportional",
+  /// Gemma 4) divisors that stop the pairs that do not turn.
   void add_rope_factors(std::vector<PlannedTensor>& out) const {
     const nlohmann::json& rope = config_.rope();
-    if (!rope.contains("rope_type") || rope["rope_type"] != "llama3") return;
+    if (!rope.contains("rope_type")) return;
+    if (rope["rope_type"] == "proportional") return add_stopped_pairs(out);
+    if (rope["rope_type"] != "llama3") return;
     const double base = config_.rope_number("rope_theta", 10000.0),
                  factor = config_.rope_number("factor", 8.0);
     const double low = config_.rope_number("low_freq_factor", 1.0),
@@ -526,6 +595,19 @@ class Planner {
                                                     : 1.0 / ((1.0 - smooth) / factor + smooth);
       tensor.values.push_back(static_cast<float>(divisor));
     }
+    out.insert(out.begin(), std::move(tensor));
+  }
+
+  void add_stopped_pairs(std::vector<PlannedTensor>& out) const {
+    constexpr float kStops = 1e30f;  // as in llama.cpp's files
+    const int64_t n = config_.of_full_layers("global_head_dim", "head_dim", config_.head_dim());
+    const double share = config_.rope_number("partial_rotary_factor", 1.0);
+    if (!(share >= 0.0 && share <= 1.0))
+      config_.fail("partial_rotary_factor is not from 0 to 1; the file is damaged.");
+    const auto n_turned = static_cast<int64_t>(static_cast<double>(n) * share / 2.0);
+    PlannedTensor tensor{
+        .name = "rope_freqs.weight", .type = DType::kF32, .shape = {n / 2}, .parts = {}, .values = {}};
+    for (int64_t i = 0; i < n / 2; ++i) tensor.values.push_back(i < n_turned ? 1.0f : kStops);
     out.insert(out.begin(), std::move(tensor));
   }
 

@@ -24,6 +24,9 @@ struct RowView {
   const StoredTensor* scales = nullptr;  // for FP8 and MXFP4; else null
   int64_t n_rows = 0, n_cols = 0;
   int64_t stride = 1;  // between the elements of a row
+  /// If not empty: a row consists of this many segments of equal lengths, each of neighboring elements, which
+  /// begin this far behind first_at(). `stride` then does not apply.
+  std::vector<int64_t> segments;
   /// Returns the index in `source` of the first element of the view's row `row`. If `mxfp4` is set, returns
   /// the index of the stored row instead.
   std::function<int64_t(int64_t row)> first_at;
@@ -32,13 +35,20 @@ struct RowView {
   bool mxfp4 = false;
 };
 
+/// Describes how a stored number x becomes the file's number.
+enum class Change : uint8_t {
+  kNone,
+  kPlusOne,   // 1 + x
+  kMinusExp,  // -e^x
+};
+
 struct PlannedTensor {
   std::string name;
   DType type = DType::kF32;
   std::vector<int64_t> shape;  // GGUF's order: columns first
   std::vector<RowView> parts;  // the tensor's rows are those of parts[0], then those of parts[1], and so on
   std::vector<float> values;   // the elements if they come from no stored tensor; `parts` is then empty
-  bool plus_one = false;       // add 1 to each element
+  Change change = Change::kNone;
 };
 
 /// Returns the plan, ordered by layer. `type` is the type of matrices. Norms, biases, routers and position

@@ -93,7 +93,9 @@ class VocabularyReader {
     const std::string words = checkpoint_.read_file("vocab.txt");
     const std::string model = text_of(member(member(tokenizer_, "model"), "type"));
     const bool encoder = family_.architecture == "bert" || family_.architecture == "nomic-bert";
-    if (!pieces.empty() && !encoder) {
+    if (family_.architecture == "gemma4" && model == "BPE" && !is_byte_level()) {
+      read_character_merges();
+    } else if (!pieces.empty() && !encoder) {
       read_pieces(pieces);
     } else if (model == "BPE" && is_byte_level()) {
       read_byte_level();
@@ -254,6 +256,29 @@ class VocabularyReader {
                         normalizer.find("\"prepend_scheme\":\"always\"") != std::string::npos;
     if (!prefix) keys_.set("tokenizer.ggml.add_space_prefix", false);
     add_ends_of_template();
+  }
+
+  /// Reads BPE over characters whose merges the file keeps.
+  void read_character_merges() {
+    const json& model = member(tokenizer_, "model");
+    for (auto& [text, id] : named_ids(member(model, "vocab")))
+      tokens_.put(id, text, 0.0f, names_byte(text) ? kByte : kNormal);
+    put_added(0.0f);
+    // These tokens are part of an answer's text, so that calls and thinking can be read from it. Their types
+    // are those in llama.cpp's files.
+    constexpr std::string_view kVisible[] = {"<|channel>",   "<channel|>",       "<|tool_call>",
+                                             "<tool_call|>", "<|tool_response>", "<tool_response|>",
+                                             "<|\"|>"};
+    for (size_t id = 0; id < tokens_.texts.size(); ++id) {
+      if (std::find(std::begin(kVisible), std::end(kVisible), tokens_.texts[id]) != std::end(kVisible))
+        tokens_.types[id] = kUserDefined;
+    }
+    add_kind("gemma4", "default");
+    add_tokens(true);
+    keys_.set("tokenizer.ggml.merges", merges(member(model, "merges")));
+    keys_.set("tokenizer.ggml.add_space_prefix", false);
+    add_ends_of_template();
+    keys_.set("tokenizer.ggml.add_bos_token", true);
   }
 
   /// Reads tokenizer.model.

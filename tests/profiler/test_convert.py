@@ -171,6 +171,33 @@ def test_experts_of_qwen3_vl_may_be_turned_or_not(tmp_path):
     assert_same_file(tmp_path / "m.gguf", ARCH / "qwen3vlmoe.gguf")
 
 
+def test_layers_that_predict_further_tokens_follow_the_others(tmp_path):
+    """Qwen 3.5 stores them as mtp.layers.N, and what all of them share as mtp.X."""
+    deep = Checkpoint.copy_of(CHECKPOINTS / "qwen35", tmp_path / "deep")
+    layer = "model.layers.3."
+    for name in [name for name in deep.tensors if name.startswith(layer)]:
+        deep.tensors["mtp.layers.0." + name.removeprefix(layer)] = deep.tensors[name]
+    width = deep.config["hidden_size"]
+    kind, norm = deep.tensors["model.norm.weight"]
+    for name in ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm"):
+        deep.tensors[f"mtp.{name}.weight"] = (kind, norm)
+    fc = np.arange(2 * width * width).reshape(width, 2 * width) / 2048
+    deep.tensors["mtp.fc.weight"] = ("F16", fc.astype("<f2"))
+    deep.write()
+    done = convert(deep.folder, tmp_path / "m.gguf", "--type", "f16")
+    assert done.returncode == 0, done.stderr
+    made = contents(tmp_path / "m.gguf")
+    assert made.keys["qwen35.block_count"] == 6 and made.keys["qwen35.nextn_predict_layers"] == 1
+    assert made.keys["qwen35.attention.recurrent_layers"] == [True, True, True, False, True, False]
+    parts = {name.removeprefix("blk.3.") for name in made.tensors if name.startswith("blk.3.")}
+    added = {name.removeprefix("blk.5.") for name in made.tensors if name.startswith("blk.5.")}
+    assert added == parts | {f"nextn.{name}.weight"
+                             for name in ("eh_proj", "enorm", "hnorm", "shared_head_norm")}
+    assert np.array_equal(made.tensors["blk.5.nextn.eh_proj.weight"].data, fc.astype("<f2"))
+    assert np.array_equal(made.tensors["blk.5.nextn.hnorm.weight"].data,
+                          made.tensors["output_norm.weight"].data)
+
+
 def test_the_chat_template_and_end_tokens_are_converted_too(tiny, tmp_path):
     (tiny.folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
     (tiny.folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, 7, 9]}))
@@ -227,6 +254,29 @@ def test_byte_level_tokens_types_and_merges(tiny, tmp_path):
     assert keys["tokenizer.ggml.merges"] == ["\u0120 a", "a b"]
     assert keys["tokenizer.ggml.pre"] == "gpt-2" and keys["tokenizer.ggml.eos_token_id"] == 256
     assert keys["tokenizer.ggml.add_bos_token"] is False
+
+
+def test_merges_over_characters_of_gemma4_are_kept(tmp_path):
+    """Tokens around calls and thinking are part of the text, although the checkpoint calls them special."""
+    tiny = Checkpoint.copy_of(CHECKPOINTS / "gemma4", tmp_path / "tiny")
+    (tiny.folder / "tokenizer.model").unlink()
+    words = ["<pad>", "<bos>", "<eos>", "a", "b", "ab", "\u2581", *(f"<0x{b:02X}>" for b in range(240))]
+    added = [{"id": 250, "content": "<|tool_call>", "special": True},
+             {"id": 251, "content": "<turn|>", "special": True}]
+    (tiny.folder / "tokenizer.json").write_text(json.dumps({
+        "added_tokens": [{"id": i, "content": text, "special": True}
+                         for i, text in enumerate(words[:3])] + added,
+        "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+        "model": {"type": "BPE", "byte_fallback": True, "vocab": {text: i for i, text in enumerate(words)},
+                  "merges": [["a", "b"]]}}))
+    (tiny.folder / "tokenizer_config.json").write_text(
+        json.dumps({"bos_token": "<bos>", "eos_token": "<eos>"}))
+    done = convert(tiny.folder, tmp_path / "m.gguf")
+    assert done.returncode == 0, done.stderr
+    keys = contents(tmp_path / "m.gguf").keys
+    assert keys["tokenizer.ggml.model"] == "gemma4" and keys["tokenizer.ggml.merges"] == ["a b"]
+    assert [keys["tokenizer.ggml.token_type"][i] for i in (0, 3, 7, 250, 251)] == [3, 1, 6, 4, 3]
+    assert keys["tokenizer.ggml.add_bos_token"] is True and keys["tokenizer.ggml.add_space_prefix"] is False
 
 
 def test_an_unknown_pre_tokenizer_is_refused_until_it_is_named(tiny, tmp_path):
@@ -395,7 +445,7 @@ def places(value, path=()):
         yield from places(child, (*path, key))
 
 
-@pytest.mark.parametrize("name", ["deepseek2-lite", "gpt-oss-mxfp4", "bert", "gemma2"])
+@pytest.mark.parametrize("name", ["deepseek2-lite", "gpt-oss-mxfp4", "bert", "gemma2", "qwen35", "gemma4"])
 def test_other_values_in_json_files_are_refused_or_converted_and_nothing_else(name, tmp_path):
     """Each run puts a value of another kind somewhere into one of the JSON files. The result must be a file
     or one message."""
