@@ -17,6 +17,9 @@ constexpr FfnActivation kGeluErf{Activation::kGeluErf};
 
 constexpr MixtureFacts kSoftmax{.possible = true};
 constexpr MixtureFacts kSoftmaxRenormalized{.possible = true, .renormalize = true};
+constexpr MixtureFacts kSigmoid{.possible = true, .score = RouterScore::kSigmoid};
+constexpr MixtureFacts kSigmoidRenormalized{
+    .possible = true, .score = RouterScore::kSigmoid, .renormalize = true};
 
 /// Qwen3-Next and its successors: three of four layers are gated delta nets.
 constexpr Architecture qwen_next(std::string_view name, bool tiled, bool experts) {
@@ -34,6 +37,7 @@ constexpr Architecture qwen_next(std::string_view name, bool tiled, bool experts
 constexpr auto kArchitectures = std::to_array<Architecture>({
     // Llama and models that use its format: Mistral, Mixtral, Yi, SmolLM, ...
     {.name = "llama", .rope = kPairs, .mixture = kSoftmaxRenormalized, .powerinfer_activation = kRelu},
+    {.name = "arcee", .rope = kPairs, .activation = kRelu2, .gated = false},
     {.name = "bamboo", .rope = kPairs, .activation = kDRelu, .powerinfer_activation = kDRelu},
     {.name = "falcon",
      .norm = NormKind::kLayer,
@@ -131,12 +135,13 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .rope = kHalves,
      .qk_norm = QkNorm::kHeads,
      .qk_norm_optional = true,
-     .mixture = {.possible = true, .score = RouterScore::kSigmoid}},
+     .mixture = kSigmoid},
+    {.name = "ernie4_5", .rope = kPairs},
     {.name = "ernie4_5-moe", .rope = kPairs, .mixture = kSoftmaxRenormalized},
-    {.name = "minimax-m2",
-     .rope = kHalves,
-     .qk_norm = QkNorm::kWhole,
-     .mixture = {.possible = true, .score = RouterScore::kSigmoid, .renormalize = true}},
+    {.name = "minimax-m2", .rope = kHalves, .qk_norm = QkNorm::kWhole, .mixture = kSigmoidRenormalized},
+    {.name = "dots1", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSigmoid},
+    // Ling 2 and Ring 2, and Sarvam's mixtures.
+    {.name = "bailingmoe2", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSigmoid},
     {.name = "deepseek", .rope = kPairs, .mixture = kSoftmax},
     // DeepSeek V2 and V3, GLM-4.7-Flash, Kimi K2.
     {.name = "deepseek2",
@@ -157,7 +162,18 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .rope = kHalves,
      .qk_norm = QkNorm::kHeads,
      .window = {.full_turns = false}},
+    {.name = "exaone-moe",
+     .rope = kHalves,
+     .qk_norm = QkNorm::kHeads,
+     .window = {.period = 4, .full = 3, .full_turns = false},
+     .mixture = kSigmoid},
     {.name = "hunyuan-dense", .rope = kHalves, .qk_norm = QkNorm::kHeads, .qk_norm_after_rope = true},
+    {.name = "hunyuan-moe",
+     .rope = kHalves,
+     .qk_norm = QkNorm::kHeads,
+     .qk_norm_after_rope = true,
+     .mixture = kSoftmaxRenormalized},
+    {.name = "seed_oss", .ffn_norm = "post_attention_norm", .rope = kHalves},
     {.name = "phi2",
      .norm = NormKind::kLayer,
      .rope = kHalves,

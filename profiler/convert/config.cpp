@@ -301,9 +301,10 @@ void add_expert_keys(const Config& config, KeyList& keys) {
   add_count(keys, "expert_group_count", config.find_int({"n_group"}));
   add_count(keys, "expert_group_used_count", config.find_int({"topk_group"}));
   const std::string score = config.find_text({"score_function", "scoring_func", "score_func"});
+  const bool sigmoid = score == "sigmoid" || score == "noaux_tc";  // dots.llm1 has the latter name
   if (score == "softmax") keys.count("expert_gating_func", 1);
-  if (score == "sigmoid") keys.count("expert_gating_func", 2);
-  if (!score.empty() && score != "softmax" && score != "sigmoid") {
+  if (sigmoid) keys.count("expert_gating_func", 2);
+  if (!score.empty() && score != "softmax" && !sigmoid) {
     config.fail("the experts' scores are " + file_error::quoted(score) +
                 ", expected softmax or sigmoid; others do not run yet.");
   }

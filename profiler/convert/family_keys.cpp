@@ -67,6 +67,20 @@ std::vector<bool> windowed_layers(const Config& config) {
   return windowed;
 }
 
+/// Returns a number that the field gives once, or for each layer. Refuses models whose layers differ.
+int64_t number_of_all_layers(const Config& config, const char* name) {
+  const json& field = config.field({name});
+  if (!field.is_array()) return config.get_int({name});
+  for (const json& one : field) {
+    if (!one.is_number_unsigned() || one != field[0]) {
+      config.fail(std::string(name) + " is " + file_error::quoted(field.dump()) +
+                  ", expected the same number for all layers; such models do not run yet.");
+    }
+  }
+  if (field.empty()) config.fail(std::string(name) + " is empty; the file is damaged.");
+  return field[0].get<int64_t>();
+}
+
 /// Refuses models that do not follow their architecture's fixed rule for windows: layer i has full attention
 /// if i % period == full, otherwise a window.
 void check_windows(const Config& config, int64_t period, int64_t full) {
@@ -309,6 +323,10 @@ void add_half_turned_keys(const Config& config, KeyList& keys) {
 
 void add_glm4moe_keys(const Config& config, KeyList& keys) {
   add_half_turned_keys(config, keys);
+  add_dots1_keys(config, keys);
+}
+
+void add_dots1_keys(const Config& config, KeyList& keys) {
   copy_count(config, keys, "expert_count", "n_routed_experts");
   copy_count(config, keys, "expert_feed_forward_length", "moe_intermediate_size");
   copy_count(config, keys, "expert_shared_count", "n_shared_experts");
@@ -422,6 +440,26 @@ void add_smollm3_keys(const Config& config, KeyList& keys) {
 void add_exaone4_keys(const Config& config, KeyList& keys) {
   keys.count("vocab_size", config.get_int({"vocab_size"}));
   add_window_pattern_keys(config, keys);
+}
+
+void add_exaone_moe_keys(const Config& config, KeyList& keys) {
+  add_exaone4_keys(config, keys);
+  add_dots1_keys(config, keys);
+  const int64_t width = config.get_int({"moe_intermediate_size"});
+  const int64_t n_shared = config.find_int({"num_shared_experts"}).value_or(0);
+  keys.count("expert_shared_count", n_shared);
+  keys.count("expert_shared_feed_forward_length", width * n_shared);
+  copy_count(config, keys, "leading_dense_block_count", "first_last_k_dense_replace");
+  keys.of_model("rope.scaling.type", "none");
+}
+
+void add_hunyuan_moe_keys(const Config& config, KeyList& keys) {
+  add_hunyuan_keys(config, keys);
+  keys.count("expert_used_count", number_of_all_layers(config, "moe_topk"));
+  keys.count("expert_feed_forward_length", number_of_all_layers(config, "moe_intermediate_size"));
+  const int64_t n_shared = number_of_all_layers(config, "num_shared_expert");
+  keys.count("expert_shared_count", n_shared);
+  keys.count("expert_shared_feed_forward_length", n_shared * config.get_int({"intermediate_size"}));
 }
 
 void add_hunyuan_keys(const Config& config, KeyList& keys) {

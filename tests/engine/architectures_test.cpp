@@ -149,11 +149,11 @@ TEST_CASE("architectures give the logits that transformers gives") {
 }
 
 TEST_CASE("mixtures of experts give the logits that transformers gives") {
-  const std::string name =
-      GENERATE("mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused", "qwen3moe", "granitemoe",
-               "granitemoe-shared", "gpt-oss", "gpt-oss-mxfp4", "glm4moe", "ernie4_5-moe", "minimax-m2",
-               "deepseek", "deepseek2-lite", "deepseek2-v2", "deepseek2-v3", "smallthinker",
-               "smallthinker-sigmoid", "qwen3vlmoe", "gemma4-moe", "gemma4-moe-split");
+  const std::string name = GENERATE(
+      "mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused", "qwen3moe", "granitemoe",
+      "granitemoe-shared", "gpt-oss", "gpt-oss-mxfp4", "glm4moe", "ernie4_5-moe", "minimax-m2", "deepseek",
+      "deepseek2-lite", "deepseek2-v2", "deepseek2-v3", "smallthinker", "smallthinker-sigmoid", "qwen3vlmoe",
+      "gemma4-moe", "gemma4-moe-split", "hunyuan-moe", "bailingmoe2", "dots1", "exaone-moe");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }
@@ -163,9 +163,15 @@ TEST_CASE("today's dense architectures give the logits that transformers gives")
       GENERATE("gemma", "gemma2", "gemma3", "granite", "olmo2", "olmo3", "phi2", "phi3", "phi3-long",
                "phi3-short", "glm4", "nemotron", "command-r", "cohere2", "starcoder2", "gpt2", "gptneox",
                "gptneox-sequential", "stablelm", "stablelm-parallel", "command-r-plus", "mistral3", "smollm3",
-               "exaone4", "hunyuan-dense", "qwen3vl", "gemma4", "gemma4-e2b");
+               "exaone4", "hunyuan-dense", "qwen3vl", "gemma4", "gemma4-e2b", "seed_oss", "ernie4_5");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
+}
+
+TEST_CASE("models with a squared relu give the same logits when only active neurons are computed") {
+  const std::string mode = GENERATE("dense", "exact");
+  INFO(mode);
+  CHECK(worst_in_mode("arcee", mode, "arcee") < kCachedTolerance);
 }
 
 TEST_CASE("models with recurrent layers give the logits that transformers gives") {
@@ -246,7 +252,7 @@ TEST_CASE(
   const std::string name = GENERATE(
       "mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "deepseek2-lite", "deepseek2-v2",
       "deepseek2-v3", "smallthinker", "gemma2", "gemma3", "cohere2", "command-r-plus", "stablelm-parallel",
-      "mistral3", "gemma4", "gemma4-e2b", "gemma4-moe", "qwen35", "qwen35moe", "qwen3next");
+      "mistral3", "gemma4", "gemma4-e2b", "gemma4-moe", "qwen35", "qwen35moe", "qwen3next", "exaone-moe");
   INFO(name);
   LoadOptions options;
   options.path = folder() / (name + ".gguf");

@@ -292,6 +292,25 @@ def qwen3vl():
                      {**LLAMA, **QK_NORMS})
 
 
+def seed_oss():
+    """qwen2 whose heads are wider than d_model / n_heads, and whose norm before the FFN is called post_attention_norm."""
+    config = transformers.SeedOssConfig(**WIDE, head_dim=32, attention_bias=True)
+    names = {**LLAMA, "post_attention_layernorm": "post_attention_norm"}
+    return Tiny("seed_oss", config, sizes(config), names)
+
+
+def ernie4_5():
+    """llama with adjacent pairs that need no permutation; heads wider than d_model / n_heads; tied."""
+    config = transformers.Ernie4_5Config(**WIDE, head_dim=32, tie_word_embeddings=True)
+    return Tiny("ernie4_5", config, sizes(config), LLAMA)
+
+
+def arcee():
+    """llama without a gate; squared relu."""
+    config = transformers.ArceeConfig(**WIDE)
+    return Tiny("arcee", config, sizes(config, **{"vocab_size": N_VOCAB, "rope.dimension_count": 16}), LLAMA, permuted(4, 2))
+
+
 MODELS = {
     "gemma": gemma,
     "gemma2": gemma2,
@@ -319,6 +338,9 @@ MODELS = {
     "exaone4": exaone4,
     "hunyuan-dense": hunyuan,
     "qwen3vl": qwen3vl,
+    "seed_oss": seed_oss,
+    "ernie4_5": ernie4_5,
+    "arcee": arcee,
 }
 
 if __name__ == "__main__":

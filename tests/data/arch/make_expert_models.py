@@ -412,6 +412,92 @@ def qwen3vlmoe():
                      change=split_experts, scores=plain_scores, n_used=3, published=published)
 
 
+HUNYUAN = {**OUTER, **ATTENTION, **FFN_NORM, **EXPERTS, "self_attn.query_layernorm": "attn_q_norm",
+           "self_attn.key_layernorm": "attn_k_norm", "mlp.gate.wg": "ffn_gate_inp",
+           "mlp.shared_mlp.gate_proj": "ffn_gate_shexp", "mlp.shared_mlp.up_proj": "ffn_up_shexp",
+           "mlp.shared_mlp.down_proj": "ffn_down_shexp"}
+
+
+def hunyuan_moe():
+    """Norms of each head's q and k after RoPE; softmax router, renormalised; a shared expert without a gate; tied."""
+    config = transformers.HunYuanMoEV1Config(**{**SMALL, "tie_word_embeddings": True}, head_dim=16, intermediate_size=32,
+                                             num_experts=8, moe_topk=3)
+    keys = sizes(config, **{"expert_count": 8, "expert_used_count": 3, "expert_feed_forward_length": 32,
+                            "expert_shared_count": 1, "expert_shared_feed_forward_length": 32})
+
+    def published(tensors, fields):
+        n_layers = fields["num_hidden_layers"]
+        fields |= {"moe_topk": [3] * n_layers, "moe_intermediate_size": [32] * n_layers,
+                   "num_shared_expert": [1] * n_layers}
+        return tensors
+
+    return Tiny("hunyuan-moe", config, keys, HUNYUAN, split_experts, n_used=3, published=published,
+                scores=lambda router, x: x @ router.wg.weight.T)
+
+
+def of_groups(scores):
+    """Scores of four groups of experts: the sums of their best two."""
+    return scores.view(len(scores), 4, -1).topk(2).values.sum(-1)
+
+
+def bailingmoe2():
+    """Ling 2: attn_qkv; norms of each head's q and k; RoPE on half of each head; a first dense layer; sigmoid router with
+    a bias for choosing; groups by the sum of their best two; renormalised weights times 2.5. transformers lacks it: this
+    is its glm4_moe, which has the same formulas."""
+    config = transformers.Glm4MoeConfig(
+        **{**SMALL, "num_hidden_layers": 3}, head_dim=16, intermediate_size=64, moe_intermediate_size=32,
+        n_routed_experts=12, num_experts_per_tok=3, n_shared_experts=1, n_group=4, topk_group=2, norm_topk_prob=True,
+        routed_scaling_factor=2.5, first_k_dense_replace=1, use_qk_norm=True, attention_bias=False,
+        partial_rotary_factor=0.5, num_mtp_layers=0)
+    keys = sizes(config, **{"rope.dimension_count": 8, "vocab_size": N_VOCAB, "expert_count": 12,
+                            "expert_group_count": 4, "expert_group_used_count": 2, "expert_feed_forward_length": 32,
+                            "expert_shared_count": 1, "expert_shared_feed_forward_length": 32,
+                            "leading_dense_block_count": 1, "expert_gating_func": 2, "expert_weights_scale": 2.5,
+                            "expert_weights_norm": True})
+    fuse = fused_qkv()
+
+    def change(name, data):
+        for one in split_experts(name, data):
+            yield from fuse(*one)
+
+    return Tiny("bailingmoe2", config, keys, {**SIGMOID_MOE, **QK_NORMS}, change, scores=biased_scores, n_used=3,
+                groups=of_groups, n_groups_used=2, converts=False)
+
+
+def dots1():
+    """Norms of each head's q and k; a first dense layer; sigmoid router with a bias for choosing, renormalised, times
+    2.5; two shared experts in one."""
+    config = transformers.Dots1Config(
+        **{**SMALL, "num_hidden_layers": 3, "num_key_value_heads": 4}, intermediate_size=64, moe_intermediate_size=32,
+        n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=2, norm_topk_prob=True, routed_scaling_factor=2.5,
+        first_k_dense_replace=1, sliding_window=None)
+    keys = sizes(config, **{"expert_count": 8, "expert_group_count": 1, "expert_group_used_count": 1,
+                            "expert_feed_forward_length": 32, "expert_shared_count": 2, "leading_dense_block_count": 1,
+                            "expert_gating_func": 2, "expert_weights_scale": 2.5, "expert_weights_norm": True})
+
+    def published(tensors, fields):
+        fields["scoring_func"] = "noaux_tc"  # sigmoids
+        return tensors
+
+    return Tiny("dots1", config, keys, {**SIGMOID_MOE, **QK_NORMS}, split_experts, scores=biased_scores, n_used=3,
+                published=published)
+
+
+def exaone_moe():
+    """Norms of each head's q and k; a window in three of four layers, the other has no RoPE; a first dense layer; sigmoid
+    router with a bias for choosing, renormalised, times 2.5; a shared expert."""
+    config = transformers.ExaoneMoeConfig(
+        **{**SMALL, "num_hidden_layers": 4}, head_dim=16, intermediate_size=64, moe_intermediate_size=32, num_experts=6,
+        num_experts_per_tok=2, num_shared_experts=1, sliding_window=WINDOW, sliding_window_pattern=4)
+    keys = sizes(config, **{"vocab_size": N_VOCAB, "attention.sliding_window": WINDOW,
+                            "attention.sliding_window_pattern": [True, True, True, False], "expert_count": 6,
+                            "expert_group_count": 1, "expert_group_used_count": 1, "expert_feed_forward_length": 32,
+                            "expert_shared_count": 1, "expert_shared_feed_forward_length": 32,
+                            "expert_gating_func": 2, "expert_weights_scale": 2.5, "expert_weights_norm": True,
+                            "leading_dense_block_count": 1, "rope.scaling.type": "none"})
+    return Tiny("exaone-moe", config, keys, {**SIGMOID_MOE, **QK_NORMS}, split_experts, scores=biased_scores, n_used=2)
+
+
 MODELS = {
     "qwen3moe": qwen3moe,
     "mixtral": mixtral,
@@ -433,6 +519,10 @@ MODELS = {
     "smallthinker": smallthinker,
     "smallthinker-sigmoid": smallthinker_sigmoid,
     "qwen3vlmoe": qwen3vlmoe,
+    "hunyuan-moe": hunyuan_moe,
+    "bailingmoe2": bailingmoe2,
+    "dots1": dots1,
+    "exaone-moe": exaone_moe,
 }
 
 if __name__ == "__main__":

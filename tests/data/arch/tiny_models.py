@@ -58,6 +58,7 @@ class Tiny:
     spreads: dict[str, float] = dataclasses.field(default_factory=dict)  # of weights by a part of their names
     extra: Callable[[], dict[str, np.ndarray]] = dict  # further tensors of the file
     vocabulary: str = "llama"
+    converts: bool = True  # hearth-profiler convert knows the model's class
     hidden: bool = False  # golden are the last layer's outputs of all tokens, not logits
     build: Callable[[], torch.nn.Module] | None = None  # instead of auto
     seed: str = ""  # what random weights are seeded by, the model's name unless said
@@ -353,7 +354,7 @@ def make_all(models):
         with cache_of_halves(model):
             golden, _ = run(tiny, model)
         write_gguf(out / f"{name}.gguf", tiny, tensors_of(tiny, model))
-        if CHECKPOINTS in sys.argv:
+        if CHECKPOINTS in sys.argv and tiny.converts:
             write_checkpoint(out / name, model, tiny.vocabulary, tiny.published)
         rows = golden if tiny.hidden else golden[::4]
         rows.numpy().astype("<f4").tofile(out / f"{name}.{'hidden' if tiny.hidden else 'logits'}")

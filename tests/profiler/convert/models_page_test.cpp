@@ -48,17 +48,13 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-/// The values of --sparsity that are possible besides "dense".
+/// The values of --sparsity that are possible besides "dense". An empty text means "calibrated", in mixtures
+/// of experts only for files without experts.
 std::string modes_of(const Architecture& arch) {
-  std::string text;
-  if (arch.activation.has_zeros()) {
-    text = "exact";
-  } else if (!arch.looks_ahead) {
-    text = arch.mixture.possible ? "calibrated (without experts)" : "calibrated";
-  }
-  if (arch.powerinfer_activation)
-    text += arch.activation.has_zeros() ? "; predicted (with a ReLU)" : "; exact and predicted (with a ReLU)";
-  return text;
+  if (arch.looks_ahead) return "none";
+  if (!arch.powerinfer_activation) return arch.activation.has_zeros() ? "exact" : "";
+  return arch.activation.has_zeros() ? "exact; predicted (with a ReLU)"
+                                     : "calibrated; exact and predicted (with a ReLU)";
 }
 
 /// The classes of Hugging Face's config.json that convert to an architecture.
