@@ -188,7 +188,7 @@ struct StepBounds {
   int64_t library_rows = 0;  // rows of the largest matrix that the library multiplies; 0: no library
   // Whether the library also gets quantized matrices, which are dequantized first.
   bool library_decodes = false;
-  int recurrent_head_dim = 0;  // the largest RecurrentShape::head_dim; 0: no recurrent layers
+  int recurrent_head_dim = 0;  // the largest RecurrentShape::n_rows(); 0: no recurrent layers
 };
 
 class Backend : public Memory {

@@ -1,7 +1,8 @@
-// RecurrentOps: the operations of recurrent layers (gated delta nets), and the layout of their memory.
+// RecurrentOps: the operations of recurrent layers (gated delta nets, Mamba-2), and the layout of their
+// memory.
 //
 // A recurrent layer has no KV cache. It keeps one state per sequence, which does not grow: for each value
-// head a matrix S [head_dim key rows i, head_dim value columns c], and the last n_taps - 1 inputs of a short
+// head a matrix S [n_rows() rows i, head_dim value columns c], and the last n_taps - 1 inputs of a short
 // convolution. For each token, in this order (Yang, Kautz, Hatamizadeh 2024, "Gated Delta Networks"):
 //
 //   q, k, v   = parts of silu(sum over j of taps[j] * raw_(t - n_taps + 1 + j)), channel by channel
@@ -11,9 +12,18 @@
 //   S[i][c]   = decay * S[i][c] + k[i] u_c
 //   out_c     = sum over i of S[i][c] q[i]                        with the new S
 //
+// A layer of Mamba-2 (Dao, Gu 2024, "Transformers are SSMs") has the same memory, with other names for its
+// parts: q is C, k is B, v is x, and a value head has the columns of x. It does not subtract what S already
+// has for a key, and v has a way around the state:
+//
+//   step      = softplus(alpha + dt), decay = e^(a * step)
+//   u_c       = step * v_c
+//   S[i][c]   = decay * S[i][c] + k[i] u_c
+//   out_c     = sum over i of S[i][c] q[i] + skip * v_c
+//
 // The engine's forward pass calls RecurrentOps through Backend::recurrent(). causal_conv() makes q, k and v;
-// Backend::rms_norm() scales the heads of q and k; gated_delta() does the rest. A layer's memory is three
-// arrays (RecurrentMemory), which the engine allocates.
+// Backend::rms_norm() scales the heads of q and k; gated_delta() does the rest, or selective_scan() for
+// Mamba-2. A layer's memory is three arrays (RecurrentMemory), which the engine allocates.
 //
 // Drafts. The state cannot go back to an earlier token. So it is written after every certain token, but never
 // after a draft: a draft works on a copy, and only what changes the state (k, u, decay, the raw row) goes to
@@ -26,15 +36,18 @@
 //
 // Bits. All operations of a token are fixed: sums over rows i have four partial sums (row i goes to partial
 // sum i mod 4, each in ascending order from +0.0 by fused multiply-adds), which are added as (p0 + p1) + (p2
-// + p3); m and out are such sums; u = beta * fma(-decay, m, v); S = fma(k, u, decay * S). So the results do
-// not depend on how a prompt was cut into steps, on other sequences of the step, on replays or on threads.
+// + p3); m and out are such sums; u = beta * fma(-decay, m, v); S = fma(k, u, decay * S). In Mamba-2, u is
+// step * v, and out is fma(skip, v, sum). So the results do not depend on how a prompt was cut into steps, on
+// other sequences of the step, on replays or on threads.
 // All ISAs with fused multiply-adds give the same bits. A NaN stays in its sequence until a fresh run.
 // Rounding errors do not grow much, because k has length 1 and decay and beta are at most 1: after 4,000
 // tokens of a head that forgets almost nothing, S differs from doubles by 2e-6 of its largest element
-// (recurrent_test bounds it by 4e-6).
+// (recurrent_test bounds it by 4e-6). The keys of Mamba-2 have any length, but they do not multiply S, and
+// decay is at most 1, so the same holds.
 //
 // Speed. A token of a sequence reads and writes the state once: 2 * state_bytes() per layer, which bounds
-// decoding. A prompt is bound by arithmetic: 7 * head_dim^2 operations per token and value head.
+// decoding. A prompt is bound by arithmetic: 7 * head_dim^2 operations per token and value head, and 5 *
+// head_dim * n_rows() in Mamba-2.
 #pragma once
 
 #include <cstddef>
@@ -43,9 +56,9 @@
 
 namespace hearth {
 
-/// The sizes of a recurrent layer, and the layout of its memory. Keys and values have the same head_dim.
+/// The sizes of a recurrent layer, and the layout of its memory.
 struct RecurrentShape {
-  /// Columns of S that are stored side by side: [n_v_heads][n_column_groups()][head_dim][kColumns]. So a
+  /// Columns of S that are stored side by side: [n_v_heads][n_column_groups()][n_rows()][kColumns]. So a
   /// group of a head of 128 dimensions is 8 KiB of contiguous memory, which fits an L1 cache, and groups are
   /// independent of each other. The last group is padded.
   static constexpr int kColumns = 16;
@@ -54,21 +67,24 @@ struct RecurrentShape {
 
   int n_k_heads = 0;  // 0: there are no recurrent layers
   int n_v_heads = 0;  // a multiple of n_k_heads
-  int head_dim = 0;
-  int n_taps = 0;  // inputs of the convolution, including the current one
+  int head_dim = 0;   // of values, and of keys unless key_rows is set
+  int n_taps = 0;     // inputs of the convolution, including the current one
   /// Which key head a value head uses: h mod n_k_heads (true), or h / (n_v_heads / n_k_heads).
   bool tiled = false;
+  int key_rows = 0;  // numbers of a key, if they are not as many as a value's; 0: head_dim
 
   bool operator==(const RecurrentShape&) const = default;
   explicit constexpr operator bool() const { return n_k_heads > 0; }
-  constexpr int64_t key_dim() const { return int64_t{n_k_heads} * head_dim; }
+  /// Rows of S: the numbers of a key.
+  constexpr int n_rows() const { return key_rows > 0 ? key_rows : head_dim; }
+  constexpr int64_t key_dim() const { return int64_t{n_k_heads} * n_rows(); }
   constexpr int64_t value_dim() const { return int64_t{n_v_heads} * head_dim; }
   /// Channels of the convolution: q, k, v.
   constexpr int64_t conv_dim() const { return 2 * key_dim() + value_dim(); }
   constexpr int key_head(int h) const { return tiled ? h % n_k_heads : h / (n_v_heads / n_k_heads); }
 
   constexpr int n_column_groups() const { return (head_dim + kColumns - 1) / kColumns; }
-  constexpr int64_t group_floats() const { return int64_t{head_dim} * kColumns; }
+  constexpr int64_t group_floats() const { return int64_t{n_rows()} * kColumns; }
   /// The numbers of floats of one sequence: of its state, of the convolution's last inputs (its tail), and of
   /// one logged draft: k [key_dim], u [value_dim], decay [n_v_heads], raw row [conv_dim].
   constexpr int64_t state_floats() const { return group_floats() * n_column_groups() * n_v_heads; }
@@ -134,12 +150,13 @@ struct CausalConv {
   float* v = nullptr;                     // [n_tokens, value_dim]
 };
 
-/// decay = e^(a * softplus(alpha + dt)), beta = sigmoid(beta_logits).
+/// decay = e^(a * step) with step = softplus(alpha + dt), and beta = sigmoid(beta_logits). Without
+/// beta_logits, beta = step.
 struct DeltaGates {
   int n_tokens = 0;
   int n_v_heads = 0;
   const float* alpha = nullptr;        // [n_tokens, n_v_heads]
-  const float* beta_logits = nullptr;  // [n_tokens, n_v_heads]
+  const float* beta_logits = nullptr;  // [n_tokens, n_v_heads], or null
   const float* dt = nullptr;           // [n_v_heads]
   const float* a = nullptr;            // [n_v_heads]; at most 0 in a sound model, so that decay is in [0, 1]
   float* decay = nullptr;              // [n_tokens, n_v_heads]; may be alpha
@@ -162,11 +179,18 @@ struct GatedDelta {
   float* out = nullptr;          // [n_tokens, value_dim]; not one of the inputs
 };
 
+/// state.out = the selective scan of all runs (Mamba-2). state.beta has the steps; keys and queries are used
+/// as they are.
+struct SelectiveScan {
+  GatedDelta state;
+  const float* skip = nullptr;  // [n_v_heads]
+};
+
 /// Pointers point to the backend's memory, spans to host memory. In each call, every slot occurs in at most
 /// one run, and runs have different rows. Rows of arrays that belong to no run are neither read nor written.
-/// Called by the engine thread; no call allocates. Each step calls causal_conv() and gated_delta() once per
-/// layer, in any order, with the same runs. If a step is abandoned between them, its slots must start again
-/// with fresh runs.
+/// Called by the engine thread; no call allocates. Each step calls causal_conv() and gated_delta() (or
+/// selective_scan()) once per layer, in any order, with the same runs. If a step is abandoned between them,
+/// its slots must start again with fresh runs.
 ///
 /// On a device (ComputeDevice), calls belong to a step that begin_step() began, even if they only replay
 /// drafts. A step that is `decoding` (StepShape) has at most n_tokens runs, and no copies. Otherwise the
@@ -176,8 +200,10 @@ class RecurrentOps {
   virtual ~RecurrentOps() = default;
   virtual void causal_conv(const CausalConv& call) = 0;
   virtual void delta_gates(const DeltaGates& call) = 0;
-  /// REQUIRES: head_dim is at most StepBounds::recurrent_head_dim.
+  /// REQUIRES: n_rows() is at most StepBounds::recurrent_head_dim.
   virtual void gated_delta(const GatedDelta& call) = 0;
+  /// REQUIRES: as gated_delta().
+  virtual void selective_scan(const SelectiveScan& call) = 0;
 };
 
 }  // namespace hearth

@@ -101,7 +101,7 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
           .stream_kv_bytes = bounds.stream_kv_bytes,
           .library_rows = bounds.library && !bounds.shares ? most_rows(spec) : 0,
           .library_decodes = bounds.library_decodes,
-          .recurrent_head_dim = spec.delta.head_dim};
+          .recurrent_head_dim = spec.delta.n_rows()};
 }
 
 ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights,

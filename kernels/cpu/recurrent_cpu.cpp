@@ -17,8 +17,8 @@ constexpr int kMaxTaps = RecurrentShape::kMaxTaps;
 // in its L1 cache. Prompts of 512 tokens took 1.4 times as long without this.
 constexpr int kTokensAtOnce = 16;
 
-// The fewest multiply-adds in a piece of the delta rule: about a microsecond of one core, which is the cost
-// of sharing an operation among threads.
+// The fewest multiply-adds in a piece of the delta rule or of a scan: about a microsecond of one core, which
+// is the cost of sharing an operation among threads.
 constexpr int64_t kPieceWork = 32 * 1024;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -68,8 +68,8 @@ struct RawRows {
 
 }  // namespace
 
-void RecurrentCpu::reserve(int max_head_dim) {
-  draft_floats_ = int64_t{max_head_dim} * RecurrentShape::kColumns;
+void RecurrentCpu::reserve(int max_rows) {
+  draft_floats_ = int64_t{max_rows} * RecurrentShape::kColumns;
   draft_states_.resize(static_cast<size_t>(draft_floats_) * static_cast<size_t>(pool_.n_threads()));
 }
 
@@ -151,7 +151,8 @@ void RecurrentCpu::keep_rows(const CausalConv& call, const RecurrentRun& run, in
   for (int i = 0; i < run.n_uncertain; ++i) std::copy_n(rows.row(n_certain(run) + i), n, rows.logged_row(i));
 }
 
-// ---- the gates and the delta rule ------------------------------------------------------------------------
+// ---- the gates, the delta rule and the scan
+// ------------------------------------------------------------------------
 
 void RecurrentCpu::delta_gates(const DeltaGates& call) {
   constexpr int64_t kGateWork = 64;  // multiply-adds of a head's two gates
@@ -159,13 +160,18 @@ void RecurrentCpu::delta_gates(const DeltaGates& call) {
   const int64_t grain = std::max<int64_t>(1, kPieceWork / (kGateWork * std::max<int64_t>(1, n)));
   pool_.for_each_piece(call.n_tokens, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
-      kernels_.delta_gates(call.alpha + t * n, call.beta_logits + t * n, call.dt, call.a, n,
-                           call.decay + t * n, call.beta + t * n);
+      const float* const logits = call.beta_logits == nullptr ? nullptr : call.beta_logits + t * n;
+      kernels_.delta_gates(call.alpha + t * n, logits, call.dt, call.a, n, call.decay + t * n,
+                           call.beta + t * n);
     }
   });
 }
 
-void RecurrentCpu::gated_delta(const GatedDelta& call) {
+void RecurrentCpu::gated_delta(const GatedDelta& call) { compute_runs(call, nullptr); }
+
+void RecurrentCpu::selective_scan(const SelectiveScan& call) { compute_runs(call.state, call.skip); }
+
+void RecurrentCpu::compute_runs(const GatedDelta& call, const float* skip) {
   const RecurrentShape& shape = call.shape;
   assert(shape.group_floats() <= draft_floats_);
   const int64_t n_groups = int64_t{shape.n_v_heads} * shape.n_column_groups();
@@ -181,7 +187,7 @@ void RecurrentCpu::gated_delta(const GatedDelta& call) {
     for (const RecurrentRun& run : call.runs) {
       const Groups groups{std::max<int64_t>(begin, 0), std::min(end, n_groups)};
       if (groups.first < groups.end)
-        advance(call, run, groups, draft_states_.data() + thread * draft_floats_);
+        advance(call, skip, run, groups, draft_states_.data() + thread * draft_floats_);
       begin -= n_groups;
       end -= n_groups;
     }
@@ -200,7 +206,7 @@ void RecurrentCpu::gated_delta(const GatedDelta& call) {
 }
 
 /// Computes all tokens of a run for some groups of columns.
-void RecurrentCpu::advance(const GatedDelta& call, const RecurrentRun& run, Groups groups,
+void RecurrentCpu::advance(const GatedDelta& call, const float* skip, const RecurrentRun& run, Groups groups,
                            float* draft_state) const {
   assert(is_valid(run, call.memory));
   const int64_t n_floats = call.shape.group_floats();
@@ -211,7 +217,7 @@ void RecurrentCpu::advance(const GatedDelta& call, const RecurrentRun& run, Grou
     while (done < end) {
       const int n = std::min(kTokensAtOnce, end - done);
       for (int64_t g = groups.first; g < groups.end; ++g) {
-        compute(call, run.first_token + done, n, g, states + g * n_floats, nullptr);
+        compute(call, skip, run.first_token + done, n, g, states + g * n_floats, nullptr);
       }
       done += n;
     }
@@ -225,7 +231,7 @@ void RecurrentCpu::advance(const GatedDelta& call, const RecurrentRun& run, Grou
   if (run.n_uncertain == 0) return;
   for (int64_t g = groups.first; g < groups.end; ++g) {
     std::copy_n(states + g * n_floats, n_floats, draft_state);
-    compute(call, run.first_token + done, run.n_uncertain, g, draft_state,
+    compute(call, skip, run.first_token + done, run.n_uncertain, g, draft_state,
             call.memory.logged(call.shape, run.slot, 0));
   }
 }
@@ -240,40 +246,42 @@ void RecurrentCpu::begin(const GatedDelta& call, const RecurrentRun& run, int64_
   const float* const logged = call.memory.logged(shape, run.slot, 0);
   const float* const deltas = logged + shape.key_dim();
   kernels_.delta_replay({.state = state,
-                         .k = logged + int64_t{shape.key_head(head)} * shape.head_dim,
+                         .k = logged + int64_t{shape.key_head(head)} * shape.n_rows(),
                          .deltas = deltas + int64_t{head} * shape.head_dim + column,
                          .decay = deltas + shape.value_dim() + head,
                          .stride = shape.log_floats(),
                          .n_tokens = run.n_replayed,
-                         .head_dim = shape.head_dim,
+                         .n_rows = shape.n_rows(),
                          .n_columns = std::min(RecurrentShape::kColumns, shape.head_dim - column)});
 }
 
 /// Computes tokens of the step for a group of columns. logged: the first draft of the sequence, to log the
 /// tokens; or null.
-void RecurrentCpu::compute(const GatedDelta& call, int64_t first_token, int n_tokens, int64_t group,
-                           float* state, float* logged) const {
+void RecurrentCpu::compute(const GatedDelta& call, const float* skip, int64_t first_token, int n_tokens,
+                           int64_t group, float* state, float* logged) const {
   const RecurrentShape& shape = call.shape;
   const int head = static_cast<int>(group / shape.n_column_groups());
   const int column = static_cast<int>(group % shape.n_column_groups()) * RecurrentShape::kColumns;
-  const int64_t keys = first_token * shape.key_dim() + int64_t{shape.key_head(head)} * shape.head_dim;
+  const int64_t keys = first_token * shape.key_dim() + int64_t{shape.key_head(head)} * shape.n_rows();
   const int64_t values = int64_t{head} * shape.head_dim + column;
   const int64_t gates = first_token * shape.n_v_heads + head;
-  kernels_.delta_tokens({.state = state,
-                         .q = call.q + keys,
-                         .k = call.k + keys,
-                         .v = call.v + first_token * shape.value_dim() + values,
-                         .decay = call.decay + gates,
-                         .beta = call.beta + gates,
-                         .out = call.out + first_token * shape.value_dim() + values,
-                         .deltas = logged == nullptr ? nullptr : logged + shape.key_dim() + values,
-                         .key_stride = shape.key_dim(),
-                         .value_stride = shape.value_dim(),
-                         .gate_stride = shape.n_v_heads,
-                         .delta_stride = shape.log_floats(),
-                         .n_tokens = n_tokens,
-                         .head_dim = shape.head_dim,
-                         .n_columns = std::min(RecurrentShape::kColumns, shape.head_dim - column)});
+  const auto tokens = skip == nullptr ? kernels_.delta_tokens : kernels_.scan_tokens;
+  tokens({.state = state,
+          .q = call.q + keys,
+          .k = call.k + keys,
+          .v = call.v + first_token * shape.value_dim() + values,
+          .decay = call.decay + gates,
+          .beta = call.beta + gates,
+          .skip = skip == nullptr ? 0.0f : skip[head],
+          .out = call.out + first_token * shape.value_dim() + values,
+          .deltas = logged == nullptr ? nullptr : logged + shape.key_dim() + values,
+          .key_stride = shape.key_dim(),
+          .value_stride = shape.value_dim(),
+          .gate_stride = shape.n_v_heads,
+          .delta_stride = shape.log_floats(),
+          .n_tokens = n_tokens,
+          .n_rows = shape.n_rows(),
+          .n_columns = std::min(RecurrentShape::kColumns, shape.head_dim - column)});
 }
 
 }  // namespace hearth

@@ -1,9 +1,9 @@
 // RecurrentOps on the CPU: divides the operations of recurrent layers into pieces for the threads.
 //
 // The arithmetic of a piece is in VectorKernels. The convolution is divided by tokens and channels, because
-// tokens need only raw rows of earlier tokens. The gated delta rule is divided by groups of 16 columns of a
-// head: a thread computes all tokens of its groups in order, so it never waits for another thread. Owned by
-// CpuBackend; called by the engine thread.
+// tokens need only raw rows of earlier tokens. The gated delta rule and the selective scan are divided by
+// groups of 16 columns of a head: a thread computes all tokens of its groups in order, so it never waits for
+// another thread. Owned by CpuBackend; called by the engine thread.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,13 @@ class RecurrentCpu final : public RecurrentOps {
   /// `pool` and `kernels` must outlive this object.
   RecurrentCpu(ThreadPool& pool, const VectorKernels& kernels) : pool_(pool), kernels_(kernels) {}
 
-  /// Allocates the memory for gated_delta() with heads of at most max_head_dim dimensions.
-  void reserve(int max_head_dim);
+  /// Allocates the memory for states of at most max_rows rows.
+  void reserve(int max_rows);
 
   void causal_conv(const CausalConv& call) override;
   void delta_gates(const DeltaGates& call) override;
   void gated_delta(const GatedDelta& call) override;
+  void selective_scan(const SelectiveScan& call) override;
 
  private:
   /// Neighboring channels that belong to the same output.
@@ -46,10 +47,13 @@ class RecurrentCpu final : public RecurrentOps {
     int64_t end = 0;
   };
 
-  void advance(const GatedDelta& call, const RecurrentRun& run, Groups groups, float* draft_state) const;
+  // In these functions, `skip` is that of a selective scan, or null for the gated delta rule.
+  void compute_runs(const GatedDelta& call, const float* skip);
+  void advance(const GatedDelta& call, const float* skip, const RecurrentRun& run, Groups groups,
+               float* draft_state) const;
   void begin(const GatedDelta& call, const RecurrentRun& run, int64_t group, float* state) const;
-  void compute(const GatedDelta& call, int64_t first_token, int n_tokens, int64_t group, float* state,
-               float* logged) const;
+  void compute(const GatedDelta& call, const float* skip, int64_t first_token, int n_tokens, int64_t group,
+               float* state, float* logged) const;
 
   ThreadPool& pool_;
   const VectorKernels& kernels_;

@@ -64,4 +64,11 @@ void RecurrentCuda::gated_delta(const GatedDelta& call) {
                  stream = work_.stream()] { cuda::gated_delta(call, runs, counters, stream); });
 }
 
+void RecurrentCuda::selective_scan(const SelectiveScan& call) {
+  const GatedDelta& state = call.state;
+  work_.writes(state.out, n_rows(state.runs) * state.shape.value_dim());
+  work_.enqueue([call, runs = on_device(state.runs, state.copies), counters = work_.scratch().delta_counters,
+                 stream = work_.stream()] { cuda::selective_scan(call, runs, counters, stream); });
+}
+
 }  // namespace hearth::cuda

@@ -24,6 +24,7 @@ class RecurrentCuda final : public RecurrentOps {
   void causal_conv(const CausalConv& call) override;
   void delta_gates(const DeltaGates& call) override;
   void gated_delta(const GatedDelta& call) override;
+  void selective_scan(const SelectiveScan& call) override;
 
  private:
   DeviceRuns on_device(std::span<const RecurrentRun> runs, std::span<const RecurrentCopy> copies);

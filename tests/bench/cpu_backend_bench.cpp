@@ -145,17 +145,25 @@ void bench_recurrent(CpuBackend& backend, const RecurrentShape& shape, int n_tok
   std::fill_n(k, n_tokens * shape.key_dim(), 0.08f);
   std::fill_n(decay, int64_t{n_tokens} * shape.n_v_heads, 0.9f);
   std::fill_n(beta, int64_t{n_tokens} * shape.n_v_heads, 0.5f);
+  const bool scans = shape.key_rows > 0;  // Mamba-2
   const double delta = seconds_of([&] {
-    backend.recurrent()->gated_delta({shape, {&run, 1}, {}, q, k, v, decay, beta, memory, out});
+    const GatedDelta call{shape, {&run, 1}, {}, q, k, v, decay, beta, memory, out};
+    if (scans) {
+      backend.recurrent()->selective_scan({call, taps.data()});
+    } else {
+      backend.recurrent()->gated_delta(call);
+    }
   });
   const double pass =
       seconds_of([&] { backend.scale(1.0f, shape.state_floats(), memory.state(shape, run.slot)); });
   const double bytes = 2.0 * static_cast<double>(shape.state_bytes());
-  const double flops = 7.0 * shape.head_dim * static_cast<double>(shape.value_dim()) * n_tokens;
+  const double flops =
+      (scans ? 5.0 : 7.0) * shape.n_rows() * static_cast<double>(shape.value_dim()) * n_tokens;
   std::printf("recurrent %d/%d heads %d, %4d tokens: convolution %8.1f us, gates %6.1f us\n", shape.n_k_heads,
               shape.n_v_heads, shape.head_dim, n_tokens, conv * 1e6, gating * 1e6);
-  std::printf("  gated delta %8.1f us %7.1f GB/s %7.1f GFLOP/s, %5.1f %% of a pass over the state\n",
-              delta * 1e6, bytes / delta * 1e-9, flops / delta * 1e-9, pass / delta * 100);
+  std::printf("  %s %8.1f us %7.1f GB/s %7.1f GFLOP/s, %5.1f %% of a pass over the state\n",
+              scans ? "selective scan" : "gated delta", delta * 1e6, bytes / delta * 1e-9,
+              flops / delta * 1e-9, pass / delta * 100);
 }
 
 void bench_small_operations(CpuBackend& backend) {
@@ -205,7 +213,8 @@ int main(int argc, char** argv) {
       {.max_tokens = 512, .max_cols = 4096, .n_heads = 9, .max_context = 8192, .recurrent_head_dim = 128});
   std::printf("%s\n", backend.description().c_str());
   for (const RecurrentShape& shape :
-       {RecurrentShape{16, 16, 128, 4, true}, RecurrentShape{16, 32, 128, 4, true}}) {
+       {RecurrentShape{16, 16, 128, 4, true}, RecurrentShape{16, 32, 128, 4, true},
+        RecurrentShape{8, 64, 64, 4, false, 128}}) {
     for (int n_tokens : {1, 512}) bench_recurrent(backend, shape, n_tokens);
   }
   if (argc > 3) return 0;

@@ -114,6 +114,17 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
                        .beta = beta.data(),
                        .memory = memory,
                        .out = y.data()});
+      ops.selective_scan({{.shape = recurrent,
+                           .runs = {&run, 1},
+                           .copies = {},
+                           .q = x.data(),
+                           .k = k.data(),
+                           .v = v.data(),
+                           .decay = decay.data(),
+                           .beta = beta.data(),
+                           .memory = memory,
+                           .out = y.data()},
+                          rates.data()});
     }
     CHECK(allocations.load() == before);
   }

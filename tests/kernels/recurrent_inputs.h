@@ -16,17 +16,26 @@ namespace hearth::test {
 
 inline constexpr double kEps = 1e-6;  // of the lengths of q and k
 
+/// Whether a layer of this shape is one of Mamba-2 in the tests.
+inline bool scans(const RecurrentShape& shape) { return shape.key_rows > 0; }
+
+/// The shape of a layer of Mamba-2 in the tests: n_groups, n_heads of head_dim, n_rows.
+inline RecurrentShape scan_shape(int n_groups, int n_heads, int head_dim, int n_rows, int n_taps = 4) {
+  return {n_groups, n_heads, head_dim, n_taps, /*tiled=*/false, n_rows};
+}
+
 inline const std::vector<RecurrentShape> kShapes = {
-    {2, 6, 16, 4, true},   // three value heads per key head
-    {2, 6, 20, 4, false},  // the last columns are padded
-    {1, 3, 128, 4, true},
-    {2, 2, 16, 2, false},  // as many taps as possible, and few
-    {1, 2, 33, 8, false}};
+    {2, 6, 16, 4, true},                                  // three value heads per key head
+    {2, 6, 20, 4, false},                                 // the last columns are padded
+    {1, 3, 128, 4, true},      {2, 2, 16, 2, false},      // as many taps as possible, and few
+    {1, 2, 33, 8, false},      scan_shape(2, 6, 16, 24),  // fewer columns than rows, and more
+    scan_shape(1, 3, 64, 128), scan_shape(4, 4, 37, 18, 3)};
 
 inline std::string text(const RecurrentShape& shape) {
   return std::to_string(shape.n_k_heads) + "/" + std::to_string(shape.n_v_heads) + " heads of " +
-         std::to_string(shape.head_dim) + (shape.tiled ? ", tiled, " : ", grouped, ") +
-         std::to_string(shape.n_taps) + " taps";
+         std::to_string(shape.head_dim) +
+         (scans(shape) ? " and " + std::to_string(shape.n_rows()) + " rows" : "") +
+         (shape.tiled ? ", tiled, " : ", grouped, ") + std::to_string(shape.n_taps) + " taps";
 }
 
 inline std::vector<float> normal_numbers(int64_t n, unsigned seed, float deviation = 1.0f,
@@ -53,12 +62,13 @@ struct Inputs {
 struct Weights {
   explicit Weights(const RecurrentShape& shape)
       : taps(normal_numbers(shape.n_taps * shape.conv_dim(), 7, 0.5f)),
-        dt(normal_numbers(shape.n_v_heads, 8, 1.0f, -1.0f)) {
+        dt(normal_numbers(shape.n_v_heads, 8, 1.0f, -1.0f)),
+        skip(normal_numbers(shape.n_v_heads, 9)) {
     for (int h = 0; h < shape.n_v_heads; ++h)
       a.push_back(h == 0 ? -1e-5f : -0.02f * std::exp2f(static_cast<float>(h % 6)));
   }
 
-  std::vector<float> taps, dt, a;
+  std::vector<float> taps, dt, a, skip;
 };
 
 /// The double results of a sequence, as rows of Layer::step().
@@ -70,17 +80,19 @@ inline std::vector<std::vector<double>> expected(const RecurrentShape& shape, co
     std::vector<double> row =
         reference.convolve(sequence.raw.data() + t * shape.conv_dim(), weights.taps.data());
     double *const q = row.data(), *const k = q + shape.key_dim(), *const v = k + shape.key_dim();
-    reference.normalize(kEps, 1.0 / std::sqrt(shape.head_dim), q);
-    reference.normalize(kEps, 1.0, k);
+    if (!scans(shape)) {
+      reference.normalize(kEps, 1.0 / std::sqrt(shape.head_dim), q);
+      reference.normalize(kEps, 1.0, k);
+    }
     std::vector<double> decay, beta;
     for (int h = 0; h < shape.n_v_heads; ++h) {
       const size_t at = static_cast<size_t>(t * shape.n_v_heads + h), head = static_cast<size_t>(h);
-      decay.push_back(
-          std::exp(double{weights.a[head]} *
-                   testing::reference_softplus(double{sequence.alpha[at]} + double{weights.dt[head]})));
-      beta.push_back(testing::reference_sigmoid(double{sequence.beta[at]}));
+      const double step = testing::reference_softplus(double{sequence.alpha[at]} + double{weights.dt[head]});
+      decay.push_back(std::exp(double{weights.a[head]} * step));
+      beta.push_back(scans(shape) ? step : testing::reference_sigmoid(double{sequence.beta[at]}));
     }
-    const std::vector<double> out = reference.advance(q, k, v, decay.data(), beta.data());
+    const std::vector<double> out =
+        reference.advance(q, k, v, decay.data(), beta.data(), scans(shape) ? weights.skip.data() : nullptr);
     row.insert(row.end(), out.begin(), out.end());
     rows.push_back(std::move(row));
   }

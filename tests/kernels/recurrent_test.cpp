@@ -57,7 +57,7 @@ class Layer {
  public:
   Layer(const RecurrentShape& shape, Isa isa, int n_threads, int n_slots = 1, int max_drafts = 4)
       : shape_(shape), weights_(shape), backend_(n_threads, isa) {
-    backend_.reserve({.max_tokens = 256, .max_cols = 4096, .recurrent_head_dim = shape.head_dim});
+    backend_.reserve({.max_tokens = 256, .max_cols = 4096, .recurrent_head_dim = shape.n_rows()});
     for (const auto& [buffer, n_floats] : {std::pair(&states_, n_slots * shape.state_floats()),
                                            std::pair(&tails_, n_slots * shape.tail_floats()),
                                            std::pair(&log_, n_slots * max_drafts * shape.log_floats())}) {
@@ -111,12 +111,19 @@ class Layer {
       REQUIRE(k[static_cast<size_t>((row + 1) * shape_.key_dim() - 1)] == kUnwritten);
       REQUIRE(v[static_cast<size_t>((row + 1) * shape_.value_dim() - 1)] == kUnwritten);
     }
-    scale_heads(q, 1.0f / static_cast<float>(shape_.head_dim), n_rows);
-    scale_heads(k, 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)), n_rows);
-    ops.delta_gates({n_rows, shape_.n_v_heads, alpha.data(), beta.data(), weights_.dt.data(),
-                     weights_.a.data(), alpha.data(), beta.data()});  // in place
-    ops.gated_delta({shape_, runs, state_copies, q.data(), k.data(), v.data(), alpha.data(), beta.data(),
-                     memory_, out.data()});
+    if (!scans(shape_)) {
+      scale_heads(q, 1.0f / static_cast<float>(shape_.head_dim), n_rows);
+      scale_heads(k, 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)), n_rows);
+    }
+    ops.delta_gates({n_rows, shape_.n_v_heads, alpha.data(), scans(shape_) ? nullptr : beta.data(),
+                     weights_.dt.data(), weights_.a.data(), alpha.data(), beta.data()});  // in place
+    const GatedDelta call{shape_,   runs,         state_copies, q.data(), k.data(),
+                          v.data(), alpha.data(), beta.data(),  memory_,  out.data()};
+    if (scans(shape_)) {
+      ops.selective_scan({call, weights_.skip.data()});
+    } else {
+      ops.gated_delta(call);
+    }
     std::vector<float> rows;
     for (const RecurrentRun& run : runs) {
       REQUIRE(out[static_cast<size_t>(run.first_token * shape_.value_dim() - 1)] == kUnwritten);
@@ -218,22 +225,23 @@ TEST_CASE("recurrent layers follow their formulas", "[recurrent]") {
 TEST_CASE("a state of 4,000 tokens has not drifted from doubles", "[recurrent]") {
   // A token's update never lengthens a column of S, because k has length 1 and beta and decay are in [0, 1].
   // So rounding errors add up at most, and their signs are random: after n tokens about 2^-24 sqrt(n) = 4e-6
-  // of S, and less in heads that forget. Head 0 forgets 2 % of a token's update in 4,000 tokens.
+  // of S, and less in heads that forget. Head 0 forgets 2 % of a token's update in 4,000 tokens. In a
+  // selective scan, no update depends on S, so the same holds for keys of any length.
   constexpr double kDriftTolerance = 4e-6;
   constexpr int kTokens = 4000, kStep = 250;
-  const RecurrentShape shape{1, 2, 128, 4, true};
+  const RecurrentShape shape = GENERATE(RecurrentShape{1, 2, 128, 4, true}, scan_shape(1, 2, 64, 128));
   const Inputs sequence(shape, kTokens, 1);
   testing::ReferenceRecurrent reference(shape);
   const std::vector<std::vector<double>> rows = expected(shape, sequence, kTokens, reference);
   for (const Isa isa : testing::model_isas()) {
     Layer layer(shape, isa, 2);
     const std::vector<float> ours = in_steps(layer, sequence, std::vector<int>(kTokens / kStep, kStep));
-    INFO(isa_name(isa));
+    INFO(isa_name(isa) << ", " << text(shape));
     CHECK(worst_error(ours, rows, shape.conv_dim(), layer.row_floats()) < kDriftTolerance);
     const Kept kept = layer.kept(0);
     double worst = 0, largest = 0;
     for (int h = 0; h < shape.n_v_heads; ++h) {
-      for (int i = 0; i < shape.head_dim; ++i) {
+      for (int i = 0; i < shape.n_rows(); ++i) {
         for (int c = 0; c < shape.head_dim; ++c) {
           const int64_t group = h * shape.n_column_groups() + c / 16;
           const double state = reference.state(h, i, c);
@@ -282,6 +290,19 @@ TEST_CASE("gates follow their formulas over the whole range of floats", "[recurr
       CHECK(worst_decay <= 1.0);
       CHECK(worst_beta <= 1.0);
     }
+    // Without beta's logits, beta is the step.
+    const std::vector<float> ones(alpha.size(), -1.0f);
+    std::vector<float> unused(alpha.size()), steps(alpha.size());
+    backend.recurrent()->delta_gates(
+        {1, n, alpha.data(), nullptr, dt.data(), ones.data(), unused.data(), steps.data()});
+    double worst_step = 0;
+    for (size_t i = 0; i < alpha.size(); ++i) {
+      const double step = testing::reference_softplus(double{alpha[i] + 0.25f});
+      const double error = double{steps[i]} == step ? 0.0 : std::abs(double{steps[i]} - step);
+      const double relative = error / (4e-7 * step + 1.2e-38);
+      worst_step = !(relative <= worst_step) ? relative : worst_step;
+    }
+    CHECK(worst_step <= 1.0);
     std::vector<float> decay(3), beta(3);
     const std::vector<float> nan = {NAN, 1.0f, 1.0f}, one(3, 1.0f);
     backend.recurrent()->delta_gates(
@@ -290,6 +311,36 @@ TEST_CASE("gates follow their formulas over the whole range of floats", "[recurr
     CHECK(std::isnan(beta[0]));
     CHECK_FALSE(std::isnan(decay[1]));
     CHECK_FALSE(std::isnan(beta[1]));
+  }
+}
+
+TEST_CASE("a selective scan stores steps times values, and values also pass it by", "[recurrent]") {
+  // All numbers are small powers of two and sums of them, so every result is exact.
+  for (const Isa isa : supported_isas()) {
+    const RecurrentShape shape = scan_shape(1, 2, 3, 5);
+    Layer layer(shape, isa, 1);
+    const std::vector<float> b = {1, 0, 2, 0, -1, 0, 1, 0, 0, 0}, c = {1, 1, 1, 1, 1, 0, 0, 4, 0, 2};
+    const std::vector<float> x = {1, 2, 3, 4, 5, 6, 8, 0, 0, 0, 16, 0};
+    const std::vector<float> decay = {0.5f, 0.25f, 0.5f, 0.25f}, step = {2, 4, 1, 0.5f}, skip = {10, 100};
+    std::vector<float> out(x.size());
+    const RecurrentRun run{.slot = 0, .first_token = 0, .n_tokens = 2, .fresh = true};
+    layer.ops().selective_scan({{shape,
+                                 {&run, 1},
+                                 {},
+                                 c.data(),
+                                 b.data(),
+                                 x.data(),
+                                 decay.data(),
+                                 step.data(),
+                                 layer.memory(),
+                                 out.data()},
+                                skip.data()});
+    INFO(isa_name(isa));
+    // Token 0: b c = 2. Token 1: its own b c = 0, and token 0's b with token 1's c gives 8 - 2 = 6.
+    CHECK(out == std::vector<float>{2 * 2 * 1 + 10, 2 * 2 * 2 + 20, 2 * 2 * 3 + 30, 4 * 2 * 4 + 400,
+                                    4 * 2 * 5 + 500, 4 * 2 * 6 + 600, 0.5f * 2 * 6 * 1 + 80, 0.5f * 2 * 6 * 2,
+                                    0.5f * 2 * 6 * 3, 0.25f * 4 * 6 * 4, 0.25f * 4 * 6 * 5 + 1600,
+                                    0.25f * 4 * 6 * 6});
   }
 }
 
@@ -333,7 +384,7 @@ TEST_CASE("a recurrent layer gives the same bits however a prompt is cut", "[rec
 
 TEST_CASE("a recurrent layer gives the same bits with any number of threads", "[recurrent]") {
   // Enough work that steps are divided: 30 heads of 8 groups.
-  const RecurrentShape shape{10, 30, 128, 4, true};
+  const RecurrentShape shape = GENERATE(RecurrentShape{10, 30, 128, 4, true}, scan_shape(10, 30, 128, 96));
   const Inputs sequence(shape, 40, 1);
   for (const Isa isa : testing::model_isas()) {
     Layer one(shape, isa, 1);
@@ -476,10 +527,11 @@ TEST_CASE("a NaN stays a NaN, in its own sequence, until a fresh run", "[recurre
       const std::vector<float> all_clean = whole(alone, clean, 20, 0), all_other = whole(alone, other, 20, 1);
       // In a key, in a value, in the decay and in beta of the last value head, at token 5.
       const int last = shape.n_v_heads - 1;
-      const int64_t key = shape.key_dim() + shape.key_head(last) * shape.head_dim + 3;
+      const int64_t key = shape.key_dim() + shape.key_head(last) * shape.n_rows() + 3;
       const int64_t value = shape.conv_dim() - 2;
       const int64_t gate = int64_t{5} * shape.n_v_heads + last;
       for (const int kind : {0, 1, 2, 3}) {
+        if (kind == 3 && scans(shape)) continue;  // it has no beta
         Inputs spoiled = clean;
         if (kind == 0) spoiled.raw[static_cast<size_t>(5 * shape.conv_dim() + key)] = NAN;
         if (kind == 1) spoiled.raw[static_cast<size_t>(5 * shape.conv_dim() + value)] = NAN;
@@ -509,6 +561,7 @@ TEST_CASE("a NaN stays a NaN, in its own sequence, until a fresh run", "[recurre
 TEST_CASE("a decay of 0 forgets everything, and a decay of 1 nothing", "[recurrent]") {
   for (const Isa isa : supported_isas()) {
     for (const RecurrentShape& shape : kShapes) {
+      if (scans(shape)) continue;  // it stores under every key that a token has
       INFO(isa_name(isa) << ", " << text(shape));
       const int d = shape.head_dim, n = 2 * d;
       const auto heads = [&](int n_heads) { return static_cast<size_t>(n * n_heads); };
@@ -604,6 +657,10 @@ TEST_CASE("the sizes of a state and a log are those of the layout", "[recurrent]
   const RecurrentShape padded{2, 6, 20, 4, false};
   CHECK(padded.n_column_groups() == 2);
   CHECK(padded.state_floats() == 6 * 2 * 20 * 16);
+  const RecurrentShape nano = scan_shape(8, 64, 64, 128);  // Nemotron 3 Nano
+  CHECK(nano.conv_dim() == 6144);
+  CHECK(nano.state_bytes() == 2097152);
+  CHECK(nano.log_floats() == 1024 + 4096 + 64 + 6144);
 }
 
 }  // namespace hearth

@@ -146,7 +146,7 @@ uint64_t recurrent_operations(Isa isa) {
                         .gate_stride = 1,
                         .delta_stride = kColumns,
                         .n_tokens = kTokens,
-                        .head_dim = kHead,
+                        .n_rows = kHead,
                         .n_columns = kColumns});
   print.add(outs);
   print.add(deltas);
@@ -157,8 +157,43 @@ uint64_t recurrent_operations(Isa isa) {
                         .decay = decay.data(),
                         .stride = kColumns,
                         .n_tokens = kTokens,
-                        .head_dim = kHead,
+                        .n_rows = kHead,
                         .n_columns = kColumns});
+  print.add(state);
+  return print.value();
+}
+
+/// The operations of layers of Mamba-2 that recurrent_operations() lacks.
+uint64_t scan_operations(Isa isa) {
+  constexpr int64_t kRows = 22, kTokens = 5, kHeads = 39;
+  constexpr int kColumns = 6;
+  const VectorKernels& kernels = vector_kernels(isa);
+  std::mt19937 rng(26);
+  const std::vector<float> x = random_activations(500, rng), y = random_activations(500, rng);
+  Fingerprint print;
+  std::vector<float> decay(kHeads), steps(kHeads), rates(kHeads, -0.1f);
+  kernels.delta_gates(x.data(), nullptr, x.data() + 50, rates.data(), kHeads, decay.data(), steps.data());
+  print.add(decay);
+  print.add(steps);
+  std::vector<float> state(kRows * RecurrentShape::kColumns), outs(kTokens * kColumns), deltas = outs;
+  kernels.scan_tokens({.state = state.data(),
+                       .q = y.data(),
+                       .k = x.data(),
+                       .v = x.data() + 300,
+                       .decay = decay.data(),
+                       .beta = steps.data(),
+                       .skip = 0.7f,
+                       .out = outs.data(),
+                       .deltas = deltas.data(),
+                       .key_stride = kRows,
+                       .value_stride = kColumns,
+                       .gate_stride = 1,
+                       .delta_stride = kColumns,
+                       .n_tokens = kTokens,
+                       .n_rows = kRows,
+                       .n_columns = kColumns});
+  print.add(outs);
+  print.add(deltas);
   print.add(state);
   return print.value();
 }
@@ -264,6 +299,7 @@ TEST_CASE("row operations and attention have the same bits on every vector ISA o
     INFO(isa_name(isa));
     CHECK(row_operations(isa) == 0x63ddb96df49107c3u);
     CHECK(recurrent_operations(isa) == 0x90009e13f3405c66u);
+    CHECK(scan_operations(isa) == 0xde88a7a662960090u);
     CHECK(attention(isa, /*windows=*/false) == 0x1716dfa6d15cae61u);
     CHECK(attention(isa, /*windows=*/true) == 0x3761424d90fc0d1cu);
     CHECK(attention(isa, /*windows=*/false, KvType::kQ8) == 0xff62f83ecc4dcea3u);

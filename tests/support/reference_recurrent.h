@@ -1,6 +1,7 @@
 // The reference for kernels/recurrent.h: a recurrent layer in plain loops over doubles, token by token.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -19,7 +20,7 @@ class ReferenceRecurrent {
   explicit ReferenceRecurrent(const RecurrentShape& shape)
       : shape_(shape),
         rows_(static_cast<size_t>(shape.n_taps), std::vector<double>(size(shape.conv_dim()), 0.0)),
-        state_(size(int64_t{shape.n_v_heads} * shape.head_dim * shape.head_dim), 0.0) {}
+        state_(size(int64_t{shape.n_v_heads} * shape.n_rows() * shape.head_dim), 0.0) {}
 
   /// Returns the convolved channels of the next token: q, k, v. raw [conv_dim], taps [n_taps, conv_dim].
   std::vector<double> convolve(const float* raw, const float* taps) {
@@ -36,28 +37,31 @@ class ReferenceRecurrent {
 
   /// Divides each head of q or k [key_dim] by its length and multiplies it by `factor`.
   void normalize(double eps, double factor, double* heads) const {
-    for (int j = 0; j < shape_.n_k_heads; ++j, heads += shape_.head_dim) {
+    for (int j = 0; j < shape_.n_k_heads; ++j, heads += shape_.n_rows()) {
       double squares = eps;
-      for (int i = 0; i < shape_.head_dim; ++i) squares += heads[i] * heads[i];
-      for (int i = 0; i < shape_.head_dim; ++i) heads[i] *= factor / std::sqrt(squares);
+      for (int i = 0; i < shape_.n_rows(); ++i) squares += heads[i] * heads[i];
+      for (int i = 0; i < shape_.n_rows(); ++i) heads[i] *= factor / std::sqrt(squares);
     }
   }
 
-  /// Returns out [value_dim] of the next token. decay and beta: [n_v_heads].
+  /// Returns out [value_dim] of the next token. decay and beta: [n_v_heads]; of a selective scan also skip,
+  /// and beta has the steps.
   std::vector<double> advance(const double* q, const double* k, const double* v, const double* decay,
-                              const double* beta) {
-    const int d = shape_.head_dim;
+                              const double* beta, const float* skip = nullptr) {
+    const int d = shape_.head_dim, n_rows = shape_.n_rows();
     std::vector<double> out(size(shape_.value_dim()), 0.0);
     for (int h = 0; h < shape_.n_v_heads; ++h) {
-      const double* keys = k + shape_.key_head(h) * d;
-      const double* queries = q + shape_.key_head(h) * d;
-      double* const s = state_.data() + int64_t{h} * d * d;
+      const double* keys = k + shape_.key_head(h) * n_rows;
+      const double* queries = q + shape_.key_head(h) * n_rows;
+      double* const s = state_.data() + int64_t{h} * n_rows * d;
       std::vector<double> u(size(d), 0.0);
-      for (int i = 0; i < d; ++i) {
+      for (int i = 0; i < (skip == nullptr ? n_rows : 0); ++i) {
         for (int c = 0; c < d; ++c) u[size(c)] += s[i * d + c] * keys[i];
       }
       for (int c = 0; c < d; ++c) u[size(c)] = beta[h] * (v[h * d + c] - decay[h] * u[size(c)]);
-      for (int i = 0; i < d; ++i) {
+      for (int c = 0; c < (skip == nullptr ? 0 : d); ++c)
+        out[size(h * d + c)] = double{skip[h]} * v[h * d + c];
+      for (int i = 0; i < n_rows; ++i) {
         for (int c = 0; c < d; ++c) {
           s[i * d + c] = decay[h] * s[i * d + c] + keys[i] * u[size(c)];
           out[size(h * d + c)] += s[i * d + c] * queries[i];
@@ -69,7 +73,7 @@ class ReferenceRecurrent {
 
   /// S[i][c] of a head.
   double state(int head, int row, int column) const {
-    return state_[size((int64_t{head} * shape_.head_dim + row) * shape_.head_dim + column)];
+    return state_[size((int64_t{head} * shape_.n_rows() + row) * shape_.head_dim + column)];
   }
 
  private:
@@ -77,7 +81,7 @@ class ReferenceRecurrent {
 
   RecurrentShape shape_;
   std::vector<std::vector<double>> rows_;  // the last n_taps raw rows, the oldest first
-  std::vector<double> state_;              // [n_v_heads][head_dim rows][head_dim columns]
+  std::vector<double> state_;              // [n_v_heads][n_rows()][head_dim columns]
 };
 
 }  // namespace hearth::testing

@@ -73,32 +73,34 @@ struct ConvolvedChannels {
   float* out = nullptr;  // [n]; not one of the inputs
 };
 
-/// Consecutive tokens of the gated delta rule for one group of columns of one head (kernels/recurrent.h).
+/// Consecutive tokens of the gated delta rule or of the selective scan, for one group of columns of one head
+/// (kernels/recurrent.h).
 struct DeltaTokens {
-  float* state = nullptr;    // [head_dim][kColumns]; updated
-  const float* q = nullptr;  // [n_tokens][head_dim], rows key_stride floats apart, and so is k
+  float* state = nullptr;    // [n_rows][kColumns]; updated
+  const float* q = nullptr;  // [n_tokens][n_rows], rows key_stride floats apart, and so is k
   const float* k = nullptr;
   const float* v = nullptr;      // [n_tokens][n_columns], rows value_stride floats apart, and so is out
   const float* decay = nullptr;  // [n_tokens], gate_stride floats apart, and so is beta
-  const float* beta = nullptr;
+  const float* beta = nullptr;   // of a selective scan: the steps
+  float skip = 0.0f;             // of a selective scan
   float* out = nullptr;
   float* deltas = nullptr;  // [n_tokens][n_columns] out: u, rows delta_stride floats apart; or null
   int64_t key_stride = 0, value_stride = 0, gate_stride = 0, delta_stride = 0;
   int n_tokens = 0;
-  int head_dim = 0;
+  int n_rows = 0;
   int n_columns = 0;  // 1 to kColumns
 };
 
 /// Logged tokens of a group of columns, which are applied to the state again. All rows are `stride` floats
 /// apart.
 struct DeltaReplay {
-  float* state = nullptr;         // [head_dim][kColumns]; updated
-  const float* k = nullptr;       // [n_tokens][head_dim]
+  float* state = nullptr;         // [n_rows][kColumns]; updated
+  const float* k = nullptr;       // [n_tokens][n_rows]
   const float* deltas = nullptr;  // [n_tokens][n_columns]: u
   const float* decay = nullptr;   // [n_tokens]
   int64_t stride = 0;
   int n_tokens = 0;
-  int head_dim = 0;
+  int n_rows = 0;
   int n_columns = 0;  // 1 to kColumns
 };
 
@@ -163,6 +165,7 @@ struct VectorKernels {
                       int64_t n, float* decay, float* beta);
 
   void (*delta_tokens)(const DeltaTokens& call);
+  void (*scan_tokens)(const DeltaTokens& call);
   void (*delta_replay)(const DeltaReplay& call);
 };
 

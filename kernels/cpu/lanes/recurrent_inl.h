@@ -1,5 +1,6 @@
 // The operations of recurrent layers (kernels/recurrent.h): the short convolution, the gates, and the gated
-// delta rule for one group of 16 columns. The source uses the class Lanes and is compiled once per ISA.
+// delta rule and the selective scan for one group of 16 columns. The source uses the class Lanes and is
+// compiled once per ISA.
 //
 // Lanes are columns or channels, so no sum crosses lanes. Included after rows_inl.h; the rules of that file
 // apply here.
@@ -44,9 +45,9 @@ void delta_gates(const float* alpha, const float* beta_logits, const float* dt, 
                  float* decay, float* beta) {
   for_each_lanes(n, [&](int64_t i, int count) {
     const Lanes steps = softplus(Lanes::add(load_up_to(alpha + i, count), load_up_to(dt + i, count)));
-    const Lanes chance = logistic(load_up_to(beta_logits + i, count));
+    const Lanes of_input = beta_logits == nullptr ? steps : logistic(load_up_to(beta_logits + i, count));
     store_up_to(exponential(Lanes::mul(load_up_to(a + i, count), steps)), decay + i, count);
-    store_up_to(chance, beta + i, count);
+    store_up_to(of_input, beta + i, count);
   });
 }
 
@@ -78,7 +79,7 @@ inline Lanes updated(float* row, float k, Lanes u, Lanes decay) {
 /// apart, so the hardware does not prefetch them.
 inline void request_token(const DeltaTokens& call, int64_t t) {
   constexpr int64_t kLineFloats = 16;
-  for (int64_t i = 0; i < call.head_dim; i += kLineFloats) {
+  for (int64_t i = 0; i < call.n_rows; i += kLineFloats) {
     __builtin_prefetch(call.k + t * call.key_stride + i);
     __builtin_prefetch(call.q + t * call.key_stride + i);
   }
@@ -86,12 +87,13 @@ inline void request_token(const DeltaTokens& call, int64_t t) {
   __builtin_prefetch(call.out + t * call.value_stride, /*rw=*/1);
 }
 
+constexpr int kRequestedAhead = 2;  // a token takes longer than a cache miss
+
 void delta_tokens(const DeltaTokens& call) {
   constexpr int kColumns = RecurrentShape::kColumns;
-  constexpr int kRequestedAhead = 2;  // a token takes longer than a cache miss
   // Copies, because the compiler must assume that stores to the state change the fields of `call`.
   float* const state = call.state;
-  const int n_rows = call.head_dim;
+  const int n_rows = call.n_rows;
   for (int64_t t = 0; t < call.n_tokens; ++t) {
     if (t + kRequestedAhead < call.n_tokens) request_token(call, t + kRequestedAhead);
     const float* const k = call.k + t * call.key_stride;
@@ -118,9 +120,31 @@ void delta_tokens(const DeltaTokens& call) {
   }
 }
 
+void scan_tokens(const DeltaTokens& call) {
+  constexpr int kColumns = RecurrentShape::kColumns;
+  float* const state = call.state;
+  const int n_rows = call.n_rows;
+  const Lanes skip = Lanes::all(call.skip);
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    if (t + kRequestedAhead < call.n_tokens) request_token(call, t + kRequestedAhead);
+    const float* const k = call.k + t * call.key_stride;
+    const float* const q = call.q + t * call.key_stride;
+    const Lanes v = load_up_to(call.v + t * call.value_stride, call.n_columns);
+    const Lanes u = Lanes::mul(Lanes::all(call.beta[t * call.gate_stride]), v);
+    if (call.deltas != nullptr) store_up_to(u, call.deltas + t * call.delta_stride, call.n_columns);
+    RowSums outs;
+    const Lanes decays = Lanes::all(call.decay[t * call.gate_stride]);
+    for_each_row(n_rows, [&](int i, int part) {
+      const Lanes now = updated(state + i * kColumns, k[i], u, decays);
+      outs.part[part] = Lanes::fma(now, Lanes::all(q[i]), outs.part[part]);
+    });
+    store_up_to(Lanes::fma(skip, v, outs.total()), call.out + t * call.value_stride, call.n_columns);
+  }
+}
+
 void delta_replay(const DeltaReplay& call) {
   float* const state = call.state;
-  const int n_rows = call.head_dim;
+  const int n_rows = call.n_rows;
   for (int64_t t = 0; t < call.n_tokens; ++t) {
     const int64_t at = t * call.stride;
     const float* const k = call.k + at;

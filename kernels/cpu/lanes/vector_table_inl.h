@@ -29,6 +29,7 @@ constexpr VectorKernels kVectorKernels = {rms_norm,
                                           convolve,
                                           delta_gates,
                                           delta_tokens,
+                                          scan_tokens,
                                           delta_replay};
 
 }  // namespace

@@ -51,14 +51,19 @@ void causal_conv(const CausalConv& call, const DeviceRuns& runs, cudaStream_t st
 /// See RecurrentOps::delta_gates().
 void delta_gates(const DeltaGates& call, cudaStream_t stream);
 
-/// The largest head_dim of gated_delta(). Its state must fit the shared memory of a thread block.
+/// The most rows of a state in gated_delta() and selective_scan(). The state must fit the shared memory of a
+/// thread block.
 inline constexpr int kMaxDeltaHeadDim = 1024;
 
-/// Counters of gated_delta() for each token of a step, in device memory. They are 0 between calls.
+/// Counters of these operations for each token of a step, in device memory. They are 0 between calls.
 inline constexpr int kDeltaCounters = 32;
 
 /// See RecurrentOps::gated_delta(). counters: [rows of the step's arrays, kDeltaCounters], used only by runs
-/// with drafts. Throws std::invalid_argument if head_dim is larger than kMaxDeltaHeadDim.
+/// with drafts. Throws std::invalid_argument if the state has more than kMaxDeltaHeadDim rows.
 void gated_delta(const GatedDelta& call, const DeviceRuns& runs, uint32_t* counters, cudaStream_t stream);
+
+/// See RecurrentOps::selective_scan(). Otherwise as gated_delta().
+void selective_scan(const SelectiveScan& call, const DeviceRuns& runs, uint32_t* counters,
+                    cudaStream_t stream);
 
 }  // namespace hearth::cuda

@@ -186,7 +186,7 @@ void causal_conv(const CausalConv& call, const DeviceRuns& runs, cudaStream_t st
   }
 }
 
-// decay = e^(a * softplus(alpha + dt)), beta = sigmoid(beta_logits).
+// decay = e^(a * softplus(alpha + dt)), beta = sigmoid(beta_logits) or the step.
 namespace {
 
 constexpr int kGateThreads = 256;
@@ -212,9 +212,9 @@ __global__ void __launch_bounds__(kGateThreads) gates_kernel(const DeltaGates ca
   if (i >= int64_t{call.n_tokens} * call.n_v_heads) return;
   const int64_t head = i % call.n_v_heads;
   const float steps = softplus(__fadd_rn(call.alpha[i], call.dt[head]));
-  const float chance = sigmoid(call.beta_logits[i]);
+  const float beta = call.beta_logits == nullptr ? steps : sigmoid(call.beta_logits[i]);
   call.decay[i] = exponential(__fmul_rn(call.a[head], steps));
-  call.beta[i] = chance;
+  call.beta[i] = beta;
 }
 
 }  // namespace
@@ -223,8 +223,8 @@ void delta_gates(const DeltaGates& call, cudaStream_t stream) {
   const int64_t n = int64_t{call.n_tokens} * call.n_v_heads;
   if (n == 0) return;
   check(gpu_launch(
-            [=, heads = call.n_v_heads] {
-              return KernelWork{.bytes = floats(4 * n + 2 * heads),
+            [=, heads = call.n_v_heads, n_inputs = call.beta_logits == nullptr ? 1 : 2] {
+              return KernelWork{.bytes = floats((2 + n_inputs) * n + 2 * heads),
                                 .instructions = 100.0 * static_cast<double>(n)};
             },
             gpu_kernel<gates_kernel>, static_cast<unsigned>((n + kGateThreads - 1) / kGateThreads),

@@ -1,10 +1,11 @@
-// The gated delta rule.
+// The gated delta rule, and the selective scan of Mamba-2, which has the same memory and order of sums.
 //
 // A thread block computes a group of columns of one value head for all tokens of a run, in order. A column
 // has four threads. Each has the rows i of one of the four partial sums (i mod 4), so that the sums of the
-// contract are chains within a thread, joined by two shuffles. For heads of 64 and 128 dimensions the rows
-// are in registers, and the state is read once and written once per run, whatever the number of tokens. For
-// other heads, which no published model has, the rows are in shared memory, and loads are not overlapped.
+// contract are chains within a thread, joined by two shuffles. For states of 64 and 128 rows, which nearly
+// all published models have, the rows are in registers, and the state is read once and written once per run,
+// whatever the number of tokens. For other states, the rows are in shared memory, and loads are not
+// overlapped.
 //
 // Keys, queries, values and gates come through shared memory: while a block computes some tokens, it loads
 // the next ones into registers. Replayed drafts pass the same way as tokens, but have only a key, a u and a
@@ -44,21 +45,21 @@ struct Sizes {
   static constexpr int kBuffers = kInRegisters ? 2 : 1;
 };
 
-constexpr int rows_of_part(int head_dim, int part) { return (head_dim - part + kParts - 1) / kParts; }
+constexpr int rows_of_part(int n_rows, int part) { return (n_rows - part + kParts - 1) / kParts; }
 /// Floats from one part of a staged key or query to the next. The parts of 16 or 32 rows begin 8, 16 and 24
 /// banks apart, so that a warp's lanes write different banks, and so do the parts when they read four rows.
-constexpr int part_stride(int head_dim) { return (rows_of_part(head_dim, 0) + 3) / 4 * 4 + 8; }
+constexpr int part_stride(int n_rows) { return (rows_of_part(n_rows, 0) + 3) / 4 * 4 + 8; }
 
 template <int kRows>
-constexpr int buffer_floats(int head_dim) {
+constexpr int buffer_floats(int n_rows) {
   using S = Sizes<kRows>;
-  return S::kTokens * (2 * kParts * part_stride(head_dim) + S::kColumns + 2);
+  return S::kTokens * (2 * kParts * part_stride(n_rows) + S::kColumns + 2);
 }
 template <int kRows>
-constexpr size_t shared_bytes(int head_dim) {
+constexpr size_t shared_bytes(int n_rows) {
   using S = Sizes<kRows>;
-  const int rows = S::kInRegisters ? 0 : S::kThreads * rows_of_part(head_dim, 0);
-  return sizeof(float) * static_cast<size_t>(S::kBuffers * buffer_floats<kRows>(head_dim) + rows);
+  const int rows = S::kInRegisters ? 0 : S::kThreads * rows_of_part(n_rows, 0);
+  return sizeof(float) * static_cast<size_t>(S::kBuffers * buffer_floats<kRows>(n_rows) + rows);
 }
 static_assert(shared_bytes<0>(kMaxDeltaHeadDim) <= 48 << 10);  // more would have to be requested
 
@@ -68,6 +69,7 @@ struct DeltaArgs {
   const float *q, *k, *v, *decay, *beta;
   RecurrentMemory memory;
   float* out;
+  const float* skip;  // of a selective scan
   uint32_t* counters;
   DeviceCopies copies;
 };
@@ -101,7 +103,7 @@ struct Place {
   using S = Sizes<kRows>;
 
   __device__ Place(const RecurrentShape& shape, const DeviceRun& its_run)
-      : run(its_run), head_dim(S::kInRegisters ? kParts * kRows : shape.head_dim) {
+      : run(its_run), n_rows(S::kInRegisters ? kParts * kRows : shape.n_rows()), head_dim(shape.head_dim) {
     thread = static_cast<int>(threadIdx.x);
     part = thread % 32 / kWarpColumns;
     within = thread / 32 * kWarpColumns + thread % kWarpColumns;
@@ -121,7 +123,8 @@ struct Place {
   static constexpr int kRowStride = kParts * RecurrentShape::kColumns;
 
   DeviceRun run;
-  int head_dim;
+  int n_rows;    // of the state
+  int head_dim;  // of values
   int thread;
   int part;      // of the thread
   int within;    // the thread's column, counted from the block's first
@@ -137,7 +140,7 @@ template <int kRows>
 struct Staged {
   using S = Sizes<kRows>;
 
-  __device__ Staged(float* memory, int head_dim) : stride(part_stride(head_dim)) {
+  __device__ Staged(float* memory, int n_rows) : stride(part_stride(n_rows)) {
     k = memory;
     q = k + S::kTokens * kParts * stride;
     v = q + S::kTokens * kParts * stride;
@@ -174,12 +177,12 @@ struct Source {
     return int64_t{place.run.first_token} + position - place.run.n_replayed;
   }
   __device__ const float* key(int position) const {
-    const int64_t head = int64_t{place.key_head} * place.head_dim;
+    const int64_t head = int64_t{place.key_head} * place.n_rows;
     return replays(position) ? logged(position) + head
                              : args.k + token(position) * args.shape.key_dim() + head;
   }
   __device__ const float* query(int position) const {
-    return args.q + token(position) * args.shape.key_dim() + int64_t{place.key_head} * place.head_dim;
+    return args.q + token(position) * args.shape.key_dim() + int64_t{place.key_head} * place.n_rows;
   }
   /// v, or u of a replayed draft. Columns that pad the last group have 0.
   __device__ float value(int position, int within) const {
@@ -252,12 +255,12 @@ struct Fetched<0> {
   }
   __device__ void store(const Source<0>& from, const Staged<0>& to) const {
     if (n == 0) return;
-    const int thread = from.place.thread, head_dim = from.place.head_dim;
+    const int thread = from.place.thread, n_rows = from.place.n_rows;
     const float* const key = from.key(position);
-    for (int i = thread; i < head_dim; i += S::kThreads) to.row(to.k, 0, i) = key[i];
+    for (int i = thread; i < n_rows; i += S::kThreads) to.row(to.k, 0, i) = key[i];
     if (!from.replays(position)) {
       const float* const query = from.query(position);
-      for (int i = thread; i < head_dim; i += S::kThreads) to.row(to.q, 0, i) = query[i];
+      for (int i = thread; i < n_rows; i += S::kThreads) to.row(to.q, 0, i) = query[i];
     }
     if (thread < S::kColumns) to.v[thread] = from.value(position, thread);
     if (thread < 2) to.gates[thread] = from.gate(position, thread);
@@ -321,6 +324,24 @@ __device__ __forceinline__ Column advance(OwnRows<kRows>& rows, const float* k, 
   return {u, total(out)};
 }
 
+/// A token of a selective scan.
+template <int kRows>
+__device__ __forceinline__ Column scan(OwnRows<kRows>& rows, const float* k, const float* q, float v,
+                                       float decay, float step, float skip) {
+  const float u = __fmul_rn(step, v);
+  float out = 0.0f;
+  rows.for_fours([&](int j, int n) {
+    const FourRows keys(k + j), queries(q + j);
+    GPU_UNROLL
+    for (int e = 0; e < 4; ++e) {
+      if (e >= n) continue;
+      rows.at(j + e) = __fmaf_rn(keys.at[e], u, __fmul_rn(decay, rows.at(j + e)));
+      out = __fmaf_rn(rows.at(j + e), queries.at[e], out);
+    }
+  });
+  return {u, __fmaf_rn(skip, v, total(out))};
+}
+
 /// Writes the keys and decays of a run's drafts to the log. Other blocks of the run replay the previous
 /// drafts from there, so the last block that reads a key head does it.
 template <int kRows>
@@ -343,8 +364,8 @@ __device__ void log_drafts(const DeltaArgs& args, const Place<kRows>& place) {
     float* const logged = args.memory.logged(shape, place.run.slot, i);
     const int64_t token = int64_t{place.run.first_token} + place.n_certain() + i;
     for (int j = counter; j < shape.n_k_heads; j += kDeltaCounters) {
-      const int64_t first = int64_t{j} * place.head_dim;
-      for (int row = place.thread; row < place.head_dim; row += S::kThreads)
+      const int64_t first = int64_t{j} * place.n_rows;
+      for (int row = place.thread; row < place.n_rows; row += S::kThreads)
         logged[first + row] = args.k[token * shape.key_dim() + first + row];
     }
     for (int h = place.thread; h < shape.n_v_heads; h += S::kThreads) {
@@ -356,7 +377,7 @@ __device__ void log_drafts(const DeltaArgs& args, const Place<kRows>& place) {
 }
 
 /// blockIdx: group of columns of a head, run.
-template <int kRows>
+template <int kRows, bool kScans>
 __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const DeltaArgs args) {
   using S = Sizes<kRows>;
   GPU_DYN_SHARED(float, memory);
@@ -369,13 +390,13 @@ __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const 
   const int n_positions = run.n_replayed + run.n_tokens, n_kept = n_positions - run.n_uncertain;
   const int64_t first_row = place.first_row(shape);
   float* const state = args.memory.state(shape, run.slot) + first_row;
-  const int n_rows = rows_of_part(place.head_dim, place.part);
-  Staged<kRows> staged(memory, place.head_dim);
+  const int n_rows = rows_of_part(place.n_rows, place.part);
+  Staged<kRows> staged(memory, place.n_rows);
   Fetched<kRows> fetched;
   fetched.load(source, 0, min(S::kTokens, n_positions));
   OwnRows<kRows> rows;
   if constexpr (!S::kInRegisters) {
-    rows.cells = memory + S::kBuffers * buffer_floats<kRows>(place.head_dim) + place.thread;
+    rows.cells = memory + S::kBuffers * buffer_floats<kRows>(place.n_rows) + place.thread;
     rows.n = n_rows;
   }
   const auto write = [&](float* to) {
@@ -398,6 +419,7 @@ __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const 
 
   const bool writes_out = place.part == 0 && place.column() < place.head_dim;
   const int64_t value_at = int64_t{place.head} * place.head_dim + place.column();
+  const float skip = kScans ? args.skip[place.head] : 0.0f;
   int next_copy = 0;
   while (next_copy < args.copies.n && args.copies.after_token[next_copy] < run.first_token) ++next_copy;
   for (int begin = 0; begin < n_positions; begin += S::kTokens) {
@@ -410,8 +432,14 @@ __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const 
       if (source.replays(position)) {
         replay(rows, k, v, decay);
       } else {
-        const Column column =
-            advance(rows, k, staged.part(staged.q, t, place.part), v, decay, staged.gates[2 * t + 1]);
+        const float* const q = staged.part(staged.q, t, place.part);
+        const float beta = staged.gates[2 * t + 1];
+        Column column;
+        if constexpr (kScans) {
+          column = scan(rows, k, q, v, decay, beta, skip);
+        } else {
+          column = advance(rows, k, q, v, decay, beta);
+        }
         const int64_t token = source.token(position);
         if (writes_out) {
           args.out[token * shape.value_dim() + value_at] = column.out;
@@ -426,7 +454,7 @@ __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const 
     }
     if constexpr (S::kBuffers > 1) {
       const int other = next / S::kTokens % S::kBuffers;
-      staged = Staged<kRows>(memory + other * buffer_floats<kRows>(place.head_dim), place.head_dim);
+      staged = Staged<kRows>(memory + other * buffer_floats<kRows>(place.n_rows), place.n_rows);
     } else {
       __syncthreads();
     }
@@ -438,7 +466,7 @@ __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const 
 }
 
 /// The products with the state, and per element of the state and token four operations and two loads.
-KernelWork delta_work(const RecurrentShape& shape, const DeviceRuns& runs, int n_copies) {
+KernelWork delta_work(const RecurrentShape& shape, const DeviceRuns& runs, int n_copies, bool scans) {
   const int64_t state = shape.state_floats(), logged = shape.key_dim() + shape.value_dim() + shape.n_v_heads;
   int64_t n_floats = n_copies * state, n_positions = 0;
   for (int i = 0; i < runs.n; ++i) {
@@ -450,51 +478,55 @@ KernelWork delta_work(const RecurrentShape& shape, const DeviceRuns& runs, int n
     n_floats += (run.n_replayed + run.n_uncertain) * logged;
     n_positions += run.n_replayed + run.n_tokens;
   }
+  if (scans) n_floats += shape.n_v_heads;
   return {.kind = KernelClass::kProduct,
           .bytes = floats(n_floats),
           .instructions = 6.0 * static_cast<double>(n_positions * state)};
 }
 
-template <int kRows>
+template <int kRows, bool kScans>
 void launch_delta(const DeltaArgs& args, const DeviceRuns& runs, cudaStream_t stream) {
   using S = Sizes<kRows>;
   const RecurrentShape& shape = args.shape;
   const dim3 grid(static_cast<unsigned>(shape.n_v_heads * shape.n_column_groups() * S::kBlocks),
                   static_cast<unsigned>(runs.n));
-  check(gpu_launch([=, n = args.copies.n] { return delta_work(shape, runs, n); },
-                   gpu_kernel<delta_kernel<kRows>>, grid, S::kThreads, shared_bytes<kRows>(shape.head_dim),
-                   stream, args),
+  check(gpu_launch([=, n = args.copies.n] { return delta_work(shape, runs, n, kScans); },
+                   gpu_kernel<delta_kernel<kRows, kScans>>, grid, S::kThreads,
+                   shared_bytes<kRows>(shape.n_rows()), stream, args),
         "computing a recurrent layer");
+}
+
+/// skip: of a selective scan; unused without kScans.
+template <bool kScans>
+void compute(const GatedDelta& call, const float* skip, const DeviceRuns& runs, uint32_t* counters,
+             cudaStream_t stream) {
+  if (runs.n == 0) return;
+  if (call.shape.n_rows() > kMaxDeltaHeadDim) {
+    throw std::invalid_argument("A recurrent layer on a CUDA device: a head has " +
+                                std::to_string(call.shape.n_rows()) + " dimensions, the kernels take up to " +
+                                std::to_string(kMaxDeltaHeadDim) + ". Keep this model's layers on the CPU.");
+  }
+  const DeltaArgs args{call.shape, runs.runs,   call.q,   call.k, call.v,   call.decay,
+                       call.beta,  call.memory, call.out, skip,   counters, device_copies(call.copies)};
+  switch (call.shape.n_rows()) {
+    case 64:
+      return launch_delta<16, kScans>(args, runs, stream);
+    case 128:
+      return launch_delta<32, kScans>(args, runs, stream);
+    default:
+      return launch_delta<0, kScans>(args, runs, stream);
+  }
 }
 
 }  // namespace
 
 void gated_delta(const GatedDelta& call, const DeviceRuns& runs, uint32_t* counters, cudaStream_t stream) {
-  if (runs.n == 0) return;
-  if (call.shape.head_dim > kMaxDeltaHeadDim) {
-    throw std::invalid_argument("A recurrent layer on a CUDA device: a head has " +
-                                std::to_string(call.shape.head_dim) + " dimensions, the kernels take up to " +
-                                std::to_string(kMaxDeltaHeadDim) + ". Keep this model's layers on the CPU.");
-  }
-  const DeltaArgs args{call.shape,
-                       runs.runs,
-                       call.q,
-                       call.k,
-                       call.v,
-                       call.decay,
-                       call.beta,
-                       call.memory,
-                       call.out,
-                       counters,
-                       device_copies(call.copies)};
-  switch (call.shape.head_dim) {
-    case 64:
-      return launch_delta<16>(args, runs, stream);
-    case 128:
-      return launch_delta<32>(args, runs, stream);
-    default:
-      return launch_delta<0>(args, runs, stream);
-  }
+  compute<false>(call, nullptr, runs, counters, stream);
+}
+
+void selective_scan(const SelectiveScan& call, const DeviceRuns& runs, uint32_t* counters,
+                    cudaStream_t stream) {
+  compute<true>(call.state, call.skip, runs, counters, stream);
 }
 
 }  // namespace hearth::cuda

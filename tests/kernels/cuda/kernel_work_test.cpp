@@ -280,7 +280,7 @@ TEST_CASE_METHOD(KernelWorkTest, "writing keys and values declares the cache's b
 TEST_CASE_METHOD(KernelWorkTest, "recurrent layers declare what they touch") {
   const test::TestStream stream;
   constexpr int kTokens = 256, kDrafts = 64;
-  const RecurrentShape shape{4, 16, GENERATE(100, 128), 4, true};
+  const RecurrentShape shape{4, 16, GENERATE(100, 128), 4, true, GENERATE(0, 64)};
   const auto zeros = [](int64_t n) { return std::vector<float>(static_cast<size_t>(n)); };
   const DeviceArray<float> raw(zeros(kTokens * shape.conv_dim())),
       taps(zeros(shape.n_taps * shape.conv_dim())), q(zeros(kTokens * shape.key_dim())), k(q.size()),
@@ -324,9 +324,17 @@ TEST_CASE_METHOD(KernelWorkTest, "recurrent layers declare what they touch") {
   // Parts of the log are apart.
   check(stream, 40, [&] { cuda::causal_conv(conv, runs(drafts), stream); });
   check(stream, 40, [&] { cuda::gated_delta(delta, runs(drafts), counters.data(), stream); });
+  check(stream, 9, [&] {
+    cuda::selective_scan({delta, head.data()}, runs(prompt), counters.data(), stream);
+  });
   check(stream, 6, [&] {
     cuda::delta_gates(
         {kTokens, shape.n_v_heads, decay.data(), beta.data(), head.data(), head.data(), q.data(), k.data()},
+        stream);
+  });
+  check(stream, 6, [&] {
+    cuda::delta_gates(
+        {kTokens, shape.n_v_heads, decay.data(), nullptr, head.data(), head.data(), q.data(), k.data()},
         stream);
   });
 }

@@ -31,6 +31,7 @@ std::vector<RecurrentShape> shapes() {
   std::vector<RecurrentShape> all = kShapes;
   all.push_back({2, 4, 64, 3, true});
   all.push_back({1, 1, 256, 5, false});
+  all.push_back(scan_shape(2, 4, 40, 64));
   return all;
 }
 
@@ -114,6 +115,7 @@ class Layer {
     taps_ = resident(weights.taps);
     dt_ = resident(weights.dt);
     a_ = resident(weights.a);
+    skip_ = resident(weights.skip);
     const auto head_dim = static_cast<size_t>(shape.head_dim);
     q_weights_ = resident(std::vector<float>(head_dim, 1.0f / static_cast<float>(shape.head_dim)));
     k_weights_ = resident(std::vector<float>(head_dim, 1.0f / std::sqrt(static_cast<float>(shape.head_dim))));
@@ -155,11 +157,19 @@ class Layer {
     const auto scale = [&](float* x, const float* weights) {
       access_.backend().rms_norm(x, weights, eps, int64_t{n_rows} * shape_.n_k_heads, shape_.head_dim, x);
     };
-    scale(at("q"), q_weights_);
-    scale(at("k"), k_weights_);
-    ops.delta_gates({n_rows, shape_.n_v_heads, at("decay"), at("beta"), dt_, a_, at("decay"), at("beta")});
-    ops.gated_delta(
-        {shape_, runs, states, at("q"), at("k"), at("v"), at("decay"), at("beta"), memory_, at("out")});
+    if (!scans(shape_)) {
+      scale(at("q"), q_weights_);
+      scale(at("k"), k_weights_);
+    }
+    ops.delta_gates({n_rows, shape_.n_v_heads, at("decay"), scans(shape_) ? nullptr : at("beta"), dt_, a_,
+                     at("decay"), at("beta")});
+    const GatedDelta call{shape_,  runs,        states,     at("q"), at("k"),
+                          at("v"), at("decay"), at("beta"), memory_, at("out")};
+    if (scans(shape_)) {
+      ops.selective_scan({call, skip_});
+    } else {
+      ops.gated_delta(call);
+    }
   }
   Results results() {
     Results all;
@@ -190,7 +200,7 @@ class Layer {
   const RecurrentShape shape_;
   std::map<std::string, Array> arrays_;
   std::vector<Buffer> weights_;
-  const float *taps_, *dt_, *a_, *q_weights_, *k_weights_;
+  const float *taps_, *dt_, *a_, *skip_, *q_weights_, *k_weights_;
   float* raw_;
   RecurrentMemory memory_;
 };
@@ -205,7 +215,7 @@ class Both {
                  .max_context = 64,
                  .max_outputs = std::max({n_slots * shape.state_floats(), kMaxRows * shape.conv_dim(),
                                           n_slots * max_drafts * shape.log_floats()}),
-                 .recurrent_head_dim = shape.head_dim}),
+                 .recurrent_head_dim = shape.n_rows()}),
         device_(bounds_),
         cpu_(bounds_),
         there_(device_, shape, n_slots, max_drafts),
@@ -444,11 +454,12 @@ TEST_CASE("CUDA: NaNs and infinities spread as on the CPU") {
   for (const RecurrentShape& shape : shapes()) {
     const Inputs clean(shape, 9, 1);
     const int last = shape.n_v_heads - 1;
-    const int64_t key = shape.key_dim() + shape.key_head(last) * shape.head_dim + 3;
+    const int64_t key = shape.key_dim() + shape.key_head(last) * shape.n_rows() + 3;
     const int64_t value = shape.conv_dim() - 2;
     const int64_t gate = int64_t{4} * shape.n_v_heads + last;
     for (const float bad : {NAN, INFINITY, -INFINITY, 3e38f}) {
       for (const int kind : {0, 1, 2, 3}) {
+        if (kind == 3 && scans(shape)) continue;  // it has no beta
         Inputs spoiled = clean;
         if (kind == 0) spoiled.raw[static_cast<size_t>(4 * shape.conv_dim() + key)] = bad;
         if (kind == 1) spoiled.raw[static_cast<size_t>(4 * shape.conv_dim() + value)] = bad;
@@ -502,7 +513,8 @@ TEST_CASE("CUDA: gates have the CPU's bits over the whole range of floats") {
 
 TEST_CASE("CUDA: the largest heads, and more key heads than counters") {
   for (const RecurrentShape& shape :
-       {RecurrentShape{1, 1, cuda::kMaxDeltaHeadDim, 4, true}, RecurrentShape{40, 40, 4, 4, false}}) {
+       {RecurrentShape{1, 1, cuda::kMaxDeltaHeadDim, 4, true}, RecurrentShape{40, 40, 4, 4, false},
+        scan_shape(1, 2, 1, cuda::kMaxDeltaHeadDim), scan_shape(40, 80, 20, 4)}) {
     const Inputs sequence(shape, 4, 1);
     Both both(shape, 1, 2);
     both.piece(sequence, 0, 3, /*n_uncertain=*/2);
@@ -513,8 +525,8 @@ TEST_CASE("CUDA: the largest heads, and more key heads than counters") {
 
 TEST_CASE("CUDA: decoding steps are played back with other runs") {
   constexpr int kSlots = 4;
-  const RecurrentShape shape =
-      GENERATE(RecurrentShape{1, 2, 64, 4, true}, RecurrentShape{2, 6, 20, 4, false});
+  const RecurrentShape shape = GENERATE(RecurrentShape{1, 2, 64, 4, true}, RecurrentShape{2, 6, 20, 4, false},
+                                        scan_shape(1, 2, 24, 128));
   const StepShape decoding{
       .n_tokens = 4, .n_logit_rows = 4, .n_tables = kSlots, .longest = 9, .decoding = true};
   const std::vector<Inputs> sequences = {Inputs(shape, 60, 1), Inputs(shape, 60, 2), Inputs(shape, 60, 3),
