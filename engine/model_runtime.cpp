@@ -559,8 +559,8 @@ StepLimits ModelRuntime::limits() const {
           .n_blocks = static_cast<int>(s.kv->counts().n_blocks),
           .window = s.kv->counts().window,
           .encodes = s.spec.arch.looks_ahead,
-          .recurrent = static_cast<bool>(s.spec.delta),
-          .max_drafts = s.spec.delta ? kMaxStateDrafts : std::numeric_limits<int>::max(),
+          .recurrent = static_cast<bool>(s.spec.recurrent),
+          .max_drafts = s.spec.recurrent ? kMaxStateDrafts : std::numeric_limits<int>::max(),
           .n_snapshots = s.n_snapshots,
           .long_step = s.device ? s.device->long_step() : 0,
           .fast_prompts = s.uses_library()};

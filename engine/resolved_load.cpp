@@ -53,7 +53,8 @@ constexpr double kServingBytes = 16e6;
 /// Returns the number of snapshots of recurrent states that may be kept: as many as fit into `bytes`, but at
 /// least one and at most 64, because evicting one compares all. 0 if there are no recurrent layers.
 int snapshots_within(double bytes, const ModelSpec& spec) {
-  return spec.delta ? static_cast<int>(std::clamp(bytes / StateMemory::snapshot_bytes(spec), 1.0, 64.0)) : 0;
+  return spec.recurrent ? static_cast<int>(std::clamp(bytes / StateMemory::snapshot_bytes(spec), 1.0, 64.0))
+                        : 0;
 }
 
 /// Sets the number of contexts in the pool by the rule of kKvContextsDecided. REQUIRES: all other fields are

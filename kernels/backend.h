@@ -27,10 +27,9 @@
 #include "kernels/matrix.h"
 #include "kernels/memory.h"
 #include "kernels/neurons.h"
+#include "kernels/recurrent.h"
 
 namespace hearth {
-
-class RecurrentOps;  // kernels/recurrent.h
 
 /// One product of a matmul call: out [n_tokens, weight.n_rows] = x * weight^T + bias, where rows of out are
 /// out_stride floats apart. If `rows` lists n rows, only those are computed: out is [n_tokens, n], and column
@@ -188,7 +187,7 @@ struct StepBounds {
   int64_t library_rows = 0;  // rows of the largest matrix that the library multiplies; 0: no library
   // Whether the library also gets quantized matrices, which are dequantized first.
   bool library_decodes = false;
-  int recurrent_head_dim = 0;  // the largest RecurrentShape::n_rows(); 0: no recurrent layers
+  RecurrentShape recurrent = {};  // of the recurrent layers; false: there are none
 };
 
 class Backend : public Memory {

@@ -1,11 +1,14 @@
-// RecurrentOps: the operations of recurrent layers (gated delta nets, Mamba-2), and the layout of their
-// memory.
+// RecurrentOps: the operations of recurrent layers (gated delta nets, Mamba-2, short convolutions), and the
+// layout of their memory.
 //
-// A recurrent layer has no KV cache. It keeps one state per sequence, which does not grow: for each value
-// head a matrix S [n_rows() rows i, head_dim value columns c], and the last n_taps - 1 inputs of a short
-// convolution. For each token, in this order (Yang, Kautz, Hatamizadeh 2024, "Gated Delta Networks"):
+// A recurrent layer has no KV cache. It keeps one state per sequence, which does not grow: the last n_taps -
+// 1 inputs of a convolution (the tail), and in most kinds of layers a matrix for each head. The convolution
+// is the sum over j of taps[j] * raw_(t - n_taps + 1 + j), channel by channel. Short convolutions
+// (RecurrentKind::kShortConv) have nothing else. A gated delta net has for each value head a matrix S
+// [n_rows() rows i, head_dim value columns c]. For each token, in this order (Yang, Kautz, Hatamizadeh 2024,
+// "Gated Delta Networks"):
 //
-//   q, k, v   = parts of silu(sum over j of taps[j] * raw_(t - n_taps + 1 + j)), channel by channel
+//   q, k, v   = parts of silu(the convolved channels)
 //   decay     = e^(a * softplus(alpha + dt)), beta = sigmoid(beta's logit), for each value head
 //   m_c       = sum over i of S[i][c] k[i]                        with the old S
 //   u_c       = beta * (v_c - decay * m_c)
@@ -23,7 +26,8 @@
 //
 // The engine's forward pass calls RecurrentOps through Backend::recurrent(). causal_conv() makes q, k and v;
 // Backend::rms_norm() scales the heads of q and k; gated_delta() does the rest, or selective_scan() for
-// Mamba-2. A layer's memory is three arrays (RecurrentMemory), which the engine allocates.
+// Mamba-2. A short convolution needs causal_conv() only. A layer's memory is three arrays (RecurrentMemory),
+// which the engine allocates.
 //
 // Drafts. The state cannot go back to an earlier token. So it is written after every certain token, but never
 // after a draft: a draft works on a copy, and only what changes the state (k, u, decay, the raw row) goes to
@@ -34,11 +38,12 @@
 // bits, so it can replace this rule later. Rejected: copying the whole state before each draft, because a
 // state has megabytes and a logged draft has kilobytes.
 //
-// Bits. All operations of a token are fixed: sums over rows i have four partial sums (row i goes to partial
-// sum i mod 4, each in ascending order from +0.0 by fused multiply-adds), which are added as (p0 + p1) + (p2
-// + p3); m and out are such sums; u = beta * fma(-decay, m, v); S = fma(k, u, decay * S). In Mamba-2, u is
-// step * v, and out is fma(skip, v, sum). So the results do not depend on how a prompt was cut into steps, on
-// other sequences of the step, on replays or on threads.
+// Bits. All operations of a token are fixed: a convolution is a chain of fused multiply-adds from the oldest
+// row on, to which the bias is added last; sums over rows i have four partial sums (row i goes to partial sum
+// i mod 4, each in ascending order from +0.0 by fused multiply-adds), which are added as (p0 + p1) + (p2 +
+// p3); m and out are such sums; u = beta * fma(-decay, m, v); S = fma(k, u, decay * S). In Mamba-2, u is the
+// product of step and v, and out is fma(skip, v, sum). So the results do not depend on how a prompt was cut
+// into steps, on other sequences of the step, on replays or on threads.
 // All ISAs with fused multiply-adds give the same bits. A NaN stays in its sequence until a fresh run.
 // Rounding errors do not grow much, because k has length 1 and decay and beta are at most 1: after 4,000
 // tokens of a head that forgets almost nothing, S differs from doubles by 2e-6 of its largest element
@@ -50,13 +55,20 @@
 // head_dim * n_rows() in Mamba-2.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace hearth {
 
-/// The sizes of a recurrent layer, and the layout of its memory.
+enum class RecurrentKind : uint8_t {
+  kGatedDelta,  // a gated delta net
+  kShortConv,   // a short convolution (LFM2), whose tail is all that a sequence keeps
+};
+
+/// The sizes of a recurrent layer, and the layout of its memory. Sizes that a kind of layer does not have are
+/// 0.
 struct RecurrentShape {
   /// Columns of S that are stored side by side: [n_v_heads][n_column_groups()][n_rows()][kColumns]. So a
   /// group of a head of 128 dimensions is 8 KiB of contiguous memory, which fits an L1 cache, and groups are
@@ -65,28 +77,39 @@ struct RecurrentShape {
 
   static constexpr int kMinTaps = 2, kMaxTaps = 8;
 
-  int n_k_heads = 0;  // 0: there are no recurrent layers
+  int n_k_heads = 0;
   int n_v_heads = 0;  // a multiple of n_k_heads
   int head_dim = 0;   // of values, and of keys unless key_rows is set
-  int n_taps = 0;     // inputs of the convolution, including the current one
+  int n_taps = 0;  // inputs of the convolution, including the current one; 0: there are no recurrent layers
   /// Which key head a value head uses: h mod n_k_heads (true), or h / (n_v_heads / n_k_heads).
   bool tiled = false;
   int key_rows = 0;  // numbers of a key, if they are not as many as a value's; 0: head_dim
+  RecurrentKind kind = RecurrentKind::kGatedDelta;
+  int n_channels = 0;  // of kShortConv
 
   bool operator==(const RecurrentShape&) const = default;
-  explicit constexpr operator bool() const { return n_k_heads > 0; }
+  explicit constexpr operator bool() const { return n_taps > 0; }
   /// Rows of S: the numbers of a key.
   constexpr int n_rows() const { return key_rows > 0 ? key_rows : head_dim; }
   constexpr int64_t key_dim() const { return int64_t{n_k_heads} * n_rows(); }
   constexpr int64_t value_dim() const { return int64_t{n_v_heads} * head_dim; }
-  /// Channels of the convolution: q, k, v.
-  constexpr int64_t conv_dim() const { return 2 * key_dim() + value_dim(); }
+  /// The parts into which the channels of the convolution are divided, one after the other: q, k and v, or
+  /// one part.
+  constexpr std::array<int64_t, 3> conv_parts() const {
+    if (kind == RecurrentKind::kShortConv) return {n_channels, 0, 0};
+    return {key_dim(), key_dim(), value_dim()};
+  }
+  /// The sum of conv_parts(), without an array because device code cannot use those.
+  constexpr int64_t conv_dim() const {
+    return kind == RecurrentKind::kShortConv ? n_channels : 2 * key_dim() + value_dim();
+  }
   constexpr int key_head(int h) const { return tiled ? h % n_k_heads : h / (n_v_heads / n_k_heads); }
 
   constexpr int n_column_groups() const { return (head_dim + kColumns - 1) / kColumns; }
   constexpr int64_t group_floats() const { return int64_t{n_rows()} * kColumns; }
-  /// The numbers of floats of one sequence: of its state, of the convolution's last inputs (its tail), and of
-  /// one logged draft: k [key_dim], u [value_dim], decay [n_v_heads], raw row [conv_dim].
+  /// The numbers of floats of one sequence: of its state (0 without matrices), of the convolution's last
+  /// inputs (its tail), and of one logged draft: k [key_dim], u [value_dim], decay [n_v_heads], raw row
+  /// [conv_dim].
   constexpr int64_t state_floats() const { return group_floats() * n_column_groups() * n_v_heads; }
   constexpr int64_t tail_floats() const { return (n_taps - 1) * conv_dim(); }
   constexpr int64_t log_floats() const { return key_dim() + value_dim() + n_v_heads + conv_dim(); }
@@ -96,7 +119,7 @@ struct RecurrentShape {
 /// One layer's memory for all slots, in the backend's memory. Nothing in it must be set before the first run
 /// of a sequence, because a fresh run ignores it.
 struct RecurrentMemory {
-  float* states = nullptr;  // [n_slots][state_floats()]; aligned to 64 bytes
+  float* states = nullptr;  // [n_slots][state_floats()]; aligned to 64 bytes; not used without matrices
   float* tails = nullptr;   // [n_slots][n_taps - 1][conv_dim]: raw rows, the oldest first
   float* log = nullptr;     // [n_slots][max_drafts][log_floats()]; null if max_drafts is 0
   int max_drafts = 0;       // drafts of one sequence in a step
@@ -110,6 +133,10 @@ struct RecurrentMemory {
   /// Logged draft i of the slot.
   constexpr float* logged(const RecurrentShape& shape, int slot, int i) const {
     return log + (int64_t{slot} * max_drafts + i) * shape.log_floats();
+  }
+  /// The raw row of this draft, which is the last part of its log.
+  constexpr float* logged_raw(const RecurrentShape& shape, int slot, int i) const {
+    return logged(shape, slot, i) + shape.log_floats() - shape.conv_dim();
   }
 };
 
@@ -138,7 +165,8 @@ struct RecurrentCopy {
   float* out = nullptr;
 };
 
-/// q, k, v = the convolved channels [0, key_dim), [key_dim, 2 key_dim) and the rest, after silu.
+/// out = the convolved channels plus their biases, after silu if `silu` is true, in the parts of
+/// conv_parts().
 struct CausalConv {
   RecurrentShape shape;
   std::span<const RecurrentRun> runs;
@@ -146,8 +174,9 @@ struct CausalConv {
   const float* raw = nullptr;             // [n_tokens, conv_dim]; not one of the outputs
   const float* taps = nullptr;            // [n_taps, conv_dim]; the last row is the current token's
   RecurrentMemory memory;                 // reads and writes tails and the raw rows of the log
-  float *q = nullptr, *k = nullptr;       // [n_tokens, key_dim]
-  float* v = nullptr;                     // [n_tokens, value_dim]
+  std::array<float*, 3> out = {};         // [n_tokens, conv_parts()[i]]; null where this is 0
+  const float* bias = nullptr;            // [conv_dim]; null: no biases
+  bool silu = true;
 };
 
 /// decay = e^(a * step) with step = softplus(alpha + dt), and beta = sigmoid(beta_logits). Without
@@ -188,9 +217,9 @@ struct SelectiveScan {
 
 /// Pointers point to the backend's memory, spans to host memory. In each call, every slot occurs in at most
 /// one run, and runs have different rows. Rows of arrays that belong to no run are neither read nor written.
-/// Called by the engine thread; no call allocates. Each step calls causal_conv() and gated_delta() (or
-/// selective_scan()) once per layer, in any order, with the same runs. If a step is abandoned between them,
-/// its slots must start again with fresh runs.
+/// Called by the engine thread; no call allocates. Each step calls causal_conv(), and then or before it
+/// gated_delta() or selective_scan() if the layer has matrices, once per layer with the same runs. If a step
+/// is abandoned between them, its slots must start again with fresh runs.
 ///
 /// On a device (ComputeDevice), calls belong to a step that begin_step() began, even if they only replay
 /// drafts. A step that is `decoding` (StepShape) has at most n_tokens runs, and no copies. Otherwise the
@@ -200,7 +229,7 @@ class RecurrentOps {
   virtual ~RecurrentOps() = default;
   virtual void causal_conv(const CausalConv& call) = 0;
   virtual void delta_gates(const DeltaGates& call) = 0;
-  /// REQUIRES: n_rows() is at most StepBounds::recurrent_head_dim.
+  /// REQUIRES: n_rows() is at most that of StepBounds::recurrent.
   virtual void gated_delta(const GatedDelta& call) = 0;
   /// REQUIRES: as gated_delta().
   virtual void selective_scan(const SelectiveScan& call) = 0;

@@ -10,8 +10,8 @@
 namespace hearth {
 
 DeltaWorkspace::DeltaWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens) {
-  const RecurrentShape& shape = spec.delta;
-  if (!shape) return;
+  const RecurrentShape& shape = spec.recurrent;
+  if (!shape || shape.kind != RecurrentKind::kGatedDelta) return;
   raw = floats(memory, max_tokens, shape.conv_dim());
   for (Buffer* const buffer : {&q, &k}) *buffer = floats(memory, max_tokens, shape.key_dim());
   for (Buffer* const buffer : {&v, &z, &out}) *buffer = floats(memory, max_tokens, shape.value_dim());
@@ -28,7 +28,7 @@ void DeltaWorkspace::fill_scales(Backend& backend, const RecurrentShape& shape) 
 }
 
 double DeltaWorkspace::bytes_needed(const RecurrentShape& shape, int max_tokens) {
-  if (!shape) return 0.0;
+  if (!shape || shape.kind != RecurrentKind::kGatedDelta) return 0.0;
   const double per_token = static_cast<double>(shape.conv_dim()) +
                            2.0 * static_cast<double>(shape.key_dim()) +
                            3.0 * static_cast<double>(shape.value_dim()) + 2.0 * shape.n_v_heads;
@@ -36,9 +36,9 @@ double DeltaWorkspace::bytes_needed(const RecurrentShape& shape, int max_tokens)
 }
 
 void run_delta_layer(Backend& backend, const ModelSpec& spec, const DeltaWorkspace& work,
-                     const DeltaLayer& layer) {
-  const RecurrentShape& shape = spec.delta;
-  const DeltaWeights& weights = layer.weights;
+                     const RecurrentLayer& layer) {
+  const RecurrentShape& shape = spec.recurrent;
+  const DeltaWeights& weights = layer.weights.delta;
   RecurrentOps& ops = *backend.recurrent();
   const int n_tokens = layer.n_tokens;
   float *q = work.q.floats(), *k = work.k.floats(), *v = work.v.floats(), *z = work.z.floats();
@@ -57,9 +57,7 @@ void run_delta_layer(Backend& backend, const ModelSpec& spec, const DeltaWorkspa
                    .raw = work.raw.floats(),
                    .taps = weights.taps,
                    .memory = layer.memory,
-                   .q = q,
-                   .k = k,
-                   .v = v});
+                   .out = {q, k, v}});
   const float eps = spec.norm_eps / static_cast<float>(shape.head_dim);
   const int64_t n_k_rows = int64_t{n_tokens} * shape.n_k_heads,
                 n_v_rows = int64_t{n_tokens} * shape.n_v_heads;

@@ -1,20 +1,18 @@
-// The part of a layer that mixes tokens, if the layer is recurrent: a gated delta net (Yang, Kautz,
-// Hatamizadeh 2024, arXiv 2412.06464) in the form of Qwen3-Next. It takes the place of attention.
+// The part of a layer that mixes tokens, if the layer is a gated delta net (Yang, Kautz, Hatamizadeh 2024,
+// arXiv 2412.06464) in the form of Qwen3-Next. It takes the place of attention.
 //
 // ForwardPass owns it. kernels/recurrent.h defines the operations and their memory. Engine thread.
 #pragma once
 
-#include <span>
-
+#include "engine/forward/recurrent_layer.h"
 #include "engine/model/devices.h"
 #include "engine/model/model_spec.h"
-#include "engine/model/weights.h"
 #include "kernels/backend.h"
 #include "kernels/recurrent.h"
 
 namespace hearth {
 
-/// Buffers of recurrent layers in one device's memory; empty for models without such layers.
+/// Buffers of delta nets in one device's memory; empty for models without such layers.
 struct DeltaWorkspace {
   DeltaWorkspace() = default;
   DeltaWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens);
@@ -31,20 +29,8 @@ struct DeltaWorkspace {
   Buffer k_scale;      // [head_dim], all 1 / sqrt(head_dim)
 };
 
-/// One recurrent layer of a step.
-struct DeltaLayer {
-  const DeltaWeights& weights;
-  const RecurrentMemory& memory;
-  std::span<const RecurrentRun> runs;  // they cover all tokens
-  std::span<const RecurrentCopy> state_copies, tail_copies;
-  int n_tokens = 0;
-  const float* normed = nullptr;  // [n_tokens, d_model] the layer's input after its norm
-  float* out = nullptr;           // [n_tokens, d_model]
-  bool accumulate = true;         // out += ..., else out = ...
-};
-
 /// REQUIRES: backend.recurrent() is not null.
 void run_delta_layer(Backend& backend, const ModelSpec& spec, const DeltaWorkspace& work,
-                     const DeltaLayer& layer);
+                     const RecurrentLayer& layer);
 
 }  // namespace hearth

@@ -72,7 +72,7 @@ const Devices& reserved(const Devices& devices, const ModelSpec& spec, const Pas
 int64_t most_rows(const ModelSpec& spec) {
   return std::max({int64_t{spec.n_vocab}, int64_t{spec.d_model}, int64_t{spec.widest_ffn()},
                    int64_t{spec.q_dim()}, int64_t{spec.kv_dim()}, int64_t{spec.projected_q_dim()},
-                   int64_t{spec.attended_dim()}, int64_t{spec.latent.q_rank}, spec.delta.conv_dim(),
+                   int64_t{spec.attended_dim()}, int64_t{spec.latent.q_rank}, spec.recurrent.conv_dim(),
                    int64_t{spec.mixture.n_experts}});
 }
 
@@ -82,7 +82,7 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
   return {.max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
           .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim(), spec.attended_dim(),
                                 spec.latent.q_rank, spec.latent.d_nope, spec.d_layer_embedding,
-                                static_cast<int>(spec.delta.value_dim())}),
+                                static_cast<int>(spec.recurrent.value_dim())}),
           .n_heads = spec.n_heads,
           .max_context = bounds.max_context,
           .d_model = spec.d_model,
@@ -90,8 +90,8 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
           .head_cols = spec.latent ? std::max(spec.latent.d_nope, spec.latent.kv_rank) : 0,
           .n_sets = FfnWorkspace::kSets,
           .max_outputs = std::max({int64_t{bounds.max_logit_rows} * spec.n_vocab,
-                                   int64_t{bounds.max_tokens} * spec.d_model, spec.delta.state_floats(),
-                                   spec.delta.tail_floats()}),
+                                   int64_t{bounds.max_tokens} * spec.d_model, spec.recurrent.state_floats(),
+                                   spec.recurrent.tail_floats()}),
           .n_experts = spec.mixture.n_experts,
           .n_experts_used = spec.mixture.n_used,
           .expert_cols = std::max(spec.mixture.d_expert, spec.mixture.d_shared),
@@ -101,7 +101,7 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
           .stream_kv_bytes = bounds.stream_kv_bytes,
           .library_rows = bounds.library && !bounds.shares ? most_rows(spec) : 0,
           .library_decodes = bounds.library_decodes,
-          .recurrent_head_dim = spec.delta.n_rows()};
+          .recurrent = spec.recurrent};
 }
 
 ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights,
@@ -136,9 +136,9 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
     on_device_ = Workspace(devices.device()->backend(), spec, bounds.max_tokens);
     has_library_ = !devices.device()->prompt_library().empty();
   }
-  if (!spec.delta) return;
-  on_cpu_.delta.fill_scales(devices.cpu(), spec.delta);
-  if (devices.device() != nullptr) on_device_.delta.fill_scales(devices.device()->backend(), spec.delta);
+  if (!spec.recurrent || spec.recurrent.kind != RecurrentKind::kGatedDelta) return;
+  on_cpu_.delta.fill_scales(devices.cpu(), spec.recurrent);
+  if (devices.device() != nullptr) on_device_.delta.fill_scales(devices.device()->backend(), spec.recurrent);
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
@@ -151,7 +151,7 @@ double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
   return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +
          LayerEmbeddings::bytes_needed(spec, max_tokens) +
-         DeltaWorkspace::bytes_needed(spec.delta, max_tokens) + FfnPass::bytes_needed(spec, max_tokens);
+         DeltaWorkspace::bytes_needed(spec.recurrent, max_tokens) + FfnPass::bytes_needed(spec, max_tokens);
 }
 
 Rope ForwardPass::rope_of(const RopeFrequencies& frequencies, const RopeSpec& spec) const {
@@ -243,18 +243,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
     norm(backend, x, layer.attention_norm, n_tokens, work.normed.floats());
     float* const branch = branches_apart_ ? work.branch.floats() : x;
     if (spec_.layer(i).recurrent) {
-      const StateMemory::Copies copies = states_.copies(i);
-      run_delta_layer(backend, spec_, work.delta,
-                      {.weights = layer.delta,
-                       .memory = states_.layer(i),
-                       .runs = runs_,
-                       .state_copies = copies.states,
-                       .tail_copies = copies.tails,
-                       .n_tokens = n_tokens,
-                       .normed = work.normed.floats(),
-                       .out = branch,
-                       .accumulate = !branches_apart_});
-      states_.take_copies(i);
+      recurrent_block(side, i, n_tokens, branch);
     } else {
       attention_block(side, i, *rest, kv_.is_window(i) ? window_places : places, branch);
     }
@@ -395,6 +384,22 @@ std::span<const float> ForwardPass::logits(const Side& side, const Batch& batch)
   if (spec_.logit_scale != 1.0f) side.backend->scale(spec_.logit_scale, static_cast<int64_t>(n), values);
   if (spec_.logit_cap > 0.0f) side.backend->soft_cap(spec_.logit_cap, static_cast<int64_t>(n), values);
   return {side.backend->to_host(output_.logits.floats(), n), n};
+}
+
+/// Computes a recurrent layer in the place of attention.
+void ForwardPass::recurrent_block(const Side& side, int index, int n_tokens, float* out) {
+  const StateMemory::Copies copies = states_.copies(index);
+  run_delta_layer(*side.backend, spec_, side.work->delta,
+                  {.weights = layer_weights(index),
+                   .memory = states_.layer(index),
+                   .runs = runs_,
+                   .state_copies = copies.states,
+                   .tail_copies = copies.tails,
+                   .n_tokens = n_tokens,
+                   .normed = side.work->normed.floats(),
+                   .out = out,
+                   .accumulate = !branches_apart_});
+  states_.take_copies(index);
 }
 
 /// The attention part of a layer: projections, optional q/k norms, RoPE, KV cache, softmax, output

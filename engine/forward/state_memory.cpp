@@ -33,7 +33,7 @@ StagedStates::StagedStates(Memory& memory, const RecurrentShape& shape)
       tails(floats(memory, kMostStateCopies, shape.tail_floats())) {}
 
 StateMemory::StateMemory(const ModelSpec& spec, int n_slots, int n_snapshots, const Devices& devices)
-    : shape_(spec.delta) {
+    : shape_(spec.recurrent) {
   if (!shape_) return;
   slots_.resize(static_cast<size_t>(n_slots));
   runs_.reserve(slots_.size());
@@ -59,14 +59,14 @@ StateMemory::StateMemory(const ModelSpec& spec, int n_slots, int n_snapshots, co
 
 double StateMemory::snapshot_bytes(const ModelSpec& spec) {
   const double n_floats =
-      static_cast<double>(spec.delta.state_floats()) + static_cast<double>(spec.delta.tail_floats());
-  return spec.delta ? sizeof(float) * n_recurrent_layers(spec) * n_floats : 0.0;
+      static_cast<double>(spec.recurrent.state_floats()) + static_cast<double>(spec.recurrent.tail_floats());
+  return spec.recurrent ? sizeof(float) * n_recurrent_layers(spec) * n_floats : 0.0;
 }
 
 double StateMemory::bytes_needed(const ModelSpec& spec, int n_slots, int n_snapshots) {
-  if (!spec.delta) return 0.0;
+  if (!spec.recurrent) return 0.0;
   const double log = sizeof(float) * 1.0 * n_recurrent_layers(spec) * kMaxStateDrafts *
-                     static_cast<double>(spec.delta.log_floats());
+                     static_cast<double>(spec.recurrent.log_floats());
   return (1.0 * n_slots + n_snapshots) * snapshot_bytes(spec) + n_slots * log;
 }
 
@@ -74,10 +74,11 @@ void StateMemory::restore(int slot, int32_t snapshot, int n_tokens) {
   if (!shape_) return;
   for (const Layer& layer : layers_) {
     if (layer.backend == nullptr || snapshot < 0) continue;
-    layer.backend->from_host(layer.snapshots.state(shape_, snapshot),
-                             static_cast<size_t>(shape_.state_floats()), layer.memory.state(shape_, slot));
-    layer.backend->from_host(layer.snapshots.tail(shape_, snapshot),
-                             static_cast<size_t>(shape_.tail_floats()), layer.memory.tail(shape_, slot));
+    const auto give = [&](const float* x, int64_t n, float* out) {
+      if (n > 0) layer.backend->from_host(x, static_cast<size_t>(n), out);
+    };
+    give(layer.snapshots.state(shape_, snapshot), shape_.state_floats(), layer.memory.state(shape_, slot));
+    give(layer.snapshots.tail(shape_, snapshot), shape_.tail_floats(), layer.memory.tail(shape_, slot));
   }
   slots_[static_cast<size_t>(slot)] = {.n_tokens = n_tokens};
 }
@@ -90,7 +91,8 @@ StateMemory::Copies StateMemory::copies(int layer) {
     const StateCopy& copy = step_copies_[i];
     const RecurrentMemory& to = of.on_device ? staging_ : of.snapshots;
     const int at = of.on_device ? static_cast<int>(i) : copy.snapshot;
-    state_copies_.push_back({.after_token = copy.row, .out = to.state(shape_, at)});
+    if (shape_.state_floats() > 0)
+      state_copies_.push_back({.after_token = copy.row, .out = to.state(shape_, at)});
     tail_copies_.push_back({.after_token = copy.row, .out = to.tail(shape_, at)});
   }
   return {.states = state_copies_, .tails = tail_copies_};
@@ -100,7 +102,7 @@ void StateMemory::take_copies(int layer) {
   const Layer& from = layers_[static_cast<size_t>(layer)];
   if (!from.on_device) return;
   const auto take = [&](const float* x, int64_t n, float* out) {
-    std::copy_n(from.backend->to_host(x, static_cast<size_t>(n)), n, out);
+    if (n > 0) std::copy_n(from.backend->to_host(x, static_cast<size_t>(n)), n, out);
   };
   for (size_t i = 0; i < step_copies_.size(); ++i) {
     const int32_t snapshot = step_copies_[i].snapshot;

@@ -29,7 +29,7 @@ constexpr Architecture qwen_next(std::string_view name, bool tiled, bool experts
           .rope = kHalves,
           .qk_norm = QkNorm::kHeads,
           .gated_attention = true,
-          .delta = true,
+          .recurrent = RecurrentKind::kGatedDelta,
           .tiled_values = tiled,
           .mixture = mixture};
 }

@@ -11,6 +11,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/experts.h"
+#include "kernels/recurrent.h"
 
 namespace hearth {
 
@@ -115,9 +116,10 @@ struct Architecture {
                               // has the key attention.temperature_scale
   bool gated_attention = false;  // the rows of each head's query are followed by rows of a gate: attention's
                                  // output is multiplied by the gate's sigmoid
-  bool delta = false;            // layers may be recurrent, see RecurrentShape
-  bool tiled_values = false;     // default of RecurrentShape::tiled
-  bool looks_ahead = false;      // an encoder: in attention, a token also sees the tokens after it
+  /// The kind of the layers that are recurrent; nullopt: no layer is.
+  std::optional<RecurrentKind> recurrent = {};
+  bool tiled_values = false;  // default of RecurrentShape::tiled
+  bool looks_ahead = false;   // an encoder: in attention, a token also sees the tokens after it
   WindowPattern window = {};
   float attention_cap = 0;  // default of AttentionScores::soft_cap for files without the key; 0: no cap
   float logit_cap = 0;      // default of ModelSpec::logit_cap for files without the key; 0: no cap

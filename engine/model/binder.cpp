@@ -27,14 +27,15 @@ bool has_vectors(std::string_view name) {
 }
 
 /// Whether a tensor has no role in the layers that are run. It may belong to a later layer. In one file,
-/// Ollama stores a language model of the Qwen3.5 family (Architecture::delta) or Gemma 4 (layer_embeddings),
+/// Ollama stores a language model of the Qwen3.5 family (gated delta nets) or Gemma 4 (layer_embeddings),
 /// its encoders of images and sound, and the layers that predict later tokens.
 bool is_beyond(std::string_view name, const ModelSpec& spec) {
   for (int i = spec.n_layers; i < spec.n_layers + spec.n_unused_layers; ++i) {
     if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
   }
   if (spec.arch.layer_embeddings && name.starts_with("a.")) return true;
-  const bool with_encoder = spec.arch.delta || spec.arch.layer_embeddings || spec.arch.rope_axes;
+  const bool with_encoder =
+      spec.arch.recurrent == RecurrentKind::kGatedDelta || spec.arch.layer_embeddings || spec.arch.rope_axes;
   return with_encoder && (name.starts_with("mtp.") || name.starts_with("v.") || name.starts_with("mm."));
 }
 

@@ -31,7 +31,7 @@ Linear copied_rows(const Matrix& from, const std::vector<RowRange>& ranges,
 /// In ssm_in, each key head has rows for its q, its k, the v of its value heads and the z of its value heads.
 void bind_packed_inputs(Binder& bind, const ModelSpec& spec, const std::string& name, DeltaWeights& w,
                         std::vector<std::vector<std::byte>>& copies) {
-  const RecurrentShape& delta = spec.delta;
+  const RecurrentShape& delta = spec.recurrent;
   const int64_t key = delta.head_dim, values = delta.value_dim() / delta.n_k_heads;
   const int64_t of_head = 2 * key + 2 * values;
   const Matrix all = bind.matrix(name, delta.n_k_heads * of_head, spec.d_model);
@@ -50,7 +50,7 @@ void bind_packed_inputs(Binder& bind, const ModelSpec& spec, const std::string& 
 /// In ssm_ba, each key head has rows for the beta and then for the alpha of its value heads.
 void bind_packed_gates(Binder& bind, const ModelSpec& spec, const std::string& name, DeltaWeights& w,
                        std::vector<std::vector<std::byte>>& copies) {
-  const RecurrentShape& delta = spec.delta;
+  const RecurrentShape& delta = spec.recurrent;
   const int64_t n = delta.n_v_heads / delta.n_k_heads;
   const Matrix all = bind.matrix(name, 2 * delta.n_v_heads, spec.d_model);
   std::vector<RowRange> beta, alpha;
@@ -76,7 +76,7 @@ const float* bind_decays(Binder& bind, const std::string& name, int n_v_heads) {
 
 DeltaWeights bind_delta(Binder& bind, const ModelSpec& spec, const std::string& prefix,
                         std::vector<std::vector<std::byte>>& copies) {
-  const RecurrentShape& delta = spec.delta;
+  const RecurrentShape& delta = spec.recurrent;
   DeltaWeights w;
   if (bind.has(prefix + "ssm_in.weight")) {
     bind_packed_inputs(bind, spec, prefix + "ssm_in.weight", w, copies);

@@ -535,8 +535,9 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   }
   spec.n_heads = keys.integer("attention.head_count", 1, SpecKeys::kMaxHeads);
   std::vector<bool> recurrent;
-  if (arch.delta) {
-    spec.delta = read_delta(keys, arch);
+  const bool is_delta = arch.recurrent == RecurrentKind::kGatedDelta;
+  if (is_delta) {
+    spec.recurrent = read_delta(keys, arch);
     recurrent = read_recurrent_layers(keys, spec.n_layers, n_blocks);
   }
   spec.latent = read_latent(keys, arch, spec.n_heads);
@@ -545,7 +546,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
     spec.head_dim = spec.latent.kv_rank + spec.latent.d_rope;
   } else {
     std::optional<int> of_layers;
-    if (arch.delta) of_layers = read_kv_heads_of_layers(keys, recurrent, spec.n_heads, n_blocks);
+    if (is_delta) of_layers = read_kv_heads_of_layers(keys, recurrent, spec.n_heads, n_blocks);
     if (arch.window_heads) of_layers = read_most_kv_heads(keys, spec, n_blocks);
     spec.n_kv_heads = read_kv_heads(keys, spec.n_heads, of_layers);
     spec.head_dim = read_head_dim(keys, spec);
@@ -560,7 +561,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
                                    : keys.number(eps_key, kMinEps, 1.0));
   spec.rope = read_rope(keys, arch, spec.head_dim, spec.context_train);
   if (arch.window.unscaled) spec.local_rope = read_local_rope(keys, arch, spec.n_heads, spec.rope);
-  if (arch.delta || arch.rope_axes) check_rope_sections(keys, spec.rope.n_rot);
+  if (is_delta || arch.rope_axes) check_rope_sections(keys, spec.rope.n_rot);
   spec.mixture = read_mixture(file, keys, spec);
   spec.layers = read_layers(keys, arch, spec, recurrent);
   if (arch.window_heads) read_window_heads(keys, n_blocks, spec);

@@ -40,8 +40,8 @@ struct LayerSpec {
   bool turns = true;        // a rotary embedding is applied
   bool local_rope = false;  // the layer uses ModelSpec::local_rope
   bool experts = false;     // the FFN is a mixture of experts
-  bool recurrent = false;   // a gated delta net instead of attention, see RecurrentShape; window and the
-                            // rotary embedding do not apply
+  bool recurrent = false;   // ModelSpec::recurrent instead of attention; window and the rotary embedding do
+                            // not apply
   int n_kv_heads = 0;       // 0: ModelSpec::n_kv_heads
   int head_dim = 0;         // 0: ModelSpec::head_dim
   int d_ff = 0;             // 0: ModelSpec::d_ff
@@ -106,7 +106,7 @@ struct ModelSpec {
   /// queries are not multiplied.
   float query_growth = 0.0f;
   LatentSpec latent;
-  RecurrentShape delta;  // of gated delta nets (Yang et al. 2024, arXiv 2412.06464); false: there are none
+  RecurrentShape recurrent;   // of all recurrent layers; false: there are none
   int d_layer_embedding = 0;  // size of a token's embedding for each layer; 0: there is none
   MixtureSpec mixture;
   std::vector<LayerSpec> layers;  // [n_layers], or empty: all are LayerSpec{}

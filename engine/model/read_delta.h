@@ -1,4 +1,4 @@
-// Reads the keys of models whose layers may keep a recurrent state (gated delta nets, Architecture::delta).
+// Reads the keys of models whose recurrent layers are gated delta nets (Architecture::recurrent).
 // Called by read_model_spec().
 #pragma once
 

@@ -346,10 +346,10 @@ LayerWeights Weights::vectors_on(Memory& memory, const ModelSpec& spec, int laye
   for (Linear* part : attention_linears(w)) part->bias = memory.resident(part->bias, part->weight.n_rows);
   w.latent.q_a_norm = memory.resident(w.latent.q_a_norm, spec.latent.q_rank);
   w.latent.kv_a_norm = memory.resident(w.latent.kv_a_norm, spec.latent.kv_rank);
-  w.delta.taps = memory.resident(w.delta.taps, int64_t{spec.delta.n_taps} * spec.delta.conv_dim());
-  w.delta.dt = memory.resident(w.delta.dt, spec.delta.n_v_heads);
-  w.delta.a = memory.resident(w.delta.a, spec.delta.n_v_heads);
-  w.delta.norm = memory.resident(w.delta.norm, spec.delta.head_dim);
+  w.delta.taps = memory.resident(w.delta.taps, int64_t{spec.recurrent.n_taps} * spec.recurrent.conv_dim());
+  w.delta.dt = memory.resident(w.delta.dt, spec.recurrent.n_v_heads);
+  w.delta.a = memory.resident(w.delta.a, spec.recurrent.n_v_heads);
+  w.delta.norm = memory.resident(w.delta.norm, spec.recurrent.head_dim);
   return w;
 }
 

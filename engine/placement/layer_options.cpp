@@ -162,7 +162,7 @@ class FactsMaker {
       facts.attention_weights += weights(matrix);
     }
     if (in_.spec.layer(index).recurrent) {  // reads and writes its state
-      facts.kv_read = 2.0 * static_cast<double>(in_.spec.delta.state_bytes());
+      facts.kv_read = 2.0 * static_cast<double>(in_.spec.recurrent.state_bytes());
     } else {
       facts.kv_read = kv_read(index);
       facts.attention_instructions =
@@ -190,7 +190,7 @@ class FactsMaker {
     const auto kv = 2 * static_cast<int64_t>(KvMemory::layer_bytes(in_.spec, in_.kv_counts, index));
     if (!in_.spec.layer(index).recurrent) return kv;
     MemoryMeter meter;
-    const LayerStates states(meter, in_.spec.delta, in_.bounds.n_states);
+    const LayerStates states(meter, in_.spec.recurrent, in_.bounds.n_states);
     return static_cast<int64_t>(meter.bytes());
   }
 

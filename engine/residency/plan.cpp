@@ -130,7 +130,7 @@ bool is_shared(const LayerPlacement& layer, const ModelSpec& spec) {
 
 bool can_stream_layers(const PlanInputs& in) {
   const ModelSpec& spec = in.spec;
-  if (spec.latent || spec.delta || spec.has_experts() || spec.arch.looks_ahead) return false;
+  if (spec.latent || spec.recurrent || spec.has_experts() || spec.arch.looks_ahead) return false;
   if (!takes_file_views(in.mode, false) || in.kv_counts.window) return false;
   return std::ranges::all_of(in.weights.layers, [](const LayerWeights& layer) {
     return layer.down.weight && layer.gate.bias == nullptr && layer.up.bias == nullptr &&
@@ -166,8 +166,9 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
     bytes.attention += without;
     if (in.mode == Sparsity::kPredicted) bytes.predictors += attention(true) - without;
     if (in.spec.layer(i).recurrent) {
-      bytes.states += metered(
-          [&](MemoryMeter& meter) { const LayerStates states(meter, in.spec.delta, in.bounds.n_states); });
+      bytes.states += metered([&](MemoryMeter& meter) {
+        const LayerStates states(meter, in.spec.recurrent, in.bounds.n_states);
+      });
     }
     bytes.kv += 2 * piece_bytes(KvMemory::layer_bytes(in.spec, in.kv_counts, i));
     count_neurons(in, host.layer(i), layer, bytes);
@@ -186,7 +187,7 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
 size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const PassBounds& bounds) {
   return cuda::scratch_bytes(step_bounds(spec, bounds)) + metered([&](MemoryMeter& meter) {
            const Workspace of_layers(meter, spec, bounds.max_tokens);
-           if (spec.delta) const StagedStates of_snapshots(meter, spec.delta);
+           if (spec.recurrent) const StagedStates of_snapshots(meter, spec.recurrent);
            const FfnWorkspace of_ffn(meter, spec, weights, bounds.max_tokens);
            const MixtureWorkspace of_mixtures(meter, spec, bounds.max_tokens, /*on_device=*/true);
            const OutputWorkspace of_output(meter, spec, bounds.max_logit_rows);

@@ -147,7 +147,7 @@ void CpuBackend::reserve(const StepBounds& bounds) {
   rope_tables_.reserve(max_tokens, max_head_dim);
   router_.reserve(max_tokens, bounds.n_experts, bounds.n_experts_used);
   experts_.reserve(bounds, *this);
-  recurrent_.reserve(bounds.recurrent_head_dim);
+  recurrent_.reserve(bounds.recurrent);
   if (integer_sums_) {
     const int64_t d_model = bounds.d_model > 0 ? bounds.d_model : max_cols;
     sums_ = allocate(static_cast<size_t>(max_tokens) * static_cast<size_t>(d_model) * sizeof(int64_t));

@@ -60,16 +60,13 @@ struct RawRows {
     if (logged >= 0) return logged_row(logged);
     return call.memory.tail(call.shape, run.slot) + (logged + n_history()) * width + first_channel;
   }
-  float* logged_row(int i) const {
-    const int64_t raw = call.shape.log_floats() - call.shape.conv_dim();
-    return call.memory.logged(call.shape, run.slot, i) + raw + first_channel;
-  }
+  float* logged_row(int i) const { return call.memory.logged_raw(call.shape, run.slot, i) + first_channel; }
 };
 
 }  // namespace
 
-void RecurrentCpu::reserve(int max_rows) {
-  draft_floats_ = int64_t{max_rows} * RecurrentShape::kColumns;
+void RecurrentCpu::reserve(const RecurrentShape& shape) {
+  draft_floats_ = shape.group_floats();
   draft_states_.resize(static_cast<size_t>(draft_floats_) * static_cast<size_t>(pool_.n_threads()));
 }
 
@@ -77,16 +74,15 @@ void RecurrentCpu::reserve(int max_rows) {
 
 void RecurrentCpu::causal_conv(const CausalConv& call) {
   assert(call.shape.n_taps >= RecurrentShape::kMinTaps && call.shape.n_taps <= kMaxTaps);
-  const int64_t n_parts =
-      2 * ceil_div(call.shape.key_dim(), kChannels) + ceil_div(call.shape.value_dim(), kChannels);
+  const int64_t of_token = n_pieces(call.shape);
   int64_t n_items = 0;
-  for (const RecurrentRun& run : call.runs) n_items += run.n_tokens * n_parts;
-  const int64_t grain = std::max<int64_t>(1, n_parts * kChannels / call.shape.conv_dim());
+  for (const RecurrentRun& run : call.runs) n_items += run.n_tokens * of_token;
+  const int64_t grain = std::max<int64_t>(1, of_token * kChannels / call.shape.conv_dim());
   pool_.for_each_piece(n_items, grain, [&](int64_t begin, int64_t end, int) {
     for (const RecurrentRun& run : call.runs) {
-      const int64_t n = run.n_tokens * n_parts;
+      const int64_t n = run.n_tokens * of_token;
       for (int64_t i = std::max<int64_t>(begin, 0); i < std::min(end, n); ++i) {
-        convolve(call, run, static_cast<int>(i / n_parts), channels_at(call, i % n_parts));
+        convolve(call, run, static_cast<int>(i / of_token), channels_at(call, i % of_token));
       }
       begin -= n;
       end -= n;
@@ -104,14 +100,23 @@ void RecurrentCpu::causal_conv(const CausalConv& call) {
                        });
 }
 
+/// The number of pieces of at most kChannels into which a token's channels are divided.
+int64_t RecurrentCpu::n_pieces(const RecurrentShape& shape) {
+  int64_t n = 0;
+  for (const int64_t width : shape.conv_parts()) n += ceil_div(width, kChannels);
+  return n;
+}
+
 RecurrentCpu::Channels RecurrentCpu::channels_at(const CausalConv& call, int64_t index) {
-  const int64_t key_dim = call.shape.key_dim(), value_dim = call.shape.value_dim();
-  const int64_t per_keys = ceil_div(key_dim, kChannels);
-  const int64_t part = std::min<int64_t>(2, index / per_keys);  // q, k or v
-  const int64_t within = (index - part * per_keys) * kChannels;
-  const int64_t width = part == 2 ? value_dim : key_dim;
-  float* const out = part == 0 ? call.q : part == 1 ? call.k : call.v;
-  return {part * key_dim + within, std::min(kChannels, width - within), out + within, width};
+  const std::array<int64_t, 3> widths = call.shape.conv_parts();
+  int64_t first = 0;  // channel of the part
+  size_t part = 0;
+  for (int64_t n; index >= (n = ceil_div(widths[part], kChannels)); ++part) {
+    index -= n;
+    first += widths[part];
+  }
+  const int64_t within = index * kChannels, width = widths[part];
+  return {first + within, std::min(kChannels, width - within), call.out[part] + within, width};
 }
 
 void RecurrentCpu::convolve(const CausalConv& call, const RecurrentRun& run, int token,
@@ -127,7 +132,9 @@ void RecurrentCpu::convolve(const CausalConv& call, const RecurrentRun& run, int
                      .taps_stride = call.shape.conv_dim(),
                      .n_taps = call.shape.n_taps,
                      .n = channels.n,
-                     .out = channels.out + (run.first_token + token) * channels.out_stride});
+                     .out = channels.out + (run.first_token + token) * channels.out_stride,
+                     .bias = call.bias == nullptr ? nullptr : call.bias + channels.first,
+                     .silu = call.silu});
 }
 
 /// Writes the copies, the tail and the logged rows of n <= kChannels channels.

@@ -20,8 +20,8 @@ class RecurrentCpu final : public RecurrentOps {
   /// `pool` and `kernels` must outlive this object.
   RecurrentCpu(ThreadPool& pool, const VectorKernels& kernels) : pool_(pool), kernels_(kernels) {}
 
-  /// Allocates the memory for states of at most max_rows rows.
-  void reserve(int max_rows);
+  /// Allocates the memory for layers whose states have at most as many rows as those of `shape`.
+  void reserve(const RecurrentShape& shape);
 
   void causal_conv(const CausalConv& call) override;
   void delta_gates(const DeltaGates& call) override;
@@ -37,6 +37,7 @@ class RecurrentCpu final : public RecurrentOps {
     int64_t out_stride = 0;
   };
 
+  static int64_t n_pieces(const RecurrentShape& shape);
   static Channels channels_at(const CausalConv& call, int64_t index);
   void convolve(const CausalConv& call, const RecurrentRun& run, int token, const Channels& channels) const;
   static void keep_rows(const CausalConv& call, const RecurrentRun& run, int64_t first_channel, int64_t n);

@@ -43,9 +43,10 @@ DeviceRuns RecurrentCuda::on_device(std::span<const RecurrentRun> runs,
 
 void RecurrentCuda::causal_conv(const CausalConv& call) {
   const int64_t rows = n_rows(call.runs);
-  work_.writes(call.q, rows * call.shape.key_dim());
-  work_.writes(call.k, rows * call.shape.key_dim());
-  work_.writes(call.v, rows * call.shape.value_dim());
+  const std::array<int64_t, 3> widths = call.shape.conv_parts();
+  for (size_t part = 0; part < widths.size(); ++part) {
+    if (widths[part] > 0) work_.writes(call.out[part], rows * widths[part]);
+  }
   work_.enqueue([call, runs = on_device(call.runs, call.copies), stream = work_.stream()] {
     cuda::causal_conv(call, runs, stream);
   });

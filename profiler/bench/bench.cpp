@@ -52,7 +52,8 @@ void add_sequence_bytes(const ModelRuntime& model, int position, TokenBytes& byt
     const int window = spec.layer(i).window;
     const int n_seen = window > 0 ? std::min(position + 1, window) : position + 1;
     const bool on_device = plan != nullptr && plan->layers[static_cast<size_t>(i)].on_device;
-    const double states = spec.layer(i).recurrent ? 2.0 * static_cast<double>(spec.delta.state_bytes()) : 0.0;
+    const double states =
+        spec.layer(i).recurrent ? 2.0 * static_cast<double>(spec.recurrent.state_bytes()) : 0.0;
     (on_device ? bytes.device_whole : bytes.host_whole) +=
         kv_position_bytes(spec, i, model.placed().kv_type) * n_seen + states;
   }

@@ -42,7 +42,7 @@ Layer layer_of(const PlanQuestion& question, int index) {
   layer.kv_held = kv_position_bytes(model.spec, index, question.load.kv_type) * question.load.context_tokens;
   if (model.spec.layer(index).recurrent) {
     MemoryMeter meter;
-    const LayerStates states(meter, model.spec.delta, 1);
+    const LayerStates states(meter, model.spec.recurrent, 1);
     layer.kv_held = static_cast<double>(meter.bytes());
   }
   return layer;

@@ -82,7 +82,7 @@ void SimulatedModel::place() {
              .assumptions = load_.assumptions,
              .found = [this](const PlacementSolution& solution) { solution_ = solution; }};
   }
-  if (spec_.delta) {
+  if (spec_.recurrent) {
     throw std::runtime_error(
         "Models with recurrent layers cannot be simulated; measure them with a real GPU.");
   }

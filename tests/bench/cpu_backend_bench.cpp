@@ -136,7 +136,7 @@ void bench_recurrent(CpuBackend& backend, const RecurrentShape& shape, int n_tok
     });
   };
   const double conv = seconds_of([&] {
-    backend.recurrent()->causal_conv({shape, {&run, 1}, {}, raw, taps.data(), memory, q, k, v});
+    backend.recurrent()->causal_conv({shape, {&run, 1}, {}, raw, taps.data(), memory, {q, k, v}});
   });
   const double gating = seconds_of([&] {
     backend.recurrent()->delta_gates({n_tokens, shape.n_v_heads, gates, gates, gates, gates, decay, beta});
@@ -209,8 +209,11 @@ int main(int argc, char** argv) {
   const int n_threads = argc > 1 ? std::atoi(argv[1]) : default_thread_count();
   const Isa isa = argc > 2 ? isa_from_name(argv[2]).value_or(Isa::kScalar) : supported_isas().front();
   CpuBackend backend(n_threads, isa);
-  backend.reserve(
-      {.max_tokens = 512, .max_cols = 4096, .n_heads = 9, .max_context = 8192, .recurrent_head_dim = 128});
+  backend.reserve({.max_tokens = 512,
+                   .max_cols = 4096,
+                   .n_heads = 9,
+                   .max_context = 8192,
+                   .recurrent = {16, 32, 128, 4, true}});
   std::printf("%s\n", backend.description().c_str());
   for (const RecurrentShape& shape :
        {RecurrentShape{16, 16, 128, 4, true}, RecurrentShape{16, 32, 128, 4, true},

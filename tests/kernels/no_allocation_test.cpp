@@ -51,7 +51,8 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
     bounds.n_experts = static_cast<int>(experts.size());
     bounds.n_experts_used = 3;
     bounds.expert_cols = width;
-    bounds.recurrent_head_dim = head_dim;
+    const RecurrentShape recurrent{2, 2, head_dim, 4, true};
+    bounds.recurrent = recurrent;
     backend.reserve(bounds);
     const size_t cache_bytes = static_cast<size_t>(kv_width) * 1024 * 2;
     const Buffer k_cache = backend.allocate(cache_bytes), v_cache = backend.allocate(cache_bytes);
@@ -67,7 +68,6 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
     set.reserve(n_tokens, width);
     NeuronCounts counts;
     ExpertCounts expert_counts;
-    const RecurrentShape recurrent{2, 2, head_dim, 4, true};
     const size_t recurrent_bytes = static_cast<size_t>(recurrent.state_floats()) * 8;
     const Buffer states = backend.allocate(recurrent_bytes), tails = backend.allocate(recurrent_bytes),
                  log = backend.allocate(recurrent_bytes);
@@ -102,7 +102,7 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
       const RecurrentRun run{.n_tokens = n, .n_replayed = n > 1 ? 1 : 0, .n_uncertain = 1, .fresh = n == 1};
       RecurrentOps& ops = *backend.recurrent();
       ops.causal_conv(
-          {recurrent, {&run, 1}, {}, raw.data(), raw.data(), memory, x.data(), k.data(), v.data()});
+          {recurrent, {&run, 1}, {}, raw.data(), raw.data(), memory, {x.data(), k.data(), v.data()}});
       ops.delta_gates({n, 2, decay.data(), beta.data(), raw.data(), rates.data(), decay.data(), beta.data()});
       ops.gated_delta({.shape = recurrent,
                        .runs = {&run, 1},

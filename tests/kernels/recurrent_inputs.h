@@ -31,7 +31,21 @@ inline const std::vector<RecurrentShape> kShapes = {
     {1, 2, 33, 8, false},      scan_shape(2, 6, 16, 24),  // fewer columns than rows, and more
     scan_shape(1, 3, 64, 128), scan_shape(4, 4, 37, 18, 3)};
 
+inline const std::vector<RecurrentShape> kShortConvs = {
+    {.n_taps = 3, .kind = RecurrentKind::kShortConv, .n_channels = 39},
+    {.n_taps = 4, .kind = RecurrentKind::kShortConv, .n_channels = 1100}};
+
+inline bool has_states(const RecurrentShape& shape) { return shape.kind != RecurrentKind::kShortConv; }
+
+inline std::vector<RecurrentShape> all_kinds() {
+  std::vector<RecurrentShape> all = kShapes;
+  all.insert(all.end(), kShortConvs.begin(), kShortConvs.end());
+  return all;
+}
+
 inline std::string text(const RecurrentShape& shape) {
+  if (!has_states(shape))
+    return std::to_string(shape.n_channels) + " channels, " + std::to_string(shape.n_taps) + " taps";
   return std::to_string(shape.n_k_heads) + "/" + std::to_string(shape.n_v_heads) + " heads of " +
          std::to_string(shape.head_dim) +
          (scans(shape) ? " and " + std::to_string(shape.n_rows()) + " rows" : "") +
@@ -59,16 +73,18 @@ struct Inputs {
 };
 
 /// The weights of a layer. Value head 0 forgets almost nothing, the others about 2 % to 25 % per token.
+/// Layers with four taps have no biases.
 struct Weights {
   explicit Weights(const RecurrentShape& shape)
-      : taps(normal_numbers(shape.n_taps * shape.conv_dim(), 7, 0.5f)),
+      : bias(shape.n_taps == 4 ? std::vector<float>() : normal_numbers(shape.conv_dim(), 10, 0.5f)),
+        taps(normal_numbers(shape.n_taps * shape.conv_dim(), 7, 0.5f)),
         dt(normal_numbers(shape.n_v_heads, 8, 1.0f, -1.0f)),
         skip(normal_numbers(shape.n_v_heads, 9)) {
     for (int h = 0; h < shape.n_v_heads; ++h)
       a.push_back(h == 0 ? -1e-5f : -0.02f * std::exp2f(static_cast<float>(h % 6)));
   }
 
-  std::vector<float> taps, dt, a, skip;
+  std::vector<float> bias, taps, dt, a, skip;
 };
 
 /// The double results of a sequence, as rows of Layer::step().
@@ -78,7 +94,11 @@ inline std::vector<std::vector<double>> expected(const RecurrentShape& shape, co
   std::vector<std::vector<double>> rows;
   for (int64_t t = 0; t < n; ++t) {
     std::vector<double> row =
-        reference.convolve(sequence.raw.data() + t * shape.conv_dim(), weights.taps.data());
+        reference.convolve(sequence.raw.data() + t * shape.conv_dim(), weights.taps.data(), weights.bias);
+    if (!has_states(shape)) {
+      rows.push_back(std::move(row));
+      continue;
+    }
     double *const q = row.data(), *const k = q + shape.key_dim(), *const v = k + shape.key_dim();
     if (!scans(shape)) {
       reference.normalize(kEps, 1.0 / std::sqrt(shape.head_dim), q);

@@ -4,6 +4,7 @@
 #include "kernels/recurrent.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -57,7 +58,7 @@ class Layer {
  public:
   Layer(const RecurrentShape& shape, Isa isa, int n_threads, int n_slots = 1, int max_drafts = 4)
       : shape_(shape), weights_(shape), backend_(n_threads, isa) {
-    backend_.reserve({.max_tokens = 256, .max_cols = 4096, .recurrent_head_dim = shape.n_rows()});
+    backend_.reserve({.max_tokens = 256, .max_cols = 4096, .recurrent = shape});
     for (const auto& [buffer, n_floats] : {std::pair(&states_, n_slots * shape.state_floats()),
                                            std::pair(&tails_, n_slots * shape.tail_floats()),
                                            std::pair(&log_, n_slots * max_drafts * shape.log_floats())}) {
@@ -67,7 +68,8 @@ class Layer {
     memory_ = {states_.floats(), tails_.floats(), log_.floats(), max_drafts};
   }
 
-  /// Computes a step. Returns the row [conv_dim + value_dim] of each token: q and k of length 1, v, out.
+  /// Computes a step. Returns the row [conv_dim + value_dim] of each token: q and k of length 1, v, out; or
+  /// the convolved channels.
   /// copies: tokens, counted over all pieces, and the addresses of their copies.
   std::vector<float> step(const std::vector<Piece>& pieces, const std::map<int, Kept*>& copies = {}) {
     std::vector<RecurrentRun> runs;
@@ -101,16 +103,31 @@ class Layer {
     const auto unwritten = [&](int64_t n_cols) {
       return std::vector<float>(static_cast<size_t>(n_rows * n_cols), kUnwritten);
     };
-    std::vector<float> q = unwritten(shape_.key_dim()), k = q, v = unwritten(shape_.value_dim()), out = v;
+    const std::array<int64_t, 3> widths = shape_.conv_parts();
+    std::array<std::vector<float>, 3> parts;
+    for (size_t i = 0; i < parts.size(); ++i) parts[i] = unwritten(widths[i]);
+    auto& [q, k, v] = parts;
     RecurrentOps& ops = *backend_.recurrent();
-    ops.causal_conv(
-        {shape_, runs, tail_copies, raw.data(), weights_.taps.data(), memory_, q.data(), k.data(), v.data()});
+    ops.causal_conv({.shape = shape_,
+                     .runs = runs,
+                     .copies = tail_copies,
+                     .raw = raw.data(),
+                     .taps = weights_.taps.data(),
+                     .memory = memory_,
+                     .out = {q.data(), k.data(), v.data()},
+                     .bias = weights_.bias.empty() ? nullptr : weights_.bias.data(),
+                     .silu = has_states(shape_)});
+    std::vector<float> rows;
     for (const RecurrentRun& run : runs) {
-      const int64_t row = run.first_token - 1;
-      REQUIRE(q[static_cast<size_t>(row * shape_.key_dim())] == kUnwritten);
-      REQUIRE(k[static_cast<size_t>((row + 1) * shape_.key_dim() - 1)] == kUnwritten);
-      REQUIRE(v[static_cast<size_t>((row + 1) * shape_.value_dim() - 1)] == kUnwritten);
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const auto row = parts[i].begin() + (run.first_token - 1) * widths[i];
+        REQUIRE(std::all_of(row, row + widths[i], [](float x) { return x == kUnwritten; }));
+      }
+      if (has_states(shape_)) continue;
+      for (int t = run.first_token; t < run.first_token + run.n_tokens; ++t) append(rows, q, t, widths[0]);
     }
+    if (!has_states(shape_)) return rows;
+    std::vector<float> out = unwritten(shape_.value_dim());
     if (!scans(shape_)) {
       scale_heads(q, 1.0f / static_cast<float>(shape_.head_dim), n_rows);
       scale_heads(k, 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)), n_rows);
@@ -124,7 +141,6 @@ class Layer {
     } else {
       ops.gated_delta(call);
     }
-    std::vector<float> rows;
     for (const RecurrentRun& run : runs) {
       REQUIRE(out[static_cast<size_t>(run.first_token * shape_.value_dim() - 1)] == kUnwritten);
       for (int t = run.first_token; t < run.first_token + run.n_tokens; ++t) {
@@ -204,7 +220,7 @@ TEST_CASE("recurrent layers follow their formulas", "[recurrent]") {
   // tenth of its terms.
   constexpr double kConvTolerance = 1e-6, kOutTolerance = 1e-5;
   for (const Isa isa : supported_isas()) {
-    for (const RecurrentShape& shape : kShapes) {
+    for (const RecurrentShape& shape : all_kinds()) {
       for (const int n : {1, 2, 3, 16, 17, 70}) {
         const Inputs sequence(shape, n, 1);
         Layer layer(shape, isa, 2);
@@ -212,6 +228,10 @@ TEST_CASE("recurrent layers follow their formulas", "[recurrent]") {
         const std::vector<std::vector<double>> rows = expected(shape, sequence, n, reference);
         const std::vector<float> ours = whole(layer, sequence, n);
         INFO(isa_name(isa) << ", " << text(shape) << ", " << n << " tokens");
+        if (!has_states(shape)) {
+          CHECK(worst_error(ours, rows, 0, shape.conv_dim()) < kConvTolerance);
+          continue;
+        }
         const int64_t keys = shape.key_dim();
         CHECK(worst_error(ours, rows, 0, keys) < kConvTolerance);
         CHECK(worst_error(ours, rows, keys, 2 * keys) < kConvTolerance);
@@ -345,7 +365,7 @@ TEST_CASE("a selective scan stores steps times values, and values also pass it b
 }
 
 TEST_CASE("recurrent layers have the same bits on all ISAs that fuse multiply-adds", "[recurrent]") {
-  for (const RecurrentShape& shape : kShapes) {
+  for (const RecurrentShape& shape : all_kinds()) {
     const Inputs sequence(shape, 70, 1);
     std::vector<float> first;
     for (const Isa isa : supported_isas()) {
@@ -361,7 +381,7 @@ TEST_CASE("recurrent layers have the same bits on all ISAs that fuse multiply-ad
 
 TEST_CASE("a recurrent layer gives the same bits however a prompt is cut", "[recurrent]") {
   for (const Isa isa : testing::model_isas()) {
-    for (const RecurrentShape& shape : kShapes) {
+    for (const RecurrentShape& shape : all_kinds()) {
       const Inputs sequence(shape, 70, 1);
       Layer one(shape, isa, 1);
       const std::vector<float> all = whole(one, sequence, 70);
@@ -401,7 +421,7 @@ TEST_CASE("a recurrent layer gives the same bits with any number of threads", "[
 TEST_CASE("drafts that are accepted are replayed, and rejected ones leave no trace", "[recurrent]") {
   constexpr int kTokens = 60, kMaxDrafts = 4;
   for (const Isa isa : testing::model_isas()) {
-    for (const RecurrentShape& shape : kShapes) {
+    for (const RecurrentShape& shape : all_kinds()) {
       const Inputs sequence(shape, kTokens + kMaxDrafts, 1), wrong(shape, kTokens + kMaxDrafts, 50);
       Layer one(shape, isa, 1);
       const std::vector<float> all = whole(one, sequence, kTokens);
@@ -455,7 +475,7 @@ TEST_CASE("a state does not contain the drafts of its last step", "[recurrent]")
 
 TEST_CASE("a sequence gives the same bits beside others as alone", "[recurrent]") {
   for (const Isa isa : testing::model_isas()) {
-    for (const RecurrentShape& shape : kShapes) {
+    for (const RecurrentShape& shape : all_kinds()) {
       const Inputs a(shape, 40, 1), b(shape, 40, 2), c(shape, 40, 3);
       Layer alone(shape, isa, 1, 3);
       const std::vector<float> all_a = whole(alone, a, 40, 0), all_b = whole(alone, b, 40, 1),
@@ -494,7 +514,7 @@ TEST_CASE("a sequence gives the same bits beside others as alone", "[recurrent]"
 
 TEST_CASE("copies in the middle of a prompt are the states of shorter prompts", "[recurrent]") {
   for (const Isa isa : testing::model_isas()) {
-    for (const RecurrentShape& shape : kShapes) {
+    for (const RecurrentShape& shape : all_kinds()) {
       const Inputs a(shape, 30, 1), b(shape, 30, 2);
       Layer layer(shape, isa, 2, 2);
       std::map<int, Kept> copies;
@@ -661,6 +681,10 @@ TEST_CASE("the sizes of a state and a log are those of the layout", "[recurrent]
   CHECK(nano.conv_dim() == 6144);
   CHECK(nano.state_bytes() == 2097152);
   CHECK(nano.log_floats() == 1024 + 4096 + 64 + 6144);
+  const RecurrentShape conv{.n_taps = 3, .kind = RecurrentKind::kShortConv, .n_channels = 1024};
+  CHECK(conv.state_floats() == 0);
+  CHECK(conv.tail_floats() == 2 * 1024);
+  CHECK(conv.log_floats() == 1024);
 }
 
 }  // namespace hearth

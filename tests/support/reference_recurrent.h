@@ -22,15 +22,17 @@ class ReferenceRecurrent {
         rows_(static_cast<size_t>(shape.n_taps), std::vector<double>(size(shape.conv_dim()), 0.0)),
         state_(size(int64_t{shape.n_v_heads} * shape.n_rows() * shape.head_dim), 0.0) {}
 
-  /// Returns the convolved channels of the next token: q, k, v. raw [conv_dim], taps [n_taps, conv_dim].
-  std::vector<double> convolve(const float* raw, const float* taps) {
+  /// Returns the convolved channels of the next token: q, k, v in delta nets. raw [conv_dim], taps [n_taps,
+  /// conv_dim], bias [conv_dim] or empty.
+  std::vector<double> convolve(const float* raw, const float* taps, const std::vector<float>& bias) {
     rows_.erase(rows_.begin());
     rows_.emplace_back(raw, raw + shape_.conv_dim());
     std::vector<double> out(size(shape_.conv_dim()), 0.0);
     for (size_t c = 0; c < out.size(); ++c) {
       for (size_t tap = 0; tap < rows_.size(); ++tap)
         out[c] += double{taps[tap * out.size() + c]} * rows_[tap][c];
-      out[c] *= reference_sigmoid(out[c]);
+      if (!bias.empty()) out[c] += double{bias[c]};
+      if (shape_.kind == RecurrentKind::kGatedDelta) out[c] *= reference_sigmoid(out[c]);
     }
     return out;
   }

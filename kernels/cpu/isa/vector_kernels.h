@@ -70,7 +70,9 @@ struct ConvolvedChannels {
   int64_t taps_stride = 0;
   int n_taps = 0;
   int64_t n = 0;
-  float* out = nullptr;  // [n]; not one of the inputs
+  float* out = nullptr;         // [n]; not one of the inputs
+  const float* bias = nullptr;  // [n]; or null
+  bool silu = true;
 };
 
 /// Consecutive tokens of the gated delta rule or of the selective scan, for one group of columns of one head
@@ -156,8 +158,9 @@ struct VectorKernels {
   /// out = weighted / sum.
   void (*divide)(const float* weighted, float sum, int64_t n, float* out);
 
-  /// out = silu(sum over tap of taps[tap] * rows[tap]), for n channels. The sum begins with the product of
-  /// row 0 and is a chain of fused multiply-adds in the order of rows.
+  /// out = act(sum over tap of taps[tap] * rows[tap] + bias), for n channels, where act is silu or nothing.
+  /// The sum begins with the product of row 0 and is a chain of fused multiply-adds in the order of rows. The
+  /// bias is added last.
   void (*convolve)(const ConvolvedChannels& call);
 
   /// One token's gates of n value heads; see DeltaGates.

@@ -1,6 +1,6 @@
-// The operations of recurrent layers (kernels/recurrent.h): the short convolution, the gates, and the gated
-// delta rule and the selective scan for one group of 16 columns. The source uses the class Lanes and is
-// compiled once per ISA.
+// The operations of recurrent layers (kernels/recurrent.h): the convolution, the gates, and the gated delta
+// rule and the selective scan for one group of 16 columns. The source uses the class Lanes and is compiled
+// once per ISA.
 //
 // Lanes are columns or channels, so no sum crosses lanes. Included after rows_inl.h; the rules of that file
 // apply here.
@@ -12,13 +12,16 @@ namespace hearth {
 namespace {
 
 void convolve(const ConvolvedChannels& call) {
+  const bool has_silu = call.silu;
+  const float* const bias = call.bias;
   for_each_lanes(call.n, [&](int64_t i, int count) {
     Lanes sum = Lanes::mul(load_up_to(call.taps + i, count), load_up_to(call.rows[0] + i, count));
     for (int tap = 1; tap < call.n_taps; ++tap) {
       sum = Lanes::fma(load_up_to(call.taps + tap * call.taps_stride + i, count),
                        load_up_to(call.rows[tap] + i, count), sum);
     }
-    store_up_to(silu(sum), call.out + i, count);
+    if (bias != nullptr) sum = Lanes::add(sum, load_up_to(bias + i, count));
+    store_up_to(has_silu ? silu(sum) : sum, call.out + i, count);
   });
 }
 

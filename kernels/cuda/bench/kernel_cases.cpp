@@ -447,13 +447,12 @@ void KernelCases::add_recurrent(int n_tokens) {
   conv.raw = filled(n_tokens * shape.conv_dim(), 0.0f);
   conv.taps = filled(shape.n_taps * shape.conv_dim(), 0.0f);
   conv.memory.tails = filled(shape.tail_floats(), 0.0f);
-  conv.q = filled(n_tokens * shape.key_dim(), 0.0f);
-  conv.k = filled(n_tokens * shape.key_dim(), 0.0f);
-  conv.v = filled(n_tokens * shape.value_dim(), 0.0f);
+  conv.out = {filled(n_tokens * shape.key_dim(), 0.0f), filled(n_tokens * shape.key_dim(), 0.0f),
+              filled(n_tokens * shape.value_dim(), 0.0f)};
   GatedDelta delta{.shape = shape, .runs = {}, .copies = {}, .memory = {}};
-  delta.q = conv.q;
-  delta.k = conv.k;
-  delta.v = conv.v;
+  delta.q = conv.out[0];
+  delta.k = conv.out[1];
+  delta.v = conv.out[2];
   delta.decay = filled(gates, 1.0f);
   delta.beta = filled(gates, 1.0f);
   delta.out = filled(n_tokens * shape.value_dim(), 0.0f);

@@ -1,4 +1,4 @@
-// The short convolution of recurrent layers, and their gates.
+// The convolution of recurrent layers, and the gates of delta nets.
 //
 // A thread of the convolution has one channel and up to kTileTokens tokens of a run. It reads each raw row
 // once and keeps the last rows in registers. So the kernel is memory-bound: 8 bytes per channel and token.
@@ -26,9 +26,11 @@ static_assert(kTileTokens >= RecurrentShape::kMaxTaps - 1);
 struct ConvArgs {
   RecurrentShape shape;
   const DeviceRun* runs;
-  const float *raw, *taps;
+  const float *raw, *taps, *bias;
+  bool silu;
   RecurrentMemory memory;
-  float *q, *k, *v;
+  float* out[3];
+  int64_t widths[3];  // of the outputs; their sum is conv_dim
   DeviceCopies copies;
 };
 
@@ -78,10 +80,8 @@ __global__ void __launch_bounds__(kConvThreads) convolve_kernel(const ConvArgs a
   const DeviceRun run = args.runs[blockIdx.z];
   const int begin = static_cast<int>(blockIdx.y) * kTileTokens;
   if (run.slot < 0 || channel >= width || (begin > 0 && begin >= run.n_tokens)) return;
-  const int64_t key_dim = shape.key_dim(), value_dim = shape.value_dim();
   float* log = nullptr;  // of a layer without drafts
-  if (args.memory.log != nullptr)
-    log = args.memory.logged(shape, run.slot, 0) + shape.log_floats() - width + channel;
+  if (args.memory.log != nullptr) log = args.memory.logged_raw(shape, run.slot, 0) + channel;
   const RawChannel rows{.raw = args.raw + run.first_token * width + channel,
                         .tail = args.memory.tail(shape, run.slot) + channel,
                         .log = log,
@@ -90,16 +90,13 @@ __global__ void __launch_bounds__(kConvThreads) convolve_kernel(const ConvArgs a
                         .n_history = kTaps - 1,
                         .n_replayed = run.n_replayed,
                         .fresh = run.fresh != 0};
-  float* out = args.q + channel;
-  int64_t out_width = key_dim;
-  if (channel >= 2 * key_dim) {
-    out = args.v + (channel - 2 * key_dim);
-    out_width = value_dim;
-  } else if (channel >= key_dim) {
-    out = args.k + (channel - key_dim);
-  }
-  out += run.first_token * out_width;
+  int part = 0;
+  int64_t within = channel;
+  while (within >= args.widths[part]) within -= args.widths[part++];
+  const int64_t out_width = args.widths[part];
+  float* const out = args.out[part] + run.first_token * out_width + within;
 
+  const float bias = args.bias != nullptr ? args.bias[channel] : 0.0f;
   float taps[kTaps], window[kTaps];
   GPU_UNROLL
   for (int i = 0; i < kTaps; ++i) taps[i] = args.taps[i * width + channel];
@@ -112,15 +109,16 @@ __global__ void __launch_bounds__(kConvThreads) convolve_kernel(const ConvArgs a
     float sum = __fmul_rn(taps[0], window[0]);
     GPU_UNROLL
     for (int i = 1; i < kTaps; ++i) sum = __fmaf_rn(taps[i], window[i], sum);
-    out[t * out_width] = activated<Activation::kSilu>(sum, 0.0f);
+    if (args.bias != nullptr) sum = __fadd_rn(sum, bias);
+    out[t * out_width] = args.silu ? activated<Activation::kSilu>(sum, 0.0f) : sum;
     GPU_UNROLL
     for (int i = 0; i < kTaps - 1; ++i) window[i] = window[i + 1];
   }
   if (begin == 0) keep_channel<kTaps>(args, run, channel, rows);
 }
 
-KernelWork conv_work(const RecurrentShape& shape, const DeviceRuns& runs, int n_copies) {
-  KernelWork work{.bytes = floats(shape.n_taps * shape.conv_dim())};
+KernelWork conv_work(const RecurrentShape& shape, bool has_bias, const DeviceRuns& runs, int n_copies) {
+  KernelWork work{.bytes = floats((shape.n_taps + (has_bias ? 1 : 0)) * shape.conv_dim())};
   int64_t n_tokens = 0, n_rows = n_copies * int64_t{shape.n_taps - 1};
   for (int i = 0; i < runs.n; ++i) {
     const DeviceRun& run = runs.runs[i];
@@ -139,8 +137,10 @@ void launch_conv(const ConvArgs& args, const DeviceRuns& runs, cudaStream_t stre
   const dim3 grid(static_cast<unsigned>((width + kConvThreads - 1) / kConvThreads),
                   static_cast<unsigned>(std::max(1, (runs.most_tokens + kTileTokens - 1) / kTileTokens)),
                   static_cast<unsigned>(runs.n));
-  check(gpu_launch([=, shape = args.shape, n = args.copies.n] { return conv_work(shape, runs, n); },
-                   gpu_kernel<convolve_kernel<kTaps>>, grid, kConvThreads, 0, stream, args),
+  const auto work = [=, shape = args.shape, has_bias = args.bias != nullptr, n = args.copies.n] {
+    return conv_work(shape, has_bias, runs, n);
+  };
+  check(gpu_launch(work, gpu_kernel<convolve_kernel<kTaps>>, grid, kConvThreads, 0, stream, args),
         "convolving the inputs of a recurrent layer");
 }
 
@@ -162,9 +162,17 @@ DeviceCopies device_copies(std::span<const RecurrentCopy> copies) {
 
 void causal_conv(const CausalConv& call, const DeviceRuns& runs, cudaStream_t stream) {
   if (runs.n == 0) return;
-  const ConvArgs args{call.shape, runs.runs,   call.raw,
-                      call.taps,  call.memory, call.q,
-                      call.k,     call.v,      device_copies(call.copies)};
+  const std::array<int64_t, 3> widths = call.shape.conv_parts();
+  const ConvArgs args{.shape = call.shape,
+                      .runs = runs.runs,
+                      .raw = call.raw,
+                      .taps = call.taps,
+                      .bias = call.bias,
+                      .silu = call.silu,
+                      .memory = call.memory,
+                      .out = {call.out[0], call.out[1], call.out[2]},
+                      .widths = {widths[0], widths[1], widths[2]},
+                      .copies = device_copies(call.copies)};
   switch (call.shape.n_taps) {
     case 2:
       return launch_conv<2>(args, runs, stream);

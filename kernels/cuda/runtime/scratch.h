@@ -73,7 +73,7 @@ struct Scratch {
     }
     if (const size_t kv = bounds.stream_kv_bytes; kv > 0)
       streamed_kv = {arena.take<std::byte>(kv), arena.take<std::byte>(kv)};
-    if (bounds.recurrent_head_dim > 0) {
+    if (bounds.recurrent.state_floats() > 0) {
       n_delta_counters = rows * kDeltaCounters;
       delta_counters = arena.take<uint32_t>(n_delta_counters);
     }
@@ -108,7 +108,7 @@ struct Scratch {
   DeviceCounts* counts = nullptr;
   std::vector<DeviceNeuronSet> sets;  // [n_sets] for Backend::make_set()
 
-  uint32_t* delta_counters = nullptr;  // of gated_delta(); null without recurrent layers
+  uint32_t* delta_counters = nullptr;  // of gated_delta(); null without states
   size_t n_delta_counters = 0;
 
   uint32_t* exchange = nullptr;  // HandOver::state of ActivationExchange; null without experts

@@ -24,7 +24,7 @@ size_t StepInputs::size(const StepBounds& bounds) {
   // max_tokens is at least the number of sequences, so there are at most max_tokens block tables per array.
   const size_t tables = tokens * static_cast<size_t>(bounds.max_context / kFewestPerBlock + 1);
   const size_t longest = std::max(tokens, static_cast<size_t>(bounds.max_cols)) + 1;
-  const size_t runs = bounds.recurrent_head_dim > 0 ? tokens * kRunWords + kAlign : 0;
+  const size_t runs = bounds.recurrent ? tokens * kRunWords + kAlign : 0;
   return kTables * tables + kArrays * (longest + kAlign) + runs;
 }
 

@@ -79,7 +79,7 @@ TEST_CASE("state memory: a step that fits no slot is refused by a sentence") {
 
 TEST_CASE("state memory: a model without recurrent layers has no memory and no runs") {
   Memory memory(1);
-  memory.spec.delta = {};
+  memory.spec.recurrent = {};
   StateMemory none(memory.spec, 4, 4, Devices(memory.cpu));
   CHECK(none.host_bytes() == 0);
   none.restore(3, -1, 100);

@@ -320,14 +320,14 @@ TEST_CASE("delta weights: two forms of one model in tests/data/arch give equal w
     const ArchModel model = bound(name), other = bound(other_name);
     REQUIRE(model.spec.n_layers == other.spec.n_layers);
     CHECK(model.spec.n_kv_heads == other.spec.n_kv_heads);
-    CHECK(model.spec.delta.tiled == other.spec.delta.tiled);
+    CHECK(model.spec.recurrent.tiled == other.spec.recurrent.tiled);
     int n_recurrent = 0;
     for (int i = 0; i < model.spec.n_layers; ++i) {
       INFO("layer " << i);
       CHECK(model.spec.layer(i).recurrent == other.spec.layer(i).recurrent);
       n_recurrent += model.spec.layer(i).recurrent ? 1 : 0;
       const auto at = static_cast<size_t>(i);
-      check_same(model.spec.delta, model.weights.layers[at].delta, other.weights.layers[at].delta);
+      check_same(model.spec.recurrent, model.weights.layers[at].delta, other.weights.layers[at].delta);
       CHECK(same_bytes(model.weights.layers[at].q.weight, other.weights.layers[at].q.weight));
     }
     CHECK(n_recurrent == 4);
@@ -335,7 +335,7 @@ TEST_CASE("delta weights: two forms of one model in tests/data/arch give equal w
   for (const char* name : {"qwen35", "qwen35-equal", "qwen35-tied"}) {
     INFO(name);
     const ArchModel model = bound(name);
-    CHECK(model.weights.layers[4].delta.qkv.weight.n_rows == model.spec.delta.conv_dim());
+    CHECK(model.weights.layers[4].delta.qkv.weight.n_rows == model.spec.recurrent.conv_dim());
     CHECK(model.spec.layer(name == std::string("qwen35-equal") ? 2 : 3).recurrent == false);
     CHECK(model.weights.tied() == (name == std::string("qwen35-tied")));
   }

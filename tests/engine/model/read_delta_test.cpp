@@ -34,15 +34,15 @@ using Layers = std::vector<bool>;
 TEST_CASE("delta spec: keys become facts") {
   const ModelSpec spec = spec_of(tiny_delta("qwen35"));
   CHECK(spec.arch.name == "qwen35");
-  REQUIRE(spec.delta);
-  CHECK(spec.delta.n_k_heads == 2);
-  CHECK(spec.delta.n_v_heads == 6);
-  CHECK(spec.delta.head_dim == 8);
-  CHECK(spec.delta.n_taps == 4);
-  CHECK(spec.delta.tiled);
-  CHECK(spec.delta.key_dim() == 16);
-  CHECK(spec.delta.value_dim() == 48);
-  CHECK(spec.delta.conv_dim() == 80);
+  REQUIRE(spec.recurrent);
+  CHECK(spec.recurrent.n_k_heads == 2);
+  CHECK(spec.recurrent.n_v_heads == 6);
+  CHECK(spec.recurrent.head_dim == 8);
+  CHECK(spec.recurrent.n_taps == 4);
+  CHECK(spec.recurrent.tiled);
+  CHECK(spec.recurrent.key_dim() == 16);
+  CHECK(spec.recurrent.value_dim() == 48);
+  CHECK(spec.recurrent.conv_dim() == 80);
   CHECK(spec.d_ff == 48);
   CHECK(spec.rope.n_rot == 8);
   CHECK(spec.head_dim == 16);
@@ -54,7 +54,7 @@ TEST_CASE("delta spec: keys become facts") {
   CHECK(spec.layer(3).turns);
   CHECK_FALSE(spec.layer(4).turns);
   TinyModel plain("qwen3");
-  CHECK_FALSE(spec_of(plain).delta);
+  CHECK_FALSE(spec_of(plain).recurrent);
   CHECK_FALSE(spec_of(plain).layer(0).recurrent);
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("delta spec: neighboring value heads belong to neighboring key heads o
 
 TEST_CASE(
     "delta spec: the order of value heads is the architecture's, unless a key or tensor says otherwise") {
-  const auto tiled = [](TinyModel model) { return spec_of(model).delta.tiled; };
+  const auto tiled = [](TinyModel model) { return spec_of(model).recurrent.tiled; };
   CHECK(tiled(tiny_delta("qwen35moe")));
   CHECK_FALSE(tiled(tiny_delta("qwen3next")));
   CHECK_FALSE(tiled(tiny_delta("qwen35").key("qwen35.ssm.v_head_reordered", false)));

@@ -297,9 +297,7 @@ TEST_CASE_METHOD(KernelWorkTest, "recurrent layers declare what they touch") {
                         .raw = raw.data(),
                         .taps = taps.data(),
                         .memory = memory,
-                        .q = q.data(),
-                        .k = k.data(),
-                        .v = v.data()};
+                        .out = {q.data(), k.data(), v.data()}};
   const GatedDelta delta{.shape = shape,
                          .runs = {},
                          .copies = {},

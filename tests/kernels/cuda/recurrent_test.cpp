@@ -23,12 +23,13 @@
 namespace hearth::test {
 namespace {
 
-constexpr float kUnwritten = 77.0f;  // fills rows that no run has
+constexpr std::array<const char*, 3> kParts = {"q", "k", "v"};  // of the convolution's outputs
+constexpr float kUnwritten = 77.0f;                             // fills rows that no run has
 constexpr int kMaxRows = 120;
 
 /// The shapes of the CPU's tests, and heads whose state is in registers or too large for them.
 std::vector<RecurrentShape> shapes() {
-  std::vector<RecurrentShape> all = kShapes;
+  std::vector<RecurrentShape> all = all_kinds();
   all.push_back({2, 4, 64, 3, true});
   all.push_back({1, 1, 256, 5, false});
   all.push_back(scan_shape(2, 4, 40, 64));
@@ -113,6 +114,7 @@ class Layer {
       : access_(access), shape_(shape) {
     const Weights weights(shape);
     taps_ = resident(weights.taps);
+    if (!weights.bias.empty()) bias_ = resident(weights.bias);
     dt_ = resident(weights.dt);
     a_ = resident(weights.a);
     skip_ = resident(weights.skip);
@@ -123,8 +125,8 @@ class Layer {
                array("tails", n_slots * shape.tail_floats(), NAN), nullptr, max_drafts};
     if (max_drafts > 0) memory_.log = array("log", n_slots * max_drafts * shape.log_floats(), NAN);
     raw_ = array("raw", kMaxRows * shape.conv_dim(), NAN);
-    for (const char* name : {"q", "k"}) array(name, kMaxRows * shape.key_dim(), kUnwritten);
-    for (const char* name : {"v", "out"}) array(name, kMaxRows * shape.value_dim(), kUnwritten);
+    for (size_t i = 0; i < kParts.size(); ++i) array(kParts[i], kMaxRows * shape.conv_parts()[i], kUnwritten);
+    array("out", kMaxRows * shape.value_dim(), kUnwritten);
     for (const char* name : {"decay", "beta"}) array(name, int64_t{kMaxRows} * shape.n_v_heads, kUnwritten);
     for (int i = 0; i < kCopies; ++i) {
       array("copied state " + std::to_string(i), shape.state_floats(), kUnwritten);
@@ -140,6 +142,7 @@ class Layer {
       access_.write(array.buffer.floats(), std::vector<float>(array.n, kUnwritten));
     }
     access_.write(raw_, rows.raw);
+    if (!has_states(shape_)) return;
     access_.write(at("decay"), rows.alpha);
     access_.write(at("beta"), rows.beta);
   }
@@ -147,12 +150,21 @@ class Layer {
   void compute(const std::vector<RecurrentRun>& runs, int n_rows, const std::vector<int>& copied = {}) {
     std::vector<RecurrentCopy> states, tails;
     for (const int row : copied) {
-      const std::string number = std::to_string(states.size());
-      states.push_back({row, at("copied state " + number)});
+      const std::string number = std::to_string(tails.size());
+      if (has_states(shape_)) states.push_back({row, at("copied state " + number)});
       tails.push_back({row, at("copied tail " + number)});
     }
     RecurrentOps& ops = *access_.backend().recurrent();
-    ops.causal_conv({shape_, runs, tails, raw_, taps_, memory_, at("q"), at("k"), at("v")});
+    ops.causal_conv({.shape = shape_,
+                     .runs = runs,
+                     .copies = tails,
+                     .raw = raw_,
+                     .taps = taps_,
+                     .memory = memory_,
+                     .out = {at("q"), at("k"), at("v")},
+                     .bias = bias_,
+                     .silu = has_states(shape_)});
+    if (!has_states(shape_)) return;
     const float eps = static_cast<float>(kEps / shape_.head_dim);
     const auto scale = [&](float* x, const float* weights) {
       access_.backend().rms_norm(x, weights, eps, int64_t{n_rows} * shape_.n_k_heads, shape_.head_dim, x);
@@ -176,7 +188,11 @@ class Layer {
     for (auto& [name, array] : arrays_) all[name] = access_.read(array.buffer.floats(), array.n);
     return all;
   }
-  float* at(const std::string& name) { return arrays_.at(name).buffer.floats(); }
+  /// Null if the shape has no such array.
+  float* at(const std::string& name) {
+    const auto array = arrays_.find(name);
+    return array == arrays_.end() ? nullptr : array->second.buffer.floats();
+  }
   const RecurrentMemory& memory() const { return memory_; }
 
  private:
@@ -185,6 +201,7 @@ class Layer {
     size_t n = 0;  // floats
   };
   float* array(const std::string& name, int64_t n_floats, float value) {
+    if (n_floats == 0) return nullptr;
     const auto n = static_cast<size_t>(n_floats);
     arrays_[name] = {access_.backend().allocate(n * sizeof(float)), n};
     access_.write(at(name), std::vector<float>(n, value));
@@ -201,6 +218,7 @@ class Layer {
   std::map<std::string, Array> arrays_;
   std::vector<Buffer> weights_;
   const float *taps_, *dt_, *a_, *skip_, *q_weights_, *k_weights_;
+  const float* bias_ = nullptr;
   float* raw_;
   RecurrentMemory memory_;
 };
@@ -215,7 +233,7 @@ class Both {
                  .max_context = 64,
                  .max_outputs = std::max({n_slots * shape.state_floats(), kMaxRows * shape.conv_dim(),
                                           n_slots * max_drafts * shape.log_floats()}),
-                 .recurrent_head_dim = shape.n_rows()}),
+                 .recurrent = shape}),
         device_(bounds_),
         cpu_(bounds_),
         there_(device_, shape, n_slots, max_drafts),
@@ -272,12 +290,11 @@ class Both {
 /// Row `row` of q, k, v and out, as expected() has them.
 void append(const RecurrentShape& shape, const Results& results, int row, std::vector<float>& to) {
   const auto add = [&](const char* name, int64_t n) {
+    if (n == 0) return;
     const std::vector<float>& from = results.at(name);
     to.insert(to.end(), from.begin() + row * n, from.begin() + (row + 1) * n);
   };
-  add("q", shape.key_dim());
-  add("k", shape.key_dim());
-  add("v", shape.value_dim());
+  for (size_t i = 0; i < kParts.size(); ++i) add(kParts[i], shape.conv_parts()[i]);
   add("out", shape.value_dim());
 }
 
@@ -306,6 +323,10 @@ TEST_CASE("CUDA: recurrent layers follow their formulas, in pieces of any size")
       if (whole.empty()) whole = ours;
       CHECK(different(ours, whole) == 0);
       const int64_t keys = shape.key_dim(), convolved = shape.conv_dim();
+      if (!has_states(shape)) {
+        CHECK(worst_error(ours, rows, 0, convolved) < kConvTolerance);
+        continue;
+      }
       CHECK(worst_error(ours, rows, 0, keys) < kConvTolerance);
       CHECK(worst_error(ours, rows, keys, 2 * keys) < kConvTolerance);
       CHECK(worst_error(ours, rows, 2 * keys, convolved) < kConvTolerance);
@@ -345,7 +366,7 @@ TEST_CASE("CUDA: accepted drafts are replayed, and rejected ones leave no trace"
     INFO(text(shape));
     CHECK(different(ours, all) == 0);
     const Results now = both.step({{.slot = 0}}, Rows(shape, 1));  // nothing to do
-    CHECK(different(now.at("states"), whole.at("states")) == 0);
+    if (has_states(shape)) CHECK(different(now.at("states"), whole.at("states")) == 0);
     CHECK(different(now.at("tails"), whole.at("tails")) == 0);
   }
 }
@@ -413,13 +434,16 @@ TEST_CASE("CUDA: a fresh run ignores what its slot holds, and an empty one clear
     both.piece(sequence, 0, 6);
     const Results cleared = both.step({{.slot = 0, .fresh = true}}, Rows(shape, 1));
     INFO(text(shape));
-    for (const char* name : {"states", "tails"})
+    for (const char* name : {"states", "tails"}) {
+      if (!cleared.contains(name)) continue;
       CHECK(std::ranges::all_of(cleared.at(name), [](float x) { return x == 0.0f; }));
+    }
     Rows rows(shape, 6);
     for (int i = 0; i < 6; ++i) rows.put(shape, i, sequence, i);
     const Results later = both.step({{.slot = 0, .n_tokens = 6}}, rows);
     const Results fresh = both.step({{.slot = 0, .n_tokens = 6, .fresh = true}}, rows);
-    CHECK(different(later.at("out"), fresh.at("out")) == 0);
+    const char* const out = has_states(shape) ? "out" : "q";
+    CHECK(different(later.at(out), fresh.at(out)) == 0);
     both.step({}, rows);  // no runs
   }
 }
@@ -452,6 +476,7 @@ TEST_CASE("CUDA: sequences are brought up to date one by one, in one step") {
 
 TEST_CASE("CUDA: NaNs and infinities spread as on the CPU") {
   for (const RecurrentShape& shape : shapes()) {
+    if (!has_states(shape)) continue;
     const Inputs clean(shape, 9, 1);
     const int last = shape.n_v_heads - 1;
     const int64_t key = shape.key_dim() + shape.key_head(last) * shape.n_rows() + 3;
@@ -484,7 +509,7 @@ TEST_CASE("CUDA: gates have the CPU's bits over the whole range of floats") {
   for (float x = -100.0f; x <= 100.0f; x += 0.0917f) alpha.push_back(x);
   for (float x = 1e-38f; x < 1e38f; x *= 3.0f) alpha.insert(alpha.end(), {x, -x});
   const auto n = static_cast<int>(alpha.size());
-  const StepBounds bounds{.max_tokens = 1, .max_cols = 64, .recurrent_head_dim = shape.head_dim};
+  const StepBounds bounds{.max_tokens = 1, .max_cols = 64, .recurrent = shape};
   DeviceAccess device(bounds);
   CpuAccess cpu(bounds);
   for (const float rate : {0.0f, -1e-4f, -0.3f, -16.0f, 0.5f}) {
