@@ -27,7 +27,7 @@ std::shared_ptr<const ModelFile> open_draft_model(const Options& options, const 
                      "it or the model is an encoder, which embeds texts and generates none; leave it out, or "
                      "take two models that generate");
   }
-  if (drafts.delta) {
+  if (drafts.recurrent) {
     throw StartError(label +
                      "it has recurrent layers, whose states cannot return to an earlier token after a "
                      "rejected draft; take a small model without such layers, or leave it out: the model may "
