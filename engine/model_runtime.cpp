@@ -207,7 +207,7 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
                           .mode = resolved->sparsity.mode,
                           .bounds = resolved->memory.bounds,
                           .kv_counts = resolved->memory.kv_counts,
-                          .split = options.split,
+                          .split = possible_split(spec, options.split),
                           .prefetch = prefetches(options),
                           .order = &neurons->order()};
   size_t budget = resolved->device.budget_bytes;

@@ -65,6 +65,7 @@ namespace hearth {
 enum class RecurrentKind : uint8_t {
   kGatedDelta,  // a gated delta net
   kShortConv,   // a short convolution (LFM2), whose tail is all that a sequence keeps
+  kMamba2,      // a selective scan
 };
 
 /// The sizes of a recurrent layer, and the layout of its memory. Sizes that a kind of layer does not have are
@@ -93,10 +94,11 @@ struct RecurrentShape {
   constexpr int n_rows() const { return key_rows > 0 ? key_rows : head_dim; }
   constexpr int64_t key_dim() const { return int64_t{n_k_heads} * n_rows(); }
   constexpr int64_t value_dim() const { return int64_t{n_v_heads} * head_dim; }
-  /// The parts into which the channels of the convolution are divided, one after the other: q, k and v, or
-  /// one part.
+  /// The parts into which the channels of the convolution are divided, one after the other: q, k and v (in
+  /// Mamba-2 v, k and q, as in files), or one part.
   constexpr std::array<int64_t, 3> conv_parts() const {
     if (kind == RecurrentKind::kShortConv) return {n_channels, 0, 0};
+    if (kind == RecurrentKind::kMamba2) return {value_dim(), key_dim(), key_dim()};
     return {key_dim(), key_dim(), value_dim()};
   }
   /// The sum of conv_parts(), without an array because device code cannot use those.

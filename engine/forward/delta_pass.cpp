@@ -11,7 +11,7 @@ namespace hearth {
 
 DeltaWorkspace::DeltaWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens) {
   const RecurrentShape& shape = spec.recurrent;
-  if (!shape || shape.kind != RecurrentKind::kGatedDelta) return;
+  if (shape.state_floats() == 0) return;
   raw = floats(memory, max_tokens, shape.conv_dim());
   for (Buffer* const buffer : {&q, &k}) *buffer = floats(memory, max_tokens, shape.key_dim());
   for (Buffer* const buffer : {&v, &z, &out}) *buffer = floats(memory, max_tokens, shape.value_dim());
@@ -28,7 +28,7 @@ void DeltaWorkspace::fill_scales(Backend& backend, const RecurrentShape& shape) 
 }
 
 double DeltaWorkspace::bytes_needed(const RecurrentShape& shape, int max_tokens) {
-  if (!shape || shape.kind != RecurrentKind::kGatedDelta) return 0.0;
+  if (shape.state_floats() == 0) return 0.0;
   const double per_token = static_cast<double>(shape.conv_dim()) +
                            2.0 * static_cast<double>(shape.key_dim()) +
                            3.0 * static_cast<double>(shape.value_dim()) + 2.0 * shape.n_v_heads;

@@ -12,7 +12,7 @@
 
 namespace hearth {
 
-/// Buffers of delta nets in one device's memory; empty for models without such layers.
+/// Buffers of recurrent layers with states in one device's memory; empty for models without such layers.
 struct DeltaWorkspace {
   DeltaWorkspace() = default;
   DeltaWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens);

@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "engine/forward/mamba_pass.h"
+
 namespace hearth {
 namespace {
 
@@ -240,21 +242,26 @@ StepOutput ForwardPass::run(const Batch& batch) {
     const bool parallel = spec_.arch.parallel_attention;
     const bool ffn_norm_first = parallel && layer.ffn_norm.scale != nullptr;
     if (ffn_norm_first) norm(backend, x, layer.ffn_norm, n_tokens, work.ffn_input.floats());
-    norm(backend, x, layer.attention_norm, n_tokens, work.normed.floats());
     float* const branch = branches_apart_ ? work.branch.floats() : x;
-    if (spec_.layer(i).recurrent) {
-      recurrent_block(side, i, n_tokens, branch);
-    } else {
-      attention_block(side, i, *rest, kv_.is_window(i) ? window_places : places, branch);
+    const LayerSpec facts = spec_.layer(i);
+    if (facts.mixes) {
+      norm(backend, x, layer.attention_norm, n_tokens, work.normed.floats());
+      if (facts.recurrent) {
+        recurrent_block(side, i, n_tokens, branch);
+      } else {
+        attention_block(side, i, *rest, kv_.is_window(i) ? window_places : places, branch);
+      }
+      if (branches_apart_) add_branch(side, layer.attention_post_norm, n_tokens);
+      if (norms_sums) norm(backend, x, layer.attention_post_norm, n_tokens, x);
     }
-    if (branches_apart_) add_branch(side, layer.attention_post_norm, n_tokens);
-    if (norms_sums) norm(backend, x, layer.attention_post_norm, n_tokens, x);
-    stage.emplace(trace, "CPU", "FFN", i);
-    if (!parallel) norm(backend, x, layer.ffn_norm, n_tokens, work.normed.floats());
-    if (branches_apart_) backend.zero(int64_t{n_tokens} * spec_.d_model, branch);
-    ffn_.run(i, (ffn_norm_first ? work.ffn_input : work.normed).floats(), x, n_tokens, branch);
-    if (branches_apart_) add_branch(side, layer.ffn_post_norm, n_tokens);
-    if (norms_sums) norm(backend, x, layer.ffn_post_norm, n_tokens, x);
+    if (facts.has_ffn) {
+      stage.emplace(trace, "CPU", "FFN", i);
+      if (!parallel) norm(backend, x, layer.ffn_norm, n_tokens, work.normed.floats());
+      if (branches_apart_) backend.zero(int64_t{n_tokens} * spec_.d_model, branch);
+      ffn_.run(i, (ffn_norm_first ? work.ffn_input : work.normed).floats(), x, n_tokens, branch);
+      if (branches_apart_) add_branch(side, layer.ffn_post_norm, n_tokens);
+      if (norms_sums) norm(backend, x, layer.ffn_post_norm, n_tokens, x);
+    }
     if (layer_embeddings_) layer_embeddings_.add(i, layer, n_tokens, x);
     if (layer.output_scale != 1.0f) backend.scale(layer.output_scale, int64_t{n_tokens} * spec_.d_model, x);
   }
@@ -389,16 +396,17 @@ std::span<const float> ForwardPass::logits(const Side& side, const Batch& batch)
 /// Computes a recurrent layer in the place of attention.
 void ForwardPass::recurrent_block(const Side& side, int index, int n_tokens, float* out) {
   const StateMemory::Copies copies = states_.copies(index);
-  run_delta_layer(*side.backend, spec_, side.work->delta,
-                  {.weights = layer_weights(index),
-                   .memory = states_.layer(index),
-                   .runs = runs_,
-                   .state_copies = copies.states,
-                   .tail_copies = copies.tails,
-                   .n_tokens = n_tokens,
-                   .normed = side.work->normed.floats(),
-                   .out = out,
-                   .accumulate = !branches_apart_});
+  const RecurrentLayer layer{.weights = layer_weights(index),
+                             .memory = states_.layer(index),
+                             .runs = runs_,
+                             .state_copies = copies.states,
+                             .tail_copies = copies.tails,
+                             .n_tokens = n_tokens,
+                             .normed = side.work->normed.floats(),
+                             .out = out,
+                             .accumulate = !branches_apart_};
+  const bool is_mamba = spec_.recurrent.kind == RecurrentKind::kMamba2;
+  (is_mamba ? run_mamba_layer : run_delta_layer)(*side.backend, spec_, side.work->delta, layer);
   states_.take_copies(index);
 }
 

@@ -27,7 +27,7 @@ struct KvBlockCounts {
   /// Whether the layer has a window and therefore uses the separate KV blocks.
   bool is_window(const ModelSpec& spec, int layer) const { return window && spec.layer(layer).window > 0; }
   int64_t of_layer(const ModelSpec& spec, int layer) const {
-    if (spec.layer(layer).recurrent) return 0;
+    if (!spec.attends(layer)) return 0;
     return is_window(spec, layer) ? window.n_blocks : n_blocks;
   }
 };
@@ -44,10 +44,10 @@ KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_c
 /// Returns the reason why a model cannot have keys and values of this type, as one sentence; empty if it can.
 std::string why_not_kv_type(const ModelSpec& spec, KvType type);
 
-/// Bytes of one position's key and value in one layer; 0 if the layer is recurrent. REQUIRES: the model can
-/// have keys and values of this type.
+/// Bytes of one position's key and value in one layer; 0 if the layer has no attention. REQUIRES: the model
+/// can have keys and values of this type.
 inline double kv_position_bytes(const ModelSpec& spec, int layer, KvType type) {
-  return spec.layer(layer).recurrent ? 0.0 : 2.0 * static_cast<double>(kv_bytes(type, spec.kv_dim(layer)));
+  return !spec.attends(layer) ? 0.0 : 2.0 * static_cast<double>(kv_bytes(type, spec.kv_dim(layer)));
 }
 
 class KvMemory {

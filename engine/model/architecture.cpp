@@ -34,6 +34,16 @@ constexpr Architecture qwen_next(std::string_view name, bool tiled, bool experts
           .mixture = mixture};
 }
 
+/// Nemotron-H, Nemotron Nano 2 and 3: a layer is one block.
+constexpr Architecture nemotron_h(std::string_view name, bool experts) {
+  return {.name = name,
+          .activation = kRelu2,
+          .gated = false,
+          .recurrent = RecurrentKind::kMamba2,
+          .one_block = true,
+          .mixture = {.possible = experts, .score = RouterScore::kSigmoid}};
+}
+
 constexpr auto kArchitectures = std::to_array<Architecture>({
     // Llama and models that use its format: Mistral, Mixtral, Yi, SmolLM, ...
     {.name = "llama", .rope = kPairs, .mixture = kSoftmaxRenormalized, .powerinfer_activation = kRelu},
@@ -129,6 +139,13 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .rope = kPairs,
      .logit_scale = LogitScale::kDivides,
      .mixture = kSoftmaxRenormalized},
+    // Granite 4 H and Bamba.
+    {.name = "granitehybrid",
+     .rope = kPairs,
+     .recurrent = RecurrentKind::kMamba2,
+     .rope_by_key = true,
+     .logit_scale = LogitScale::kDivides,
+     .mixture = kSoftmaxRenormalized},
     {.name = "glm4", .norms = NormPlace::kBoth, .rope = kPairs},
     {.name = "glm4moe",
      .ffn_norm = "post_attention_norm",
@@ -197,6 +214,8 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .window = {.period = 4, .full = 3, .full_turns = false},
      .logit_scale = LogitScale::kMultiplies},
     {.name = "nemotron", .norm = NormKind::kLayer, .rope = kHalves, .activation = kRelu2, .gated = false},
+    nemotron_h("nemotron_h", /*experts=*/false),
+    nemotron_h("nemotron_h_moe", /*experts=*/true),
     {.name = "starcoder2", .norm = NormKind::kLayer, .rope = kHalves, .activation = kGelu, .gated = false},
     {.name = "gpt2", .norm = NormKind::kLayer, .activation = kGelu, .gated = false, .position_offset = 0},
     {.name = "gptneox",

@@ -119,7 +119,10 @@ struct Architecture {
   /// The kind of the layers that are recurrent; nullopt: no layer is.
   std::optional<RecurrentKind> recurrent = {};
   bool tiled_values = false;  // default of RecurrentShape::tiled
-  bool looks_ahead = false;   // an encoder: in attention, a token also sees the tokens after it
+  /// A layer is one block: a recurrence, attention, or an FFN. Its one norm is called attn_norm.
+  bool one_block = false;
+  bool rope_by_key = false;  // there is no rotary embedding if the key rope.scaling.finetuned is false
+  bool looks_ahead = false;  // an encoder: in attention, a token also sees the tokens after it
   WindowPattern window = {};
   float attention_cap = 0;  // default of AttentionScores::soft_cap for files without the key; 0: no cap
   float logit_cap = 0;      // default of ModelSpec::logit_cap for files without the key; 0: no cap

@@ -62,17 +62,17 @@ void bind_packed_gates(Binder& bind, const ModelSpec& spec, const std::string& n
   w.alpha = copied_rows(all, alpha, copies);
 }
 
+}  // namespace
+
 /// A state is multiplied by exp(a * t) with t > 0 for each token, so a positive number would let it grow
 /// without limit, and infinity times zero is not a number.
-const float* bind_decays(Binder& bind, const std::string& name, int n_v_heads) {
-  const float* a = bind.vector(name, n_v_heads);
-  if (!std::all_of(a, a + n_v_heads, [](float x) { return x <= 0.0f && std::isfinite(x); })) {
+const float* bind_decays(Binder& bind, const std::string& name, int64_t n_rows, int64_t n_cols) {
+  const float* a = bind.vectors(name, n_rows, n_cols);
+  if (!std::all_of(a, a + n_rows * n_cols, [](float x) { return x <= 0.0f && std::isfinite(x); })) {
     bind.fail_tensor(name, " holds a number that is not zero or negative; the file is damaged");
   }
   return a;
 }
-
-}  // namespace
 
 DeltaWeights bind_delta(Binder& bind, const ModelSpec& spec, const std::string& prefix,
                         std::vector<std::vector<std::byte>>& copies) {
@@ -95,7 +95,7 @@ DeltaWeights bind_delta(Binder& bind, const ModelSpec& spec, const std::string& 
   // Ollama's files have the name without a suffix.
   const std::string dt = prefix + "ssm_dt";
   w.dt = bind.vector(bind.has(dt) ? dt : dt + ".bias", delta.n_v_heads);
-  w.a = bind_decays(bind, prefix + "ssm_a", delta.n_v_heads);
+  w.a = bind_decays(bind, prefix + "ssm_a", 1, delta.n_v_heads);
   w.norm = bind.vector(prefix + "ssm_norm.weight", delta.head_dim);
   return w;
 }

@@ -11,6 +11,10 @@
 
 namespace hearth {
 
+/// Binds the decays a [n_v_heads] of a recurrent layer, a tensor of n_rows rows. Throws ModelFileError if a
+/// number could make a state grow.
+const float* bind_decays(Binder& bind, const std::string& name, int64_t n_rows, int64_t n_cols);
+
 /// Binds the tensors whose names begin with `prefix` ("blk.3."), in every form that files have: projections
 /// of q, k, v and z as two tensors or packed by key head in one (ssm_in, files of December 2025), and
 /// projections of beta and alpha likewise (ssm_ba, qwen3next). The rows of packed tensors are copied to

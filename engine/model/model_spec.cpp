@@ -8,6 +8,7 @@
 
 #include "engine/model/ffn_activation.h"
 #include "engine/model/read_delta.h"
+#include "engine/model/read_mamba.h"
 #include "engine/model/read_window_heads.h"
 #include "engine/model/spec_keys.h"
 #include "engine/model/unknown_architecture.h"
@@ -38,6 +39,9 @@ const Architecture& architecture_of(const ModelFile& file) {
 
 RopeSpec read_rope(const SpecKeys& keys, const Architecture& arch, int head_dim, int context_train) {
   RopeSpec rope;
+  rope.n_rot = head_dim;
+  rope.original_context = context_train;
+  if (arch.rope == RopeKind::kNone) return rope;  // files may have keys without a meaning
   rope.n_rot = keys.integer_or("rope.dimension_count", head_dim, 2, head_dim);
   if (rope.n_rot % 2 != 0) keys.fail("rope.dimension_count", std::to_string(rope.n_rot), "an even number");
   rope.base = keys.number_or("rope.freq_base", 10000.0, 1.0, 1e12);
@@ -95,9 +99,9 @@ std::vector<bool> windowed_layers(const SpecKeys& keys, const Architecture& arch
   return windowed;
 }
 
-/// recurrent: for each layer, whether it is recurrent; empty if none is.
+/// kinds: its vectors are empty if all layers have attention and an FFN.
 std::vector<LayerSpec> read_layers(const SpecKeys& keys, const Architecture& arch, const ModelSpec& spec,
-                                   const std::vector<bool>& recurrent) {
+                                   const LayerKinds& kinds) {
   std::vector<LayerSpec> layers(static_cast<size_t>(spec.n_layers));
   const int window = keys.integer_or("attention.sliding_window", 0, 0, SpecKeys::kMaxContext);
   if (window > 0 && arch.looks_ahead) {
@@ -107,6 +111,8 @@ std::vector<LayerSpec> read_layers(const SpecKeys& keys, const Architecture& arc
   const int n_dense = keys.integer_or("leading_dense_block_count", 0, 0, spec.n_layers);
   const int step = keys.integer_or("interleave_moe_layer_step", 1, 1, SpecKeys::kMaxLayers);
   const std::vector<bool> windowed = windowed_layers(keys, arch, spec.n_layers);
+  const bool turns =
+      arch.rope != RopeKind::kNone && (!arch.rope_by_key || keys.truth_or("rope.scaling.finetuned", true));
   for (int i = 0; i < spec.n_layers; ++i) {
     LayerSpec& layer = layers[static_cast<size_t>(i)];
     const bool has_window = window > 0 && windowed[static_cast<size_t>(i)];
@@ -115,11 +121,15 @@ std::vector<LayerSpec> read_layers(const SpecKeys& keys, const Architecture& arc
     // If full_turns is false, layers without a window have no rotary embedding. This does not apply to files
     // without windows (window == 0).
     const int unturned = arch.layers_per_unturned;
-    layer.turns = arch.rope != RopeKind::kNone && (arch.window.full_turns || window == 0 || has_window) &&
+    layer.turns = turns && (arch.window.full_turns || window == 0 || has_window) &&
                   (unturned == 0 || i % unturned != unturned - 1);
     layer.experts = spec.has_experts() && i >= n_dense && (i + 1) % step == 0;
-    if (recurrent.empty() || !recurrent[static_cast<size_t>(i)]) continue;
-    layer.recurrent = true;
+    const auto at = static_cast<size_t>(i);
+    if (!kinds.has_ffn.empty()) layer.has_ffn = kinds.has_ffn[at];
+    if (!kinds.mixes.empty()) layer.mixes = kinds.mixes[at];
+    layer.experts = layer.experts && layer.has_ffn;
+    layer.recurrent = !kinds.recurrent.empty() && kinds.recurrent[at];
+    if (layer.mixes && !layer.recurrent) continue;
     layer.window = 0;
     layer.turns = layer.local_rope = false;
   }
@@ -476,8 +486,8 @@ void refuse_only_unused(const ModelFile& file, const ModelSpec& spec) {
 
 /// Returns d_ff for files without the key feed_forward_length. Throws if a layer needs it.
 int width_without_key(const SpecKeys& keys, const ModelSpec& spec) {
-  const bool all_mixtures =
-      std::ranges::all_of(spec.layers, [](const LayerSpec& layer) { return layer.experts; });
+  const bool all_mixtures = std::ranges::all_of(
+      spec.layers, [](const LayerSpec& layer) { return layer.experts || !layer.has_ffn; });
   return all_mixtures ? spec.mixture.d_expert : keys.integer("feed_forward_length", 1, SpecKeys::kMaxWidth);
 }
 
@@ -494,7 +504,8 @@ std::string_view ModelSpec::cpu_only_kind() const {
   if (!all_have_own_kv()) return "a model whose layers read keys and values of other layers";
   if (d_layer_embedding > 0) return "a model that has an embedding of each token for each layer";
   if (has_experts() && arch.mixture.beside_dense) return "a model with experts beside its dense FFNs";
-  if (!has_equal_ffns()) return "a model whose FFNs have different widths";
+  if (std::ranges::any_of(layers, [this](const LayerSpec& one) { return one.d_ff != 0 && one.d_ff != d_ff; }))
+    return "a model whose FFNs have different widths";
   return {};
 }
 
@@ -529,16 +540,23 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   spec.n_layers = n_blocks - spec.n_unused_layers;
   refuse_only_unused(file, spec);
   spec.d_model = keys.integer("embedding_length", 1, SpecKeys::kMaxWidth);
-  if (keys.has("feed_forward_length")) {
+  if (keys.has("feed_forward_length") && !arch.one_block) {
     spec.d_ff = arch.window_heads ? read_widest_ffn(keys, spec, n_blocks)
                                   : keys.integer("feed_forward_length", 1, SpecKeys::kMaxWidth);
   }
   spec.n_heads = keys.integer("attention.head_count", 1, SpecKeys::kMaxHeads);
-  std::vector<bool> recurrent;
+  LayerKinds kinds;
   const bool is_delta = arch.recurrent == RecurrentKind::kGatedDelta;
   if (is_delta) {
     spec.recurrent = read_delta(keys, arch);
-    recurrent = read_recurrent_layers(keys, spec.n_layers, n_blocks);
+    kinds.recurrent = read_recurrent_layers(keys, spec.n_layers, n_blocks);
+  }
+  const bool is_mamba = arch.recurrent == RecurrentKind::kMamba2;
+  if (is_mamba) {
+    const bool experts = keys.integer_or("expert_count", 0, 0, kMaxExperts) > 0;
+    kinds = read_layer_kinds(keys, arch, spec.n_heads, experts, spec.n_layers, n_blocks);
+    if (std::ranges::find(kinds.recurrent, true) != kinds.recurrent.end()) spec.recurrent = read_mamba(keys);
+    if (arch.one_block) spec.d_ff = kinds.d_ff;
   }
   spec.latent = read_latent(keys, arch, spec.n_heads);
   if (spec.latent) {
@@ -546,7 +564,8 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
     spec.head_dim = spec.latent.kv_rank + spec.latent.d_rope;
   } else {
     std::optional<int> of_layers;
-    if (is_delta) of_layers = read_kv_heads_of_layers(keys, recurrent, spec.n_heads, n_blocks);
+    if (is_delta) of_layers = read_kv_heads_of_layers(keys, kinds.recurrent, spec.n_heads, n_blocks);
+    if (is_mamba) of_layers = kinds.n_kv_heads;
     if (arch.window_heads) of_layers = read_most_kv_heads(keys, spec, n_blocks);
     spec.n_kv_heads = read_kv_heads(keys, spec.n_heads, of_layers);
     spec.head_dim = read_head_dim(keys, spec);
@@ -554,8 +573,9 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   spec.n_vocab = read_vocab_size(file);
   spec.context_train = keys.integer("context_length", 1, SpecKeys::kMaxContext);
   if (arch.position_offset) spec.context_train = std::min(spec.context_train, read_positions(file, arch));
-  const char* eps_key =
-      arch.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+  const char* eps_key = "attention.layer_norm_rms_epsilon";
+  if (arch.norm != NormKind::kRms || (arch.one_block && !keys.has(eps_key)))
+    eps_key = "attention.layer_norm_epsilon";
   spec.norm_eps = static_cast<float>(
       arch.default_norm_eps > 0.0f ? keys.number_or(eps_key, double{arch.default_norm_eps}, kMinEps, 1.0)
                                    : keys.number(eps_key, kMinEps, 1.0));
@@ -563,7 +583,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   if (arch.window.unscaled) spec.local_rope = read_local_rope(keys, arch, spec.n_heads, spec.rope);
   if (is_delta || arch.rope_axes) check_rope_sections(keys, spec.rope.n_rot);
   spec.mixture = read_mixture(file, keys, spec);
-  spec.layers = read_layers(keys, arch, spec, recurrent);
+  spec.layers = read_layers(keys, arch, spec, kinds);
   if (arch.window_heads) read_window_heads(keys, n_blocks, spec);
   if (arch.layer_embeddings) {
     spec.d_layer_embedding = keys.integer_or("embedding_length_per_layer_input", 0, 0, SpecKeys::kMaxWidth);

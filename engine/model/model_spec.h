@@ -42,6 +42,8 @@ struct LayerSpec {
   bool experts = false;     // the FFN is a mixture of experts
   bool recurrent = false;   // ModelSpec::recurrent instead of attention; window and the rotary embedding do
                             // not apply
+  bool mixes = true;        // attention or a recurrence; false: the layer is an FFN alone
+  bool has_ffn = true;      // false: the layer has no FFN
   int n_kv_heads = 0;       // 0: ModelSpec::n_kv_heads
   int head_dim = 0;         // 0: ModelSpec::head_dim
   int d_ff = 0;             // 0: ModelSpec::d_ff
@@ -142,7 +144,9 @@ struct ModelSpec {
   /// Whether some FFN neurons are zero for a token, and neurons can be handled one by one: counted, predicted
   /// and skipped. Zeros inside experts can be skipped too (activation.has_zeros()), but experts' neurons are
   /// neither counted one by one nor predicted.
-  bool has_zero_neurons() const { return activation.has_zeros() && !has_experts(); }
+  bool has_zero_neurons() const { return activation.has_zeros() && !has_experts() && has_equal_ffns(); }
+  /// Whether a layer has attention.
+  bool attends(int index) const { return layer(index).mixes && !layer(index).recurrent; }
   LayerSpec layer(int i) const { return layers.empty() ? LayerSpec{} : layers[static_cast<size_t>(i)]; }
   /// Returns the window size of the layers that have a window, which all have the same size; 0 if no layer
   /// has a window.
@@ -159,8 +163,8 @@ struct ModelSpec {
   /// Whether all layers have FFNs of d_ff neurons. If not, the model has no modes that handle neurons one by
   /// one.
   bool has_equal_ffns() const {
-    return std::ranges::all_of(layers,
-                               [this](const LayerSpec& one) { return one.d_ff == 0 || one.d_ff == d_ff; });
+    return std::ranges::all_of(
+        layers, [this](const LayerSpec& one) { return one.has_ffn && (one.d_ff == 0 || one.d_ff == d_ff); });
   }
   bool has_own_kv(int index) const { return layer(index).kv_source < 0; }
   /// Whether all layers have their own keys and values.

@@ -10,6 +10,7 @@
 
 #include "engine/model/binder.h"
 #include "engine/model/delta_weights.h"
+#include "engine/model/mamba_weights.h"
 #include "kernels/quant/dequantize.h"
 
 namespace hearth {
@@ -18,11 +19,15 @@ namespace {
 /// Binds the norms of a layer. In parallel layers, attention and the FFN may share the norm attn_norm, or
 /// each may have its own. If each has its own, the names are attn_norm_2 (attention) and attn_norm (FFN) in
 /// Falcon's files, and attn_norm (attention) and ffn_norm (FFN) in GPT-NeoX's files.
-void bind_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
+void bind_norms(Binder& bind, const ModelSpec& spec, int layer, const std::string& prefix, LayerWeights& w) {
   const Architecture& arch = spec.arch;
   const auto norm = [&](std::string_view stem) {
     return bind.norm(prefix + std::string(stem), spec.d_model, arch);
   };
+  if (arch.one_block) {
+    (spec.layer(layer).mixes ? w.attention_norm : w.ffn_norm) = norm("attn_norm");
+    return;
+  }
   if (arch.norms == NormPlace::kSum) {
     w.attention_post_norm = norm("attn_output_norm");
     w.ffn_post_norm = norm("layer_output_norm");
@@ -256,14 +261,18 @@ void bind_layer_end(Binder& bind, const ModelSpec& spec, const std::string& pref
 LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, Weights& weights) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   LayerWeights w;
-  bind_norms(bind, spec, prefix, w);
-  if (spec.layer(layer).recurrent) {
+  const LayerSpec facts = spec.layer(layer);
+  bind_norms(bind, spec, layer, prefix, w);
+  if (facts.recurrent && spec.recurrent.kind == RecurrentKind::kMamba2) {
+    w.delta = bind_mamba(bind, spec, prefix);
+  } else if (facts.recurrent) {
     w.delta = bind_delta(bind, spec, prefix, weights.reordered);
-  } else {
+  } else if (facts.mixes) {
     bind_attention(bind, spec, layer, prefix, w, weights.turned_keys[static_cast<size_t>(layer)]);
   }
   bind_layer_end(bind, spec, prefix, w);
-  if (spec.layer(layer).experts) {
+  if (!facts.has_ffn) return w;
+  if (facts.experts) {
     bind_experts(bind, spec, prefix, w.mixture);
     bind_shared_expert(bind, spec, prefix, w);
     if (!spec.arch.mixture.beside_dense) return w;
@@ -349,7 +358,11 @@ LayerWeights Weights::vectors_on(Memory& memory, const ModelSpec& spec, int laye
   w.delta.taps = memory.resident(w.delta.taps, int64_t{spec.recurrent.n_taps} * spec.recurrent.conv_dim());
   w.delta.dt = memory.resident(w.delta.dt, spec.recurrent.n_v_heads);
   w.delta.a = memory.resident(w.delta.a, spec.recurrent.n_v_heads);
-  w.delta.norm = memory.resident(w.delta.norm, spec.recurrent.head_dim);
+  const bool is_mamba = spec.recurrent.kind == RecurrentKind::kMamba2;
+  w.delta.norm =
+      memory.resident(w.delta.norm, is_mamba ? spec.recurrent.value_dim() : spec.recurrent.head_dim);
+  w.delta.conv_bias = memory.resident(w.delta.conv_bias, spec.recurrent.conv_dim());
+  w.delta.skip = memory.resident(w.delta.skip, spec.recurrent.n_v_heads);
   return w;
 }
 

@@ -44,13 +44,13 @@ struct LatentWeights {
   int64_t first_value = 0, rows_apart = 0;
 };
 
-/// The weights of a recurrent layer (LayerSpec::recurrent, shapes in RecurrentShape); empty in other layers.
-/// Let x be the layer's normed input. qkv x goes through the convolution and gives queries, keys and values;
-/// z x is the gate of the norm of the result, which `out` projects.
+/// The weights of a recurrent layer with states (LayerSpec::recurrent, shapes in RecurrentShape); empty in
+/// other layers. Let x be the layer's normed input. qkv x goes through the convolution and gives queries,
+/// keys and values; z x is the gate of the norm of the result, which `out` projects.
 struct DeltaWeights {
-  Linear qkv;          // [conv_dim, d_model] rows of all queries, then all keys, then all values
-  Linear z;            // [value_dim, d_model]
-  Linear beta, alpha;  // [n_v_heads, d_model]
+  Linear qkv;  // [conv_dim, d_model] rows of all queries, keys and values in the order of conv_parts()
+  Linear z;    // [value_dim, d_model]
+  Linear beta, alpha;  // [n_v_heads, d_model]; beta is null in Mamba-2
   Linear out;          // [d_model, value_dim]
   /// [n_taps, conv_dim], the oldest token's tap first: the last row multiplies the token itself.
   const float* taps = nullptr;
@@ -58,7 +58,11 @@ struct DeltaWeights {
   /// exp(a * softplus(alpha x + dt)), and sigmoid(beta x) weights what the token adds to it. a <= 0.
   const float* dt = nullptr;
   const float* a = nullptr;
-  const float* norm = nullptr;  // [head_dim], of the norm of each value head's result
+  /// Of the norm of each value head's result: [head_dim], the same for all. In Mamba-2, the value heads of
+  /// each key head are normed together, with their own weights: [value_dim].
+  const float* norm = nullptr;
+  const float* conv_bias = nullptr;  // [conv_dim]; null: none
+  const float* skip = nullptr;       // [n_v_heads], see SelectiveScan; only in Mamba-2
 };
 
 /// A layer's mixture of experts; empty if the layer has none. Everything except the router stays in host

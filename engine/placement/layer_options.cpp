@@ -26,8 +26,11 @@ using Kind = std::vector<int64_t>;
 Kind kind_of(const PlanInputs& in, int index) {
   const LayerWeights& w = in.weights.layers[static_cast<size_t>(index)];
   const MixtureWeights& mixture = w.mixture;
-  Kind kind{in.spec.layer(index).window, in.spec.layer(index).recurrent,
-            static_cast<int64_t>(mixture.experts.size()), why_not_experts(in, index).empty(),
+  Kind kind{in.spec.layer(index).window,
+            in.spec.layer(index).recurrent,
+            in.spec.attends(index),
+            static_cast<int64_t>(mixture.experts.size()),
+            why_not_experts(in, index).empty(),
             w.q_norm != nullptr};
   const auto add = [&](const Matrix& matrix) {
     kind.push_back(matrix ? static_cast<int64_t>(matrix.dtype) : -1);
@@ -118,8 +121,9 @@ class FactsMaker {
     facts.gate = static_cast<double>(gate);
     facts.up = static_cast<double>(up);
     facts.down = static_cast<double>(down);
-    facts.ffn_weights = weights(ffn.gate) + weights(ffn.up) +
-                        static_cast<double>(in_.spec.d_ff) * static_cast<double>(in_.spec.d_model);
+    facts.ffn_weights = weights(ffn.gate) + weights(ffn.up);
+    if (in_.spec.layer(index).has_ffn)
+      facts.ffn_weights += static_cast<double>(in_.spec.d_ff) * static_cast<double>(in_.spec.d_model);
     count_device(index, facts);
 
     const int64_t kv = sequence_bytes(index);
@@ -163,7 +167,7 @@ class FactsMaker {
     }
     if (in_.spec.layer(index).recurrent) {  // reads and writes its state
       facts.kv_read = 2.0 * static_cast<double>(in_.spec.recurrent.state_bytes());
-    } else {
+    } else if (in_.spec.attends(index)) {
       facts.kv_read = kv_read(index);
       facts.attention_instructions =
           cuda::attention_instructions(filled(index), in_.spec.n_heads, in_.spec.head_dim_of(index));

@@ -102,7 +102,7 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
     const NeuronLayer& host = layout_.layer(layer);
     if (!devices.on_device(layer)) {
       placed_.add(host);
-    } else if (in_.spec.has_experts() || (!bundled_ && host.dense_down.weight)) {
+    } else if (in_.spec.has_experts() || !host.ffn.gate || (!bundled_ && host.dense_down.weight)) {
       placed_.add_whole(host, devices.device()->backend());
     } else {
       share_layer(layer, placements_[static_cast<size_t>(layer)], *devices.device());

@@ -71,6 +71,7 @@ size_t metered(const Take& take) {
 /// shared expert, and experts are counted elsewhere.
 void count_neurons(const PlanInputs& in, const NeuronLayer& from, const LayerPlacement& placement,
                    DeviceBytes& bytes) {
+  if (!from.ffn.gate) return;  // a layer without an FFN
   if (from.dense_down.weight || in.spec.has_experts()) {
     bytes.hot += metered([&](MemoryMeter& meter) { NeuronLayout().add_whole(from, meter); });
     return;
@@ -233,6 +234,12 @@ int add_contexts(Plan& plan, const PlanInputs& in, int n_contexts, int most,
   while (n < most && with(n + 1).total() <= plan.budget_bytes) ++n;
   if (n > n_contexts) plan.device = with(n);
   return n;
+}
+
+DeviceSplit possible_split(const ModelSpec& spec, DeviceSplit asked) {
+  const bool some_lack_ffns =
+      std::ranges::any_of(spec.layers, [](const LayerSpec& layer) { return !layer.has_ffn; });
+  return some_lack_ffns && !spec.has_experts() ? DeviceSplit::kLayers : asked;
 }
 
 LayerPlacement whole_layer(const ModelSpec& spec) {

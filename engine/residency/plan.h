@@ -110,6 +110,10 @@ int add_contexts(Plan& plan, const PlanInputs& inputs, int n_contexts, int most,
 /// may hold experts of the layer, or if the layer has none.
 std::string why_not_experts(const PlanInputs& inputs, int layer);
 
+/// Returns the split in place of the one that was asked for: layers are on the device as a whole if some of
+/// them have no FFN.
+DeviceSplit possible_split(const ModelSpec& spec, DeviceSplit asked);
+
 /// A placement that gives a whole layer to the device: attention, and all neurons except a mixture's experts.
 LayerPlacement whole_layer(const ModelSpec& spec);
 /// Like whole_layer(), with all experts that the device may hold.

@@ -48,6 +48,9 @@ ModelsAnswer answer_of_model(const SparsityRequest& request, const std::filesyst
     return {Sparsity::kDense, false,
             "its FFNs are experts, and their activation, " + activation + ", has no zeros to skip"};
   }
+  const bool may_skip = request.mode == "exact" || request.mode == "auto" || request.mode == "predicted";
+  if (!spec.has_equal_ffns() && !spec.has_experts() && has_zeros && may_skip)
+    return {Sparsity::kDense, false, "its layers have different FFNs, or none"};
   if (!spec.has_equal_ffns() && request.mode == "calibrated") {
     file_error::fail(
         label,

@@ -69,7 +69,7 @@ void SimulatedModel::place() {
                           .mode = load_.mode,
                           .bounds = load_.load.bounds(),
                           .kv_counts = kv_block_counts(spec_, load_.load, load_.load.contexts_to_plan()),
-                          .split = load_.split,
+                          .split = possible_split(spec_, load_.split),
                           .prefetch = load_.prefetch,
                           .order = nullptr,
                           .experts = load_.load.experts};
@@ -128,7 +128,7 @@ void SimulatedModel::place_neurons() {
     if (load_.mode != Sparsity::kPredicted) host.predictor_out = {};
     if (!devices_->on_device(i)) {
       placed_neurons_.add(host);
-    } else if (spec_.has_experts() || host.dense_down.weight) {
+    } else if (spec_.has_experts() || host.dense_down.weight || !host.ffn.gate) {
       placed_neurons_.add_whole(host, device_->backend());
     } else {
       placed_neurons_.add_shared(host, plan_->layers[static_cast<size_t>(i)], device_->backend());

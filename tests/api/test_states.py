@@ -19,7 +19,7 @@ WEATHER = {"type": "function", "function": {"name": "weather", "description": "T
                                                            "properties": {"city": {"type": "string"}}}}}
 
 
-@pytest.fixture(scope="module", params=["qwen35", "qwen3next"])
+@pytest.fixture(scope="module", params=["qwen35", "qwen3next", "nemotron_h_moe"])
 def server(request, tmp_path_factory):
     model = gguf_edit.copy_with(hearthd.ROOT / f"tests/data/arch/{request.param}.gguf",
                                 tmp_path_factory.mktemp("states") / "model.gguf",

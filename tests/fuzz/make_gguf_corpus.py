@@ -41,11 +41,13 @@ ARCHITECTURE = key("general.architecture", 8, text("llama"))
 
 def model(architecture, shapes, magic=b"GGUF", floats=(), more=None, keys_more=(), values=None):
     """A whole model with one layer: width 4, FFN 6, two heads, vocabulary 3. Weights are all 0.5, F32. more:
-    further integer keys of the architecture; keys_more: other keys; values: other weights of tensors."""
+    further integer keys of the architecture, or None to leave a key out; keys_more: other keys; values: other
+    weights of tensors."""
     numbers = {"block_count": 1, "context_length": 4, "embedding_length": 4, "feed_forward_length": 6,
                "attention.head_count": 2, **(more or {})}
     keys = [key("general.architecture", 8, text(architecture))]
-    keys += [key(f"{architecture}.{name}", 4, struct.pack("<I", value)) for name, value in numbers.items()]
+    keys += [key(f"{architecture}.{name}", 4, struct.pack("<I", value)) for name, value in numbers.items()
+             if value is not None]
     keys += [key(name, 6, struct.pack("<f", value)) for name, value in floats]
     keys += keys_more
     entries, data = [], b""
@@ -125,6 +127,12 @@ QWEN3NEXT = {**{name: shape for name, shape in FULL.items() if "ffn" not in name
              "blk.0.ssm_in.weight": [4, 16], "blk.0.ssm_ba.weight": [4, 6], "blk.0.ssm_dt": [3]}
 SSM = {"block_count": 2, "ssm.conv_kernel": 2, "ssm.state_size": 2, "ssm.group_count": 1,
        "ssm.time_step_rank": 3, "ssm.inner_size": 6}
+# Mamba-2, an FFN and attention, a block each: one group, three heads of 2 columns and 2 rows, 2 taps.
+NEMOTRON_H = {**{name.replace("blk.0", "blk.2"): shape for name, shape in ATTENTION.items()},
+              "blk.0.attn_norm.weight": WIDE, "blk.0.ssm_in.weight": [4, 19], "blk.0.ssm_out.weight": [6, 4],
+              "blk.0.ssm_conv1d.weight": [2, 10], "blk.0.ssm_conv1d.bias": [10], "blk.0.ssm_dt.bias": [3],
+              "blk.0.ssm_a": [1, 3], "blk.0.ssm_d": [1, 3], "blk.0.ssm_norm.weight": [6, 1],
+              "blk.1.attn_norm.weight": WIDE, "blk.1.ffn_up.weight": NEURONS, "blk.1.ffn_down.weight": [6, 4]}
 LLAMA = {**ATTENTION, **DENSE, "blk.0.ffn_norm.weight": WIDE}
 
 
@@ -181,6 +189,11 @@ SEEDS = {
         **SSM, "full_attention_interval": 2, "expert_count": 4, "expert_feed_forward_length": 5},
         keys_more=[array("qwen3next.attention.head_count_kv", 4, 2, struct.pack("<2I", 0, 2)),
                    array("qwen3next.expert_used_count", 4, 2, struct.pack("<2I", 2, 2))]),
+    "nemotron_h": model("nemotron_h", NEMOTRON_H, floats=rms("nemotron_h"), values={"blk.0.ssm_a": -0.5},
+                        more={
+            **SSM, "block_count": 3, "feed_forward_length": None}, keys_more=[
+        array("nemotron_h.attention.head_count_kv", 5, 3, struct.pack("<3i", 0, 0, 2)),
+        array("nemotron_h.feed_forward_length", 5, 3, struct.pack("<3i", 0, 6, 0))]),
     "big_endian": b"GGUF" + struct.pack(">IQQ", 3, 0, 0),
 }
 

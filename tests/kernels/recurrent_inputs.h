@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,12 +18,11 @@ namespace hearth::test {
 
 inline constexpr double kEps = 1e-6;  // of the lengths of q and k
 
-/// Whether a layer of this shape is one of Mamba-2 in the tests.
-inline bool scans(const RecurrentShape& shape) { return shape.key_rows > 0; }
+inline bool scans(const RecurrentShape& shape) { return shape.kind == RecurrentKind::kMamba2; }
 
 /// The shape of a layer of Mamba-2 in the tests: n_groups, n_heads of head_dim, n_rows.
 inline RecurrentShape scan_shape(int n_groups, int n_heads, int head_dim, int n_rows, int n_taps = 4) {
-  return {n_groups, n_heads, head_dim, n_taps, /*tiled=*/false, n_rows};
+  return {n_groups, n_heads, head_dim, n_taps, /*tiled=*/false, n_rows, RecurrentKind::kMamba2};
 }
 
 inline const std::vector<RecurrentShape> kShapes = {
@@ -36,6 +37,13 @@ inline const std::vector<RecurrentShape> kShortConvs = {
     {.n_taps = 4, .kind = RecurrentKind::kShortConv, .n_channels = 1100}};
 
 inline bool has_states(const RecurrentShape& shape) { return shape.kind != RecurrentKind::kShortConv; }
+
+/// The first channel of the convolution that belongs to 'q', 'k' or 'v'.
+inline int64_t first_channel(const RecurrentShape& shape, char part) {
+  const std::string_view order = scans(shape) ? "vkq" : "qkv";
+  const auto widths = shape.conv_parts();
+  return std::accumulate(widths.begin(), widths.begin() + static_cast<int>(order.find(part)), int64_t{0});
+}
 
 inline std::vector<RecurrentShape> all_kinds() {
   std::vector<RecurrentShape> all = kShapes;
@@ -99,7 +107,9 @@ inline std::vector<std::vector<double>> expected(const RecurrentShape& shape, co
       rows.push_back(std::move(row));
       continue;
     }
-    double *const q = row.data(), *const k = q + shape.key_dim(), *const v = k + shape.key_dim();
+    double *const q = row.data() + first_channel(shape, 'q'), *const k =
+                                                                  row.data() + first_channel(shape, 'k');
+    double* const v = row.data() + first_channel(shape, 'v');
     if (!scans(shape)) {
       reference.normalize(kEps, 1.0 / std::sqrt(shape.head_dim), q);
       reference.normalize(kEps, 1.0, k);

@@ -106,7 +106,7 @@ class Layer {
     const std::array<int64_t, 3> widths = shape_.conv_parts();
     std::array<std::vector<float>, 3> parts;
     for (size_t i = 0; i < parts.size(); ++i) parts[i] = unwritten(widths[i]);
-    auto& [q, k, v] = parts;
+    std::vector<float>&q = parts[scans(shape_) ? 2 : 0], &k = parts[1], &v = parts[scans(shape_) ? 0 : 2];
     RecurrentOps& ops = *backend_.recurrent();
     ops.causal_conv({.shape = shape_,
                      .runs = runs,
@@ -114,7 +114,7 @@ class Layer {
                      .raw = raw.data(),
                      .taps = weights_.taps.data(),
                      .memory = memory_,
-                     .out = {q.data(), k.data(), v.data()},
+                     .out = {parts[0].data(), parts[1].data(), parts[2].data()},
                      .bias = weights_.bias.empty() ? nullptr : weights_.bias.data(),
                      .silu = has_states(shape_)});
     std::vector<float> rows;
@@ -144,9 +144,7 @@ class Layer {
     for (const RecurrentRun& run : runs) {
       REQUIRE(out[static_cast<size_t>(run.first_token * shape_.value_dim() - 1)] == kUnwritten);
       for (int t = run.first_token; t < run.first_token + run.n_tokens; ++t) {
-        append(rows, q, t, shape_.key_dim());
-        append(rows, k, t, shape_.key_dim());
-        append(rows, v, t, shape_.value_dim());
+        for (size_t i = 0; i < parts.size(); ++i) append(rows, parts[i], t, widths[i]);
         append(rows, out, t, shape_.value_dim());
       }
     }
@@ -547,8 +545,8 @@ TEST_CASE("a NaN stays a NaN, in its own sequence, until a fresh run", "[recurre
       const std::vector<float> all_clean = whole(alone, clean, 20, 0), all_other = whole(alone, other, 20, 1);
       // In a key, in a value, in the decay and in beta of the last value head, at token 5.
       const int last = shape.n_v_heads - 1;
-      const int64_t key = shape.key_dim() + shape.key_head(last) * shape.n_rows() + 3;
-      const int64_t value = shape.conv_dim() - 2;
+      const int64_t key = first_channel(shape, 'k') + shape.key_head(last) * shape.n_rows() + 3;
+      const int64_t value = first_channel(shape, 'v') + shape.value_dim() - 2;
       const int64_t gate = int64_t{5} * shape.n_v_heads + last;
       for (const int kind : {0, 1, 2, 3}) {
         if (kind == 3 && scans(shape)) continue;  // it has no beta

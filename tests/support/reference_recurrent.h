@@ -32,7 +32,7 @@ class ReferenceRecurrent {
       for (size_t tap = 0; tap < rows_.size(); ++tap)
         out[c] += double{taps[tap * out.size() + c]} * rows_[tap][c];
       if (!bias.empty()) out[c] += double{bias[c]};
-      if (shape_.kind == RecurrentKind::kGatedDelta) out[c] *= reference_sigmoid(out[c]);
+      if (shape_.kind != RecurrentKind::kShortConv) out[c] *= reference_sigmoid(out[c]);
     }
     return out;
   }

@@ -23,8 +23,13 @@
 namespace hearth::test {
 namespace {
 
-constexpr std::array<const char*, 3> kParts = {"q", "k", "v"};  // of the convolution's outputs
-constexpr float kUnwritten = 77.0f;                             // fills rows that no run has
+/// The convolution's outputs.
+std::array<const char*, 3> parts_of(const RecurrentShape& shape) {
+  if (scans(shape)) return {"v", "k", "q"};
+  return {"q", "k", "v"};
+}
+
+constexpr float kUnwritten = 77.0f;  // fills rows that no run has
 constexpr int kMaxRows = 120;
 
 /// The shapes of the CPU's tests, and heads whose state is in registers or too large for them.
@@ -125,7 +130,8 @@ class Layer {
                array("tails", n_slots * shape.tail_floats(), NAN), nullptr, max_drafts};
     if (max_drafts > 0) memory_.log = array("log", n_slots * max_drafts * shape.log_floats(), NAN);
     raw_ = array("raw", kMaxRows * shape.conv_dim(), NAN);
-    for (size_t i = 0; i < kParts.size(); ++i) array(kParts[i], kMaxRows * shape.conv_parts()[i], kUnwritten);
+    const std::array<const char*, 3> parts = parts_of(shape);
+    for (size_t i = 0; i < parts.size(); ++i) array(parts[i], kMaxRows * shape.conv_parts()[i], kUnwritten);
     array("out", kMaxRows * shape.value_dim(), kUnwritten);
     for (const char* name : {"decay", "beta"}) array(name, int64_t{kMaxRows} * shape.n_v_heads, kUnwritten);
     for (int i = 0; i < kCopies; ++i) {
@@ -161,7 +167,7 @@ class Layer {
                      .raw = raw_,
                      .taps = taps_,
                      .memory = memory_,
-                     .out = {at("q"), at("k"), at("v")},
+                     .out = {at(parts_of(shape_)[0]), at(parts_of(shape_)[1]), at(parts_of(shape_)[2])},
                      .bias = bias_,
                      .silu = has_states(shape_)});
     if (!has_states(shape_)) return;
@@ -294,7 +300,8 @@ void append(const RecurrentShape& shape, const Results& results, int row, std::v
     const std::vector<float>& from = results.at(name);
     to.insert(to.end(), from.begin() + row * n, from.begin() + (row + 1) * n);
   };
-  for (size_t i = 0; i < kParts.size(); ++i) add(kParts[i], shape.conv_parts()[i]);
+  const std::array<const char*, 3> parts = parts_of(shape);
+  for (size_t i = 0; i < parts.size(); ++i) add(parts[i], shape.conv_parts()[i]);
   add("out", shape.value_dim());
 }
 
@@ -479,8 +486,8 @@ TEST_CASE("CUDA: NaNs and infinities spread as on the CPU") {
     if (!has_states(shape)) continue;
     const Inputs clean(shape, 9, 1);
     const int last = shape.n_v_heads - 1;
-    const int64_t key = shape.key_dim() + shape.key_head(last) * shape.n_rows() + 3;
-    const int64_t value = shape.conv_dim() - 2;
+    const int64_t key = first_channel(shape, 'k') + shape.key_head(last) * shape.n_rows() + 3;
+    const int64_t value = first_channel(shape, 'v') + shape.value_dim() - 2;
     const int64_t gate = int64_t{4} * shape.n_v_heads + last;
     for (const float bad : {NAN, INFINITY, -INFINITY, 3e38f}) {
       for (const int kind : {0, 1, 2, 3}) {

@@ -32,6 +32,7 @@ const std::map<std::string_view, std::vector<std::string>> kCheckedWith = {
     {"qwen2moe", {"qwen2moe", "qwen2moe-fused"}},
     {"olmo2", {"olmo2", "olmo3"}},
     {"granitemoe", {"granitemoe", "granitemoe-shared"}},
+    {"granitehybrid", {"granitehybrid", "granitehybrid-dense"}},
     {"smallthinker", {"smallthinker", "smallthinker-sigmoid"}},
     {"gpt-oss", {"gpt-oss", "gpt-oss-mxfp4"}},
     {"deepseek2", {"deepseek2-lite", "deepseek2-v2", "deepseek2-v3"}},
@@ -51,7 +52,8 @@ std::string joined(const std::vector<std::string>& parts) {
 /// The values of --sparsity that are possible besides "dense". An empty text means "calibrated", in mixtures
 /// of experts only for files without experts.
 std::string modes_of(const Architecture& arch) {
-  if (arch.looks_ahead) return "none";
+  // In models of single blocks, layers without an FFN have no neurons to skip.
+  if (arch.looks_ahead || (arch.one_block && !arch.mixture.possible)) return "none";
   if (!arch.powerinfer_activation) return arch.activation.has_zeros() ? "exact" : "";
   return arch.activation.has_zeros() ? "exact; predicted (with a ReLU)"
                                      : "calibrated; exact and predicted (with a ReLU)";
