@@ -99,6 +99,13 @@ void PlantedActivity::fill_logits(const cuda::SimulatedProduct& product) {
   }
 }
 
+void PlantedActivity::route(const cuda::SimulatedRoute& route) const {
+  const int64_t n = int64_t{route.n_tokens} * route.n_used;
+  std::copy_n(choices_.current().experts, n, route.experts);
+  for (int64_t pair = 0; pair < n; ++pair)
+    route.places[pair] = route.slot_of == nullptr ? -1 : route.slot_of[route.experts[pair]];
+}
+
 void PlantedActivity::fill(const cuda::SimulatedProduct& product, int layer, bool predictor) {
   const Chances& chances = chances_of(layer);
   const uint32_t* const limits = predictor ? chances.proposed.data() : chances.active.data();

@@ -42,6 +42,8 @@ class PlantedActivity {
   /// Remembers the layer that the product belongs to. If the product decides activity, writes scores for its
   /// neurons; if its matrix is a router, writes logits.
   void product(const cuda::SimulatedProduct& product);
+  /// Fills in the planted choice of the layer whose router was the last one in product().
+  void route(const cuda::SimulatedRoute& route) const;
 
   /// Returns whether a neuron of the current layer is active for token t of the step.
   bool is_active(int t, int64_t neuron) const;

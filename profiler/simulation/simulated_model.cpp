@@ -35,7 +35,9 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
       host_(load_.machine.host, load_.machine.ram_read_bytes_per_s(),
             load_.machine.gpu->to_device_pinned_bytes_per_s, planted_, choices_, load.trace),
       cpu_(1, supported_isas().front()) {
-  cuda::set_simulated_products([this](const cuda::SimulatedProduct& product) { planted_.product(product); });
+  cuda::set_simulated_results(
+      {.product = [this](const cuda::SimulatedProduct& product) { planted_.product(product); },
+       .route = [this](const cuda::SimulatedRoute& route) { planted_.route(route); }});
   place();
   place_neurons();
   place_experts();
@@ -56,7 +58,7 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
   blocks_of_one_.emplace(limits, 1);
 }
 
-SimulatedModel::~SimulatedModel() { cuda::set_simulated_products({}); }
+SimulatedModel::~SimulatedModel() { cuda::set_simulated_results({}); }
 
 /// Makes the plan, and allocates memory for everything except the neurons.
 void SimulatedModel::place() {

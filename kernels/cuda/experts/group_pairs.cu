@@ -7,8 +7,10 @@
 // the counts of earlier warps. Every thread block reads the slots of all pairs twice from the L2 cache, 4
 // bytes each: 128 KB for 4096 tokens with 8 experts each.
 #include <algorithm>
+#include <array>
 
 #include "kernels/cuda/ops/expert_ops.h"
+#include "kernels/cuda/ops/simulated_device.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
 #include "kernels/memory.h"
@@ -159,14 +161,41 @@ void number_experts(const int32_t* slot_of, int n_experts, int n_slots, const Ex
         "numbering a layer's experts");
 }
 
+void group_pairs_on_host(const DeviceChoice& choice, const ExpertGroups& groups) {
+  // The first row of each slot, then the row of its next pair.
+  std::array<int32_t, kMostExperts + 1> next = {};
+  std::array<int32_t, kMostExperts> expert_of = {};
+  for (int64_t pair = 0; pair < groups.n_pairs; ++pair) {
+    const int32_t slot = choice.slots[pair];
+    if (slot < 0) continue;
+    ++next[static_cast<size_t>(slot) + 1];
+    expert_of[static_cast<size_t>(slot)] = choice.experts[pair];
+  }
+  int32_t n_tiles = 0;
+  for (int32_t slot = 0; slot < groups.n_slots; ++slot) {
+    const auto i = static_cast<size_t>(slot);
+    next[i + 1] += next[i];
+    for (int32_t row = next[i]; row < next[i + 1]; row += groups.tile_rows)
+      groups.tiles[n_tiles++] = {slot, expert_of[i], row, std::min(groups.tile_rows, next[i + 1] - row)};
+  }
+  groups.counts[0] = n_tiles;
+  groups.counts[1] = next[static_cast<size_t>(groups.n_slots)];
+  for (int64_t pair = 0; pair < groups.n_pairs; ++pair) {
+    const int32_t slot = choice.slots[pair];
+    const int32_t row = slot < 0 ? -1 : next[static_cast<size_t>(slot)]++;
+    groups.row_of_pair[pair] = row;
+    if (row >= 0) groups.token_of_row[row] = static_cast<int32_t>(pair / choice.n_used);
+  }
+}
+
 void group_pairs(const DeviceChoice& choice, const ExpertGroups& groups, cudaStream_t stream) {
   if (groups.n_pairs == 0) return;
   const int64_t threads = std::clamp<int64_t>((groups.n_pairs + 31) / 32 * 32, kLeastThreads, kMostThreads);
   check(gpu_launch(
             [=] {  // as if no pair were missing
+              if (device_is_simulated()) group_pairs_on_host(choice, groups);
               return KernelWork{.kind = KernelClass::kList,
-                                .bytes = floats(4 * groups.n_pairs + 4 * groups.max_tiles),
-                                .decides = true};
+                                .bytes = floats(4 * groups.n_pairs + 4 * groups.max_tiles)};
             },
             gpu_kernel<group_kernel>, static_cast<unsigned>(groups.n_slots), static_cast<unsigned>(threads),
             0, stream, choice, groups),

@@ -8,6 +8,7 @@
 // with this expert searches for its next best.
 #include "kernels/cuda/experts/group_few.cuh"
 #include "kernels/cuda/ops/expert_ops.h"
+#include "kernels/cuda/ops/simulated_device.h"
 #include "kernels/cuda/rows/exponential.cuh"
 #include "kernels/cuda/rows/reduce.cuh"
 #include "kernels/cuda/runtime/cuda_error.h"
@@ -235,7 +236,13 @@ void launch_route(const float* logits, const Router& router, const int32_t* slot
               if (slot_of != nullptr) touched += floats(router.n_experts);
               if (router.choice_bias != nullptr) touched += floats(router.n_experts);
               if (groups.tiles != nullptr) touched += floats(2 * choice.n_pairs() + 4 * groups.max_tiles);
-              return KernelWork{.kind = KernelClass::kList, .bytes = touched, .decides = true};
+              const bool simulated = simulate_route({.n_tokens = choice.n_tokens,
+                                                     .n_used = choice.n_used,
+                                                     .slot_of = slot_of,
+                                                     .experts = choice.experts,
+                                                     .places = choice.slots});
+              if (simulated && groups.tiles != nullptr) group_pairs_on_host(choice, groups);
+              return KernelWork{.kind = KernelClass::kList, .bytes = touched, .decides = !simulated};
             },
             gpu_kernel<route_kernel>, static_cast<unsigned>(choice.n_tokens / warps),
             static_cast<unsigned>(32 * warps), bytes, stream, logits, router, slot_of, choice, groups),

@@ -78,6 +78,8 @@ ExpertGroups groups_in(void* memory, int n_tokens, int n_used, int n_experts, in
 /// Fills the arrays of `groups` from choice.slots and choice.experts. REQUIRES: groups.n_pairs ==
 /// choice.n_pairs(); all slots are below groups.n_slots.
 void group_pairs(const DeviceChoice& choice, const ExpertGroups& groups, cudaStream_t stream);
+/// Does the same on the host. REQUIRES: the host can access the arrays, as on a simulated device.
+void group_pairs_on_host(const DeviceChoice& choice, const ExpertGroups& groups);
 
 /// A set of experts, which kernels get by value.
 struct ExpertBits {

@@ -10,7 +10,8 @@ SimulatedUse simulated_use() { return {}; }
 void reset_simulated() {}
 double simulated_kernels_between(double /*begin*/, double /*end*/) { return 0; }
 void wait_simulated(const uint32_t& /*word*/) {}
-void set_simulated_products(const SimulateProduct& /*simulate*/) {}
+void set_simulated_results(const SimulatedResults& /*results*/) {}
 void simulate_product(const SimulatedProduct& /*product*/) {}
+bool simulate_route(const SimulatedRoute& /*route*/) { return false; }
 
 }  // namespace hearth::cuda

@@ -84,11 +84,28 @@ struct SimulatedProduct {
   float* out = nullptr;
   int64_t out_stride = 0;
 };
-/// A function that computes products instead of the device. It may write chosen values to `out`, which
-/// determine which neurons are active. An empty function means that products are not computed.
-using SimulateProduct = std::function<void(const SimulatedProduct&)>;
-void set_simulated_products(const SimulateProduct& simulate);
-/// Calls the function that set_simulated_products() set, unless it is empty.
+/// A choice of experts on a simulated device.
+struct SimulatedRoute {
+  int n_tokens = 0, n_used = 0;
+  const int32_t* slot_of = nullptr;  // [n_experts] see DeviceExperts::slot_of; null: all experts are missing
+  int32_t* experts = nullptr;        // [n_tokens, n_used] output, the best first
+  int32_t* places = nullptr;         // [n_tokens, n_used] output: slot_of the experts; -1: missing
+};
+
+/// Functions that compute results instead of the device. Either may be empty.
+struct SimulatedResults {
+  /// May write chosen values to `out`, which determine which neurons are active. If it is empty, products are
+  /// not computed.
+  std::function<void(const SimulatedProduct&)> product = {};
+  /// Fills the arrays of the choice that the latest product with a router's matrix decides. If it is empty,
+  /// the kernels that choose experts run, which takes much longer.
+  std::function<void(const SimulatedRoute&)> route = {};
+};
+void set_simulated_results(const SimulatedResults& results);
+/// Calls the function for products, unless it is empty.
 void simulate_product(const SimulatedProduct& product);
+/// Calls the function for choices of experts. Returns false if it is empty, or if the device is not
+/// simulated.
+bool simulate_route(const SimulatedRoute& route);
 
 }  // namespace hearth::cuda

@@ -201,7 +201,24 @@ TEST_CASE("CUDA chooses and groups in one launch for few tokens", "[emulated]") 
 #endif
 }
 
-TEST_CASE("CUDA sorts pairs by slot as a stable sort does") {
+/// The groups that group_pairs_on_host() makes in the host's memory.
+HostGroups grouped_on_host(HostChoice choice, int n_experts) {
+  const size_t n_bytes = cuda::expert_groups_bytes(choice.n_tokens, choice.n_used);
+  std::vector<cuda::ExpertTile> memory(n_bytes / sizeof(cuda::ExpertTile) + 1);
+  const cuda::ExpertGroups groups =
+      cuda::groups_in(memory.data(), choice.n_tokens, choice.n_used, n_experts, n_experts);
+  cuda::group_pairs_on_host({.n_tokens = choice.n_tokens,
+                             .n_used = choice.n_used,
+                             .experts = choice.experts.data(),
+                             .weights = choice.weights.data(),
+                             .slots = choice.slots.data()},
+                            groups);
+  return {{groups.row_of_pair, groups.row_of_pair + groups.n_pairs},
+          {groups.token_of_row, groups.token_of_row + groups.counts[1]},
+          {groups.tiles, groups.tiles + groups.counts[0]}};
+}
+
+TEST_CASE("CUDA and the host sort pairs by slot as a stable sort does") {
   const TestStream stream;
   std::mt19937 rng(54);
   struct Step {
@@ -230,6 +247,7 @@ TEST_CASE("CUDA sorts pairs by slot as a stable sort does") {
       const HostGroups found = groups.read(stream);
       REQUIRE(same_groups(found, sorted_groups(choice, groups.view().tile_rows)));
       REQUIRE(static_cast<int64_t>(found.tiles.size()) <= groups.view().max_tiles);
+      REQUIRE(same_groups(grouped_on_host(choice, step.n_experts), found));
     }
   }
 }

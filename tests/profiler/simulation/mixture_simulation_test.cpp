@@ -1,5 +1,10 @@
 // Mixtures in virtual time: the CPU's reads, computed by hand; what overlaps; steps of several tokens.
 // Emulator only.
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/simulation/simulation.h"
 #include "tests/support/catch.h"
@@ -170,6 +175,28 @@ TEST_CASE("a simulated GPU exchanges experts for those that the tokens use") {
   CHECK_FALSE(without.exchange);
   CHECK(with.experts.resident > without.experts.resident * 5 / 4);
   CHECK(with.decode.tokens_per_s() > 1.1 * without.decode.tokens_per_s());
+}
+
+size_t resident_bytes() {
+  size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST_CASE("a simulation copies experts without moving their bytes") {
+  ModelShape shape = shape_of(4, 0);
+  shape.d_expert = 512;  // small matrices, in case small copies move bytes
+  Run run{.model = model_of_shape(shape, DType::kQ4_0, "")};
+  const DeviceBytes bytes = run.result().device_bytes;
+  run.vram_bytes = static_cast<int64_t>(bytes.total() - bytes.experts / 2);
+  const size_t before = resident_bytes();
+  size_t most = before;
+  const SimulationOptions options{.n_prompt = 64, .n_generate = 64, .n_warm_exchanges = 128};
+  const SimulationResult result =
+      simulate(run.load(), options, [&](double) { most = std::max(most, resident_bytes()); });
+  REQUIRE(result.exchange);
+  REQUIRE(result.decode.device.to_device_bytes > 64e6);
+  CHECK(static_cast<double>(most - before) < result.decode.device.to_device_bytes / 4);
 }
 
 TEST_CASE("a simulated mixture's report shows a layer's cost beside the plan") {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/support/cudaemu/memory.h"
+#include "tests/support/cudaemu/simulation.h"
 #include "tests/support/cudaemu/stats.h"
 #include "tests/support/cudaemu/stream.h"
 
@@ -66,7 +67,12 @@ cudaError_t copy_async(const Copy& copy, cudaMemcpyKind kind, cudaStream_t handl
   const bool is_pageable = target == Place::kUnknown || source == Place::kUnknown;
   if (is_pageable) count(&Stats::pageable_async);
   if (!is_pageable || stream->capture != nullptr) return enqueue(handle, std::move(operation));
-  if (operation.kind == WorkKind::kHostToDevice) return enqueue(handle, staged(std::move(operation), copy));
+  if (operation.kind == WorkKind::kHostToDevice) {
+    // a simulated copy is executed at once, if at all
+    if (!is_simulated()) operation = staged(std::move(operation), copy);
+    operation.pageable = true;
+    return enqueue(handle, std::move(operation));
+  }
   const cudaError_t error = enqueue(handle, std::move(operation));
   if (error == cudaSuccess) stream->wait();
   return error;

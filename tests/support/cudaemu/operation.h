@@ -16,6 +16,7 @@ struct Operation {
   const void* kernel = nullptr;  // for kernels
   std::function<void()> run;
   std::function<cuda::KernelWork()> work = {};  // a kernel's declared work
+  bool pageable = false;                        // a copy from pageable memory to the device
 };
 
 /// Runs the operation, unless the device has failed before or is to fail now. `stream`: the stream that its

@@ -31,12 +31,18 @@ void wait_simulated(const uint32_t& word) {
   if (is_simulated()) cudaemu::wait_for_release(&word);
 }
 
-void set_simulated_products(const SimulateProduct& simulate) {
-  if (is_simulated()) cudaemu::simulation_product() = simulate;
+void set_simulated_results(const SimulatedResults& results) {
+  if (is_simulated()) cudaemu::simulation_results() = results;
 }
 
 void simulate_product(const SimulatedProduct& product) {
-  if (is_simulated() && cudaemu::simulation_product()) cudaemu::simulation_product()(product);
+  if (is_simulated() && cudaemu::simulation_results().product) cudaemu::simulation_results().product(product);
+}
+
+bool simulate_route(const SimulatedRoute& route) {
+  if (!is_simulated() || !cudaemu::simulation_results().route) return false;
+  cudaemu::simulation_results().route(route);
+  return true;
 }
 
 }  // namespace hearth::cuda

@@ -20,8 +20,9 @@ namespace hearth::cudaemu {
 namespace {
 
 /// Copies and fills up to this size are executed, because they move inputs and tables. Larger ones move
-/// weights, which nothing reads.
-constexpr size_t kMostDone = size_t{1} << 20;
+/// weights, which nothing reads. Inputs are in pinned memory. From pageable memory, only small tables and
+/// weights are copied.
+constexpr size_t kMostDone = size_t{1} << 20, kMostPageableDone = size_t{1} << 14;
 /// Transfers up to this size share the link with a long one; longer ones wait for each other.
 constexpr double kShortTransfer = 256e3;
 
@@ -38,7 +39,7 @@ struct Simulation {
   std::map<const void*, double> released;             // when each number for the host was stored
   // names of spans, kept because a trace stores their addresses
   std::set<std::string> names;
-  cuda::SimulateProduct product;
+  cuda::SimulatedResults results;
 };
 std::optional<Simulation> simulation;
 
@@ -99,6 +100,18 @@ double copy_end(double begin, const Operation& operation) {
       return begin + bytes / simulation->speeds.vram_bytes_per_s;
     default:
       return begin;
+  }
+}
+
+/// Whether the operation must be executed, because something reads its results.
+bool has_readers(const Operation& operation, const cuda::KernelWork& work) {
+  switch (operation.kind) {
+    case WorkKind::kKernel:
+      return work.decides;
+    case WorkKind::kDeviceToDevice:  // moves an expert to its slot
+      return false;
+    default:
+      return operation.n_bytes <= (operation.pageable ? kMostPageableDone : kMostDone);
   }
 }
 
@@ -164,8 +177,7 @@ void simulate(const Operation& operation, cudaStream_t handle) {
   s.running_end = stream.simulated_end = end;
   s.use.to_device_until = s.to_device_until;
   trace_span(operation, begin, end, kernel ? work.bytes : static_cast<double>(operation.n_bytes));
-  const bool done = kernel ? work.decides : operation.n_bytes <= kMostDone;
-  if (done) {
+  if (has_readers(operation, work)) {
     operation.run();
   } else if (kernel) {
     count(&Stats::launches);
@@ -200,7 +212,7 @@ void reset_simulation() {
   simulation->use.to_device_until = simulation->to_device_until;
   simulation->loaded = true;
 }
-cuda::SimulateProduct& simulation_product() { return simulation->product; }
+cuda::SimulatedResults& simulation_results() { return simulation->results; }
 
 void wait_for_release(const void* word) {
   if (std::this_thread::get_id() == simulation->host) ++simulation->use.n_hand_overs;

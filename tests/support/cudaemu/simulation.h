@@ -37,7 +37,7 @@ void start_simulation(const cuda::SimulatedSpeeds& speeds, Trace* trace);
 const cuda::SimulatedUse& simulation_use();
 double simulation_kernels_between(double begin, double end);
 void reset_simulation();
-cuda::SimulateProduct& simulation_product();
+cuda::SimulatedResults& simulation_results();
 /// Waits until the host sees the last number stored at this address.
 void wait_for_release(const void* word);
 
