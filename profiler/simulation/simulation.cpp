@@ -46,6 +46,12 @@ std::optional<MixturePlan> mixture_plan(const SimulatedLoad& load) {
   }
 }
 
+/// The bytes of the GPU's memory that a budget leaves free.
+size_t left_vram(const SimulatedLoad& load) {
+  const int64_t all = load.machine.gpu->vram_bytes;
+  return static_cast<size_t>(all - usable_vram(all));
+}
+
 /// Measures one phase, from the construction of this object to end().
 class PhaseClock {
  public:
@@ -100,7 +106,10 @@ std::filesystem::path simulation_program(const std::filesystem::path& self) {
 SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& options,
                           const std::function<void(double)>& progress) {
   VirtualTime time;
-  cuda::simulate_device(simulated_speeds(load.machine), load.trace);
+  cuda::SimulatedSpeeds speeds = simulated_speeds(load.machine);
+  // With a larger budget than the GPU's memory, a GPU with more memory and the same speeds is simulated.
+  speeds.vram_bytes = std::max(speeds.vram_bytes, static_cast<size_t>(load.vram_bytes) + left_vram(load));
+  cuda::simulate_device(speeds, load.trace);
   SimulatedModel model(load);
   const int n_slots = load.load.n_slots, chunk = load.load.prefill_chunk;
   SimulationResult result;
@@ -277,6 +286,11 @@ std::string simulation_text(const SimulatedLoad& load, const SimulationOptions& 
     text +=
         fmt::format("plan     {:9.1f} tokens/s promised; simulated {:+.1f} %; {:.0f} % of the bytes' bound\n",
                     planned, 100 * (r.decode.tokens_per_s() / planned - 1), 100 * r.share_of_bound);
+  }
+  if (const int64_t has = load.machine.gpu->vram_bytes; load.vram_bytes > has) {
+    text +=
+        fmt::format("memory   a budget of {:.1f} GiB, which is more than the GPU's {:.1f} GiB\n",
+                    static_cast<double>(load.vram_bytes) / (1 << 30), static_cast<double>(has) / (1 << 30));
   }
   const auto phase_text = [&](const char* name, const SimulatedPhase& phase) {
     const auto steps = static_cast<double>(phase.n_steps);

@@ -64,7 +64,8 @@ bool can_simulate();
 /// The file may be missing.
 std::filesystem::path simulation_program(const std::filesystem::path& self);
 
-/// Runs a prompt, then decodes. Calls `progress` (may be empty) with the completed share. REQUIRES:
+/// Runs a prompt, then decodes. If the load's budget is larger than the GPU's memory, simulates a GPU with as
+/// much memory as the budget needs. Calls `progress` (may be empty) with the completed share. REQUIRES:
 /// can_simulate().
 SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& options,
                           const std::function<void(double)>& progress = {});

@@ -199,6 +199,22 @@ TEST_CASE("a simulation copies experts without moving their bytes") {
   CHECK(static_cast<double>(most - before) < result.decode.device.to_device_bytes / 4);
 }
 
+TEST_CASE("a budget above the GPU's memory simulates a GPU with more memory") {
+  ModelShape half = *find_shape("gpt-oss-120b");
+  half.n_layers /= 2;
+  Run run{.model = model_of_shape(half, DType::kQ4_0, "")};
+  const int64_t vram = run.machine.gpu->vram_bytes;
+  run.vram_bytes = vram + (int64_t{8} << 30);
+  const SimulationResult result = run.result();
+  CHECK(static_cast<int64_t>(result.device_bytes.total()) > vram);
+  CHECK_THAT(simulation_text(run.load(), kBrief, result),
+             ContainsSubstring("a budget of 32.0 GiB, which is more than the GPU's 24.0 GiB"));
+  run.vram_bytes = std::nullopt;
+  const SimulationResult less = run.result();
+  CHECK_THAT(simulation_text(run.load(), kBrief, less), !ContainsSubstring("more than the GPU's"));
+  CHECK(less.decode.seconds > result.decode.seconds);
+}
+
 TEST_CASE("a simulated mixture's report shows a layer's cost beside the plan") {
   const Run run = run_of(4);
   const SimulationResult result = run.result();
