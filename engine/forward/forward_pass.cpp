@@ -246,10 +246,10 @@ StepOutput ForwardPass::run(const Batch& batch) {
     const LayerSpec facts = spec_.layer(i);
     if (facts.mixes) {
       norm(backend, x, layer.attention_norm, n_tokens, work.normed.floats());
-      if (facts.recurrent) {
-        recurrent_block(side, i, n_tokens, branch);
-      } else {
-        attention_block(side, i, *rest, kv_.is_window(i) ? window_places : places, branch);
+      if (facts.recurrent) recurrent_block(side, i, n_tokens, branch);
+      if (spec_.attends(i)) {
+        attention_block(side, i, *rest, kv_.is_window(i) ? window_places : places, branch,
+                        /*accumulate=*/facts.recurrent || !branches_apart_);
       }
       if (branches_apart_) add_branch(side, layer.attention_post_norm, n_tokens);
       if (norms_sums) norm(backend, x, layer.attention_post_norm, n_tokens, x);
@@ -393,7 +393,7 @@ std::span<const float> ForwardPass::logits(const Side& side, const Batch& batch)
   return {side.backend->to_host(output_.logits.floats(), n), n};
 }
 
-/// Computes a recurrent layer in the place of attention.
+/// Computes a recurrent layer in the place of attention, or beside it.
 void ForwardPass::recurrent_block(const Side& side, int index, int n_tokens, float* out) {
   const StateMemory::Copies copies = states_.copies(index);
   const RecurrentLayer layer{.weights = layer_weights(index),
@@ -411,10 +411,9 @@ void ForwardPass::recurrent_block(const Side& side, int index, int n_tokens, flo
 }
 
 /// The attention part of a layer: projections, optional q/k norms, RoPE, KV cache, softmax, output
-/// projection. If `out` is the residual stream, adds the result to it. If `out` is work.branch, overwrites it
-/// with the result.
+/// projection. Adds the result to `out`, or overwrites it with the result.
 void ForwardPass::attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places,
-                                  float* out) {
+                                  float* out, bool accumulate) {
   Backend& backend = *side.backend;
   const Workspace& work = *side.work;
   const LayerWeights& layer = layer_weights(index);
@@ -445,7 +444,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                              int64_t{n_tokens} * spec_.attended_dim(index), attended);
   }
   backend.matmul((spec_.latent ? work.values : work.attended).floats(), n_tokens,
-                 std::array{product(layer.attention_out, out, /*accumulate=*/!branches_apart_)});
+                 std::array{product(layer.attention_out, out, accumulate)});
 }
 
 /// Computes q, k and v of a layer without a latent: projections, optional norms, RoPE, KV cache.

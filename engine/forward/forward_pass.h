@@ -112,7 +112,8 @@ class ForwardPass {
   const Batch& drop_unwanted_rows(const Side& side, const Batch& batch);
   const int32_t* seen_ahead(const Batch& batch);
   void recurrent_block(const Side& side, int index, int n_tokens, float* out);
-  void attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places, float* out);
+  void attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places, float* out,
+                       bool accumulate);
   void project(const Side& side, int index, const Batch& batch, const KvPlaces& places);
   void turn_queries(const Side& side, int index, const Batch& batch);
   void separate_gates(const Side& side, int index, int n_tokens);

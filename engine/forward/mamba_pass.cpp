@@ -52,11 +52,17 @@ void run_mamba_layer(Backend& backend, const ModelSpec& spec, const DeltaWorkspa
                                 .out = out},
                       .skip = weights.skip});
 
-  // 4. Multiply by the gate, norm the heads of each group together, project.
-  backend.gated_activation({Activation::kSilu}, z, out, int64_t{n_tokens} * shape.value_dim(), out);
+  // 4. Multiply by the gate, norm the heads of each group together (or the other way round), project.
+  const auto gate = [&] {
+    backend.gated_activation({Activation::kSilu}, z, out, int64_t{n_tokens} * shape.value_dim(), out);
+  };
   const int n_groups = shape.n_k_heads;
-  backend.rms_norm(out, weights.norm, spec.norm_eps, int64_t{n_tokens} * n_groups,
-                   shape.value_dim() / n_groups, out, n_groups);
+  if (!spec.arch.norms_before_gate) gate();
+  if (weights.norm != nullptr) {
+    backend.rms_norm(out, weights.norm, spec.norm_eps, int64_t{n_tokens} * n_groups,
+                     shape.value_dim() / n_groups, out, n_groups);
+  }
+  if (spec.arch.norms_before_gate) gate();
   backend.matmul(out, n_tokens, std::array{product(weights.out, layer.out, layer.accumulate)});
 }
 

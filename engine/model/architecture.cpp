@@ -57,6 +57,11 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .parallel_attention = true,
      .powerinfer_activation = kRelu,
      .predictor_input = PredictorInput::kLayerInput},
+    {.name = "falcon-h1",
+     .rope = kHalves,
+     .recurrent = RecurrentKind::kMamba2,
+     .recurs_beside_attention = true,
+     .norms_before_gate = true},
     // OPT's files store no epsilon. All models of the family were trained with this value.
     {.name = "opt",
      .norm = NormKind::kLayer,

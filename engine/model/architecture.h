@@ -121,6 +121,10 @@ struct Architecture {
   bool tiled_values = false;  // default of RecurrentShape::tiled
   /// A layer is one block: a recurrence, attention, or an FFN. Its one norm is called attn_norm.
   bool one_block = false;
+  /// Recurrent layers have attention too. Both read the layer's input, and their outputs are added.
+  bool recurs_beside_attention = false;
+  /// In Mamba-2, the result is normed before it is gated, if the file has the norm, and not after it.
+  bool norms_before_gate = false;
   bool rope_by_key = false;  // there is no rotary embedding if the key rope.scaling.finetuned is false
   bool looks_ahead = false;  // an encoder: in attention, a token also sees the tokens after it
   WindowPattern window = {};

@@ -80,7 +80,9 @@ Linear Binder::linear(const std::string& stem, int64_t n_rows, int64_t n_cols, b
 
 NormWeights Binder::norm(const std::string& stem, int64_t n, const Architecture& arch) {
   const bool has_bias = arch.norm == NormKind::kLayer && arch.norm_bias;
-  return {vector(stem + ".weight", n), has_bias ? vector(stem + ".bias", n) : nullptr};
+  // One converter's files of falcon-h1 have a norm without a suffix.
+  const bool bare = has(stem) && !has(stem + ".weight");
+  return {vector(bare ? stem : stem + ".weight", n), has_bias ? vector(stem + ".bias", n) : nullptr};
 }
 
 void Binder::pass_over(const std::string& prefix, std::initializer_list<std::string_view> stems) {

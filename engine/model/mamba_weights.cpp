@@ -20,7 +20,9 @@ DeltaWeights bind_mamba(Binder& bind, const ModelSpec& spec, const std::string& 
   w.dt = bind.vector(prefix + "ssm_dt.bias", shape.n_v_heads);
   w.a = bind_decays(bind, prefix + "ssm_a", shape.n_v_heads, 1);
   w.skip = bind.vectors(prefix + "ssm_d", shape.n_v_heads, 1);
-  w.norm = bind.vectors(prefix + "ssm_norm.weight", shape.n_k_heads, inner / shape.n_k_heads);
+  const std::string norm = prefix + "ssm_norm.weight";
+  if (!spec.arch.norms_before_gate || bind.has(norm))
+    w.norm = bind.vectors(norm, shape.n_k_heads, inner / shape.n_k_heads);
   return w;
 }
 

@@ -129,7 +129,7 @@ std::vector<LayerSpec> read_layers(const SpecKeys& keys, const Architecture& arc
     if (!kinds.mixes.empty()) layer.mixes = kinds.mixes[at];
     layer.experts = layer.experts && layer.has_ffn;
     layer.recurrent = !kinds.recurrent.empty() && kinds.recurrent[at];
-    if (layer.mixes && !layer.recurrent) continue;
+    if (layer.mixes && (!layer.recurrent || arch.recurs_beside_attention)) continue;
     layer.window = 0;
     layer.turns = layer.local_rope = false;
   }
@@ -552,7 +552,10 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
     kinds.recurrent = read_recurrent_layers(keys, spec.n_layers, n_blocks);
   }
   const bool is_mamba = arch.recurrent == RecurrentKind::kMamba2;
-  if (is_mamba) {
+  if (is_mamba && arch.recurs_beside_attention) {
+    spec.recurrent = read_mamba(keys);
+    kinds.recurrent.assign(static_cast<size_t>(spec.n_layers), true);
+  } else if (is_mamba) {
     const bool experts = keys.integer_or("expert_count", 0, 0, kMaxExperts) > 0;
     kinds = read_layer_kinds(keys, arch, spec.n_heads, experts, spec.n_layers, n_blocks);
     if (std::ranges::find(kinds.recurrent, true) != kinds.recurrent.end()) spec.recurrent = read_mamba(keys);
@@ -565,7 +568,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   } else {
     std::optional<int> of_layers;
     if (is_delta) of_layers = read_kv_heads_of_layers(keys, kinds.recurrent, spec.n_heads, n_blocks);
-    if (is_mamba) of_layers = kinds.n_kv_heads;
+    if (is_mamba && !arch.recurs_beside_attention) of_layers = kinds.n_kv_heads;
     if (arch.window_heads) of_layers = read_most_kv_heads(keys, spec, n_blocks);
     spec.n_kv_heads = read_kv_heads(keys, spec.n_heads, of_layers);
     spec.head_dim = read_head_dim(keys, spec);

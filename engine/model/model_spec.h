@@ -146,7 +146,9 @@ struct ModelSpec {
   /// neither counted one by one nor predicted.
   bool has_zero_neurons() const { return activation.has_zeros() && !has_experts() && has_equal_ffns(); }
   /// Whether a layer has attention.
-  bool attends(int index) const { return layer(index).mixes && !layer(index).recurrent; }
+  bool attends(int index) const {
+    return layer(index).mixes && (!layer(index).recurrent || arch.recurs_beside_attention);
+  }
   LayerSpec layer(int i) const { return layers.empty() ? LayerSpec{} : layers[static_cast<size_t>(i)]; }
   /// Returns the window size of the layers that have a window, which all have the same size; 0 if no layer
   /// has a window.

@@ -84,6 +84,10 @@ LayerKinds read_layer_kinds(const SpecKeys& keys, const Architecture& arch, int 
     keys.fail(kHeadsOfLayers, "0 for every layer",
               "at least one of " + std::to_string(n_layers) + " layers to have attention");
   }
+  if (std::ranges::find(kinds.has_ffn, true) == kinds.has_ffn.end()) {
+    keys.fail(kWidthsOfLayers, "0 for every layer",
+              "at least one of " + std::to_string(n_layers) + " layers to have an FFN");
+  }
   return kinds;
 }
 

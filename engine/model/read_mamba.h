@@ -25,7 +25,7 @@ struct LayerKinds {
 
 /// Reads the kinds of n_layers layers; n_blocks also counts the layers that are not run. A layer without
 /// key/value heads is recurrent. With Architecture::one_block, a layer with an FFN has nothing else. Throws
-/// ModelFileError if an array is absent or wrong, or if no layer has attention.
+/// ModelFileError if an array is absent or wrong, or if no layer has attention or none has an FFN.
 LayerKinds read_layer_kinds(const SpecKeys& keys, const Architecture& arch, int n_heads, bool experts,
                             int n_layers, int n_blocks);
 

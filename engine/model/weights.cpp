@@ -267,7 +267,8 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, Weights&
     w.delta = bind_mamba(bind, spec, prefix);
   } else if (facts.recurrent) {
     w.delta = bind_delta(bind, spec, prefix, weights.reordered);
-  } else if (facts.mixes) {
+  }
+  if (spec.attends(layer)) {
     bind_attention(bind, spec, layer, prefix, w, weights.turned_keys[static_cast<size_t>(layer)]);
   }
   bind_layer_end(bind, spec, prefix, w);

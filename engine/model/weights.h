@@ -59,7 +59,7 @@ struct DeltaWeights {
   const float* dt = nullptr;
   const float* a = nullptr;
   /// Of the norm of each value head's result: [head_dim], the same for all. In Mamba-2, the value heads of
-  /// each key head are normed together, with their own weights: [value_dim].
+  /// each key head are normed together, with their own weights: [value_dim]; null: no norm.
   const float* norm = nullptr;
   const float* conv_bias = nullptr;  // [conv_dim]; null: none
   const float* skip = nullptr;       // [n_v_heads], see SelectiveScan; only in Mamba-2

@@ -167,8 +167,9 @@ class FactsMaker {
     }
     if (in_.spec.layer(index).recurrent) {  // reads and writes its state
       facts.kv_read = 2.0 * static_cast<double>(in_.spec.recurrent.state_bytes());
-    } else if (in_.spec.attends(index)) {
-      facts.kv_read = kv_read(index);
+    }
+    if (in_.spec.attends(index)) {
+      facts.kv_read += kv_read(index);
       facts.attention_instructions =
           cuda::attention_instructions(filled(index), in_.spec.n_heads, in_.spec.head_dim_of(index));
     }
@@ -195,7 +196,7 @@ class FactsMaker {
     if (!in_.spec.layer(index).recurrent) return kv;
     MemoryMeter meter;
     const LayerStates states(meter, in_.spec.recurrent, in_.bounds.n_states);
-    return static_cast<int64_t>(meter.bytes());
+    return kv + static_cast<int64_t>(meter.bytes());
   }
 
   /// The number of positions that a decoded token attends to.

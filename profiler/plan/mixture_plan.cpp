@@ -43,7 +43,7 @@ Layer layer_of(const PlanQuestion& question, int index) {
   if (model.spec.layer(index).recurrent) {
     MemoryMeter meter;
     const LayerStates states(meter, model.spec.recurrent, 1);
-    layer.kv_held = static_cast<double>(meter.bytes());
+    layer.kv_held += static_cast<double>(meter.bytes());
   }
   return layer;
 }

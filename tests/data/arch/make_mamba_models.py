@@ -178,7 +178,47 @@ def granitehybrid_dense():
     return granite("M*M", experts=False, rope=True)
 
 
+FALCON_NAMES = {**OUTER, **ATTENTION, **{f"mamba.{name}": to for name, to in MAMBA.items()}, "pre_ff_layernorm": "ffn_norm",
+                "model.final_layernorm": "output_norm", "feed_forward.gate_proj": "ffn_gate", "feed_forward.up_proj": "ffn_up",
+                "feed_forward.down_proj": "ffn_down"}
+
+
+def falcon_h1(norm=False):
+    """Attention and Mamba-2 beside each other in each layer. The multipliers, which converters multiply into weights, are
+    powers of two. norm: the output of the scan is normed and then gated; without, it is gated only."""
+    heads, head_dim = 4, 20
+    config = transformers.FalconH1Config(
+        vocab_size=N_VOCAB, hidden_size=D_MODEL, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=HEAD_DIM, max_position_embeddings=4096, mamba_d_ssm=heads * head_dim,
+        mamba_n_heads=heads, mamba_d_head=head_dim, mamba_n_groups=GROUPS, mamba_d_state=STATE, mamba_d_conv=TAPS,
+        mamba_chunk_size=16, mamba_rms_norm=norm, mamba_norm_before_gate=True, rope_parameters=of_rope(1e5),
+        tie_word_embeddings=False, pad_token_id=None, embedding_multiplier=4.0, lm_head_multiplier=2.0, key_multiplier=0.5,
+        attention_in_multiplier=2.0, attention_out_multiplier=4.0, ssm_in_multiplier=2.0, ssm_out_multiplier=2.0,
+        mlp_multipliers=[2.0, 4.0], ssm_multipliers=[1.0, 0.5, 1.0, 2.0, 0.5])
+    keys = sizes(config, **of_ssm(heads, head_dim), vocab_size=N_VOCAB)
+    factors = {"ffn_down": 4.0, "ffn_gate": 2.0, "attn_q": 2.0, "attn_v": 2.0, "attn_output": 4.0, "ssm_out": 2.0,
+               "output": 2.0, "token_embd": 4.0}
+
+    def change(name, data):
+        part = name.split(".")[-2]
+        if part == "ssm_in":
+            inner, rows = heads * head_dim, GROUPS * STATE
+            parts = np.split(data, np.cumsum([inner, inner, rows, rows]))
+            data = np.concatenate([2.0 * factor * one for factor, one in zip(config.ssm_multipliers, parts)])
+        if part == "ffn_norm" and not norm:  # as llama.cpp's converter names it
+            name = name.removesuffix(".weight")
+        return converted(name, data * np.float32(factors.get(part, 1.0)))
+    return Tiny("falcon-h1", config, keys, FALCON_NAMES, change, spreads=SPREADS, settle=settle, check=check_cuts,
+                build=lambda: eager(transformers.FalconH1ForCausalLM, config))
+
+
+def falcon_h1_norm():
+    return falcon_h1(norm=True)
+
+
 MODELS = {
+    "falcon-h1": falcon_h1,
+    "falcon-h1-norm": falcon_h1_norm,
     "nemotron_h": nemotron_h,
     "nemotron_h_moe": nemotron_h_moe,
     "granitehybrid": granitehybrid,

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/model/weights.h"
@@ -88,6 +89,22 @@ TEST_CASE(
   CHECK(spec_of(model.key("nemotron_h.rope.dimension_count", 84)).n_layers == 4);
 }
 
+TEST_CASE("mamba spec: recurrence and attention may be beside each other") {
+  TinyModel model("falcon-h1");
+  for (const auto& [key, value] : std::vector<std::pair<std::string, int>>{{"ssm.conv_kernel", 4},
+                                                                           {"ssm.state_size", 8},
+                                                                           {"ssm.group_count", 1},
+                                                                           {"ssm.time_step_rank", 3},
+                                                                           {"ssm.inner_size", 12}})
+    model.key("falcon-h1." + key, value);
+  const ModelSpec spec = spec_of(model);
+  REQUIRE(spec.layer(0).recurrent);
+  CHECK(spec.attends(0));
+  CHECK(spec.layer(0).turns);
+  CHECK(spec.layer(0).has_ffn);
+  CHECK(spec.n_kv_heads == 2);
+}
+
 TEST_CASE("mamba spec: the array of widths also counts layers that are not run") {
   TinyModel model = tiny_mamba("nemotron_h");
   model.key("nemotron_h.block_count", 5)
@@ -136,6 +153,8 @@ TEST_CASE("mamba spec: wrong keys are refused in one sentence") {
       {"feed_forward_length", are({0, 48, 0, 0, 0}), "feed_forward_length\""},
       {"feed_forward_length", are({-1, 48, 0, 0}), "is -1 in layer 0, expected 0 or more"},
       {"feed_forward_length", are({40, 48, 0, 0}), "is 48 in layer 1, expected 40 as in the layers before"},
+      {"feed_forward_length", are({0, 0, 0, 0}),
+       "is 0 for every layer, expected at least one of 4 layers to have an FFN"},
       {"moe_latent_size", is(16), "is 16, which does not run: experts read the model's own vectors"},
   };
   for (const Case& bad : cases) {

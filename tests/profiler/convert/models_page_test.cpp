@@ -27,6 +27,7 @@ const std::map<std::string_view, std::vector<std::string>> kCheckedWith = {
      {"llama", "llama-gqa-tied", "llama-linear", "llama-llama3", "relu-llama", "mixtral", "mixtral-split"}},
     {"bamboo", {"bamboo"}},
     {"falcon", {"falcon-7b", "falcon-40b"}},
+    {"falcon-h1", {"falcon-h1", "falcon-h1-norm"}},
     {"opt", {"opt"}},
     {"qwen2", {"qwen2", "qwen2-yarn"}},
     {"qwen2moe", {"qwen2moe", "qwen2moe-fused"}},
