@@ -1,6 +1,8 @@
 #include "engine/constraint/forced_tokens.h"
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "engine/constraint/mask/token_trie.h"
 
@@ -13,7 +15,19 @@ std::vector<int32_t> forced_tokens(const ConstraintState& state) {
   ConstraintState after = state;
   for (const int32_t token : tokens)
     if (!after.accept(token)) return {};  // never happens: forced text is allowed
-  if (!tokens.empty() && !after.must_end()) tokens.pop_back();
+  if (tokens.empty() || after.must_end()) return tokens;
+  tokens.pop_back();
+  ConstraintState at = state;
+  std::string_view rest(text);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto may_come = [&at](int32_t token) { return at.mask().allows(token); };
+    if (std::ranges::any_of(state.trie().longer_tokens(rest), may_come)) {
+      tokens.resize(i);
+      break;
+    }
+    rest.remove_prefix(state.trie().bytes(tokens[i]).size());
+    at.accept(tokens[i]);
+  }
   return tokens;
 }
 

@@ -98,6 +98,25 @@ std::string_view TokenTrie::bytes(int32_t token) const {
   return token >= 0 && index < pieces_.size() ? std::string_view(pieces_[index]) : std::string_view();
 }
 
+std::vector<int32_t> TokenTrie::longer_tokens(std::string_view begin) const {
+  std::vector<int32_t> longer;
+  for (const ByteTrie* trie : {&short_tokens_, &long_tokens_}) {
+    uint32_t first = 0, end = trie->n_nodes();  // the children of the node reached, with their subtrees
+    for (const char c : begin) {
+      uint32_t child = first;
+      while (child < end && trie->nodes[child].byte != static_cast<uint8_t>(c))
+        child = trie->nodes[child].end;
+      first = std::min(child + 1, end);
+      if (child < end) end = trie->nodes[child].end;
+    }
+    for (uint32_t node = first; node < end; ++node) {
+      const std::span<const int32_t> tokens = trie->tokens_at(node);
+      longer.insert(longer.end(), tokens.begin(), tokens.end());
+    }
+  }
+  return longer;
+}
+
 std::vector<int32_t> TokenTrie::encode(std::string_view text) const {
   if (tokenizer_ == nullptr) return encode_greedily(text);
   std::vector<int32_t> tokens = tokenizer_->encode(text, false, has_controls_);

@@ -66,6 +66,8 @@ class TokenTrie {
   size_t n_vocab() const { return pieces_.size(); }
   /// Returns the bytes of a token; empty if the token is omitted or not in the vocabulary.
   std::string_view bytes(int32_t token) const;
+  /// Returns the tokens that begin with these bytes and have further ones.
+  std::vector<int32_t> longer_tokens(std::string_view begin) const;
   /// Returns text tokens that spell the text. These are the tokenizer's tokens if they give exactly this
   /// text. Otherwise they are the longest possible tokens, from left to right. Empty if the vocabulary lacks
   /// a byte.

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/constraint/forced_tokens.h"
 #include "engine/constraint/grammar/gbnf.h"
 #include "engine/constraint/mask/token_trie.h"
 #include "tests/support/catch.h"
@@ -27,6 +28,7 @@ class Words {
       if (state.mask().allows(static_cast<int32_t>(token))) words.push_back(pieces_[token]);
     return words;
   }
+  const std::string& text(int32_t token) const { return pieces_[static_cast<size_t>(token)]; }
   int32_t operator[](const std::string& piece) const {
     for (size_t token = 0; token < pieces_.size(); ++token)
       if (pieces_[token] == piece) return static_cast<int32_t>(token);
@@ -96,6 +98,24 @@ TEST_CASE("constraint: forced text goes through calls and ends of rules, up to a
   CHECK(words.start("root ::= \"ab\" \"c\"?").forced() == "ab");
   CHECK(words.start("root ::= \"abc\" | \"abd\"").forced() == "ab");
   CHECK(words.start("root ::= x | y\nx ::= \"ab\" (x | \"1\")\ny ::= \"ab\" (y | \"2\")").forced() == "ab");
+}
+
+TEST_CASE("constraint: forced tokens leave room for every token that could be sampled") {
+  const Words words({"<", "|", "call", "_", "begin", "end", ">", "x", "<|call_begin>", "<|call_end>", "a",
+                     "bc", "d", "abcdefghijklmnop"});
+  const auto forced = [&](const std::string& grammar) {
+    std::string text;
+    for (const int32_t token : forced_tokens(words.start(grammar))) text += words.text(token) + " ";
+    return text;
+  };
+  // Both tags begin alike; their letters must not be forced, because whole tags could be sampled.
+  CHECK(forced("root ::= \"<|call_begin>\" | \"<|call_end>\"") == "");
+  CHECK(forced("root ::= \"x\" (\"<|call_begin>\" | \"<|call_end>\")") == "x ");
+  CHECK(forced("root ::= \"xabcd\" [xa]") == "x a bc ");  // the last token may be part of a longer one
+  CHECK(forced("root ::= \"xabcd\"") == "x a bc d ");
+  CHECK(forced("root ::= \"xabcdef\" [ghi]") == "");  // the vocabulary cannot spell it
+  CHECK(forced("root ::= \"abc\" [dx]") == "a ");
+  CHECK(forced("root ::= \"abc\" (\"d\" | \"defghijklmnop\")") == "");  // one token may be all of it
 }
 
 TEST_CASE("constraint: a vocabulary that lacks the bytes allows nothing") {
