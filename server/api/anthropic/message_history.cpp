@@ -49,14 +49,21 @@ void for_each_block(const Json& blocks, const std::string& param, Read read) {
   refuse_param(param, message.append(taken).append(" here: the model reads text."));
 }
 
+/// Claude Code begins its system text with a block for Anthropic's billing, which differs in each request. In
+/// the prompt, it would be of no use to a model, and no request could reuse the cached text of another one.
+bool is_for_billing(std::string_view text) { return text.starts_with("x-anthropic-billing-header"); }
+
 /// Reads content that is a string or an array of text blocks. The texts of blocks are joined by newlines.
+/// Leaves blocks for billing out.
 std::string read_text(const Json& content, const std::string& param) {
   if (content.is_string()) return content.get<std::string>();
   std::string text;
   for_each_block(content, param, [&](const RequestFields& block, const std::string& type) {
     if (type != "text") refuse_block(block, type, "text");
+    const std::string one = required_text(block, "text");
+    if (is_for_billing(one)) return;
     if (!text.empty()) text += '\n';
-    text += required_text(block, "text");
+    text += one;
   });
   return text;
 }

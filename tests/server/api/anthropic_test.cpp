@@ -240,7 +240,9 @@ TEST_CASE("Anthropic: thinking switches the template, and can be left out of the
 TEST_CASE("Anthropic: a conversation reaches the template with its system text, calls and results") {
   MessageBench bench("Hi");
   bench.ask_raw(
-      R"({"max_tokens": 5, "system": [{"type": "text", "text": "Be"}, {"type": "text", "text": "brief.",
+      R"({"max_tokens": 5, "system": [
+      {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.0; cch=1a2b3;"},
+      {"type": "text", "text": "Be"}, {"type": "text", "text": "brief.",
       "cache_control": {"type": "ephemeral"}}], "metadata": {"user_id": "u"}, "service_tier": "auto",
       "messages": [
         {"role": "user", "content": "One"},
