@@ -79,7 +79,10 @@ std::string read_template_file(const std::string& path) {
   if (!in) throw StartError(path + ": the chat template file cannot be read; check its permissions");
   std::ostringstream text;
   text << in.rdbuf();
-  return text.str();
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  std::string source = text.str();
+  if (source.starts_with(kByteOrderMark)) source.erase(0, kByteOrderMark.size());
+  return source;
 }
 
 ModelFiles open_checked(const Options& options) {

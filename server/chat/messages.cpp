@@ -45,6 +45,8 @@ Json read_content(const Json& content, const std::string& param) {
     refuse_param(param,
                  "'" + param + "' must be a string or an array of parts, found " + describe(content) + ".");
   }
+  if (content.empty())
+    refuse_param(param, "'" + param + "' is an empty array; send a string, or at least one part.");
   std::string text;
   for (size_t i = 0; i < content.size(); ++i) {
     if (i > 0) text += '\n';
