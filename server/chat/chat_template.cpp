@@ -78,6 +78,7 @@ void shorten_id(Json& object, const char* key) {
 
 // A tool call that is rendered to examine the template. Each examination sets the members that it
 // tests.
+constexpr std::string_view kResultOf = "probe";
 struct CallProbe {
   Json content = "";
   std::string name = "probe";
@@ -85,12 +86,98 @@ struct CallProbe {
   std::string_view id = kShortId;
 };
 
-Json conversation_with_call(CallProbe probe) {
+// is_past: whether a tool's result follows the call, as in every conversation in which a model has called a
+// tool. Some templates refuse it, others write an answer differently if it is not the last message.
+Json conversation_with_call(CallProbe probe, bool is_past) {
   Json call = {{"id", probe.id}, {"type", "function"}};
   call["function"] = {{"name", std::move(probe.name)}, {"arguments", std::move(probe.arguments)}};
   Json assistant = {{"role", "assistant"}, {"content", std::move(probe.content)}};
   assistant["tool_calls"] = Json::array({std::move(call)});
-  return Json::array({user_message("hello"), std::move(assistant)});
+  Json messages = Json::array({user_message("hello"), std::move(assistant)});
+  if (!is_past) return messages;
+  messages.push_back(
+      {{"role", "tool"}, {"tool_call_id", probe.id}, {"name", kResultOf}, {"content", "done"}});
+  return messages;
+}
+
+// Returns how often a text contains a word that templates print for a value that is missing.
+size_t count_missing(std::string_view text) {
+  size_t n = 0;
+  for (const std::string_view word : {"None", "null"})
+    for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) ++n;
+  return n;
+}
+
+// Returns the text of a content, which may consist of parts.
+std::string content_text(const Json& content) {
+  if (content.is_array()) return joined_parts(content);
+  return content.is_string() ? content.get<std::string>() : std::string();
+}
+
+bool has_role(const Json& message, std::string_view role) {
+  return message.is_object() && message.value("role", Json()) == role;
+}
+
+void put_before(Json& message, const std::string& text) {
+  message["content"] = text + "\n\n" + content_text(message.value("content", Json()));
+}
+
+void put_behind(Json& message, const std::string& text) {
+  message["content"] = content_text(message.value("content", Json())) + "\n\n" + text;
+}
+
+// Joins system messages to their neighbors. keeps_first: whether a system message that is the first message
+// stays.
+Json with_system_joined(Json messages, bool keeps_first) {
+  Json out = Json::array();
+  std::string waiting;  // the text of system messages for the next user's message
+  const auto give_up_waiting = [&] {
+    if (waiting.empty()) return;
+    if (!out.empty() && has_role(out.back(), "user")) {
+      put_behind(out.back(), waiting);
+    } else {
+      out.push_back(user_message(waiting));
+    }
+    waiting.clear();
+  };
+  for (Json& message : messages) {
+    if (has_role(message, "system") && !(keeps_first && out.empty() && waiting.empty())) {
+      const std::string text = content_text(message.value("content", Json()));
+      if (!out.empty() && has_role(out.back(), "system")) {
+        put_behind(out.back(), text);
+      } else if (!text.empty()) {
+        waiting += (waiting.empty() ? "" : "\n\n") + text;
+      }
+      continue;
+    }
+    if (has_role(message, "user") && !waiting.empty()) {
+      put_before(message, waiting);
+      waiting.clear();
+    }
+    give_up_waiting();
+    out.push_back(std::move(message));
+  }
+  give_up_waiting();
+  return out;
+}
+
+// Moves the contents of tool messages into `tool_responses` of the message with the calls, which they
+/// follow.
+Json with_results_beside_calls(Json messages) {
+  Json out = Json::array();
+  bool after_calls = false;
+  for (Json& message : messages) {
+    const Json role = message.value("role", Json());
+    if (after_calls && role == "tool") {
+      Json result = {{"name", message.value("name", Json("unknown"))},
+                     {"response", message.value("content", Json())}};
+      out.back()["tool_responses"].push_back(std::move(result));
+      continue;
+    }
+    after_calls = message.contains("tool_calls");
+    out.push_back(std::move(message));
+  }
+  return out;
 }
 
 }  // namespace
@@ -114,34 +201,71 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string bos_text, std::s
   probe();
 }
 
-bool ChatTemplate::prints(const Json& messages, std::string_view needle) const {
+std::optional<std::string> ChatTemplate::try_render(const Json& messages) const {
   try {
-    return render_as_is(messages, nullptr, false, nullptr).find(needle) != std::string::npos;
+    return render_as_is(messages, nullptr, false, nullptr);
   } catch (const TemplateError&) {
-    return false;  // the template does not support such messages
+    return std::nullopt;  // the template does not support such messages
   }
+}
+
+bool ChatTemplate::prints(const Json& messages, std::string_view needle) const {
+  const std::optional<std::string> rendered = try_render(messages);
+  return rendered && rendered->find(needle) != std::string::npos;
 }
 
 void ChatTemplate::probe() {
   const std::string needle(kNeedle);
   const Json as_text = Json::array({user_message(needle)});
   const Json as_parts = Json::array({user_message(Json::array({text_part(needle)}))});
+  // Templates that look for the call of a result by its id take results as messages too.
+  const auto mentions = [this](std::string_view word) { return source_.find(word) != std::string::npos; };
+  wants_results_with_calls_ = mentions("tool_responses") && !mentions("tool_call_id");
   wants_content_parts_ = !prints(as_text, needle) && prints(as_parts, needle);
+  probe_system();
+  probe_results();
   probe_content();
   probe_arguments();
   probe_ids();
   probe_reasoning();
 }
 
+void ChatTemplate::probe_system() {
+  const std::string needle(kNeedle);
+  const auto content = [this](std::string_view text) {
+    return wants_content_parts_ ? Json::array({text_part(text)}) : Json(text);
+  };
+  const Json system = {{"role", "system"}, {"content", content(needle)}};
+  const Json question = user_message(content("hello"));
+  const Json answer = {{"role", "assistant"}, {"content", content("hi")}};
+  takes_system_first_ = prints(Json::array({system, question}), needle);
+  takes_system_amid_ = prints(Json::array({question, answer, system, question}), needle);
+}
+
+// Sets takes_results_: whether the template renders a result after a call, in any of the forms that calls
+// have.
+void ChatTemplate::probe_results() {
+  for (const Json& content : {Json(""), Json(nullptr)}) {
+    for (const Json& arguments : {Json::object(), Json("{}")}) {
+      const CallProbe probe{.content = content, .arguments = arguments};
+      takes_results_ = takes_results_ || prints(conversation_with_call(probe, true), "");
+    }
+  }
+}
+
 // Sets no_content_. Renders a call with the content null and with the content "". Tries both forms of
 // arguments, an object and text, with each content, because some templates accept only one form.
 void ChatTemplate::probe_content() {
   const std::string needle(kNeedle);
+  const auto render = [&](const Json& content, const Json& arguments) {
+    return try_render(
+        conversation_with_call({.content = content, .name = needle, .arguments = arguments}, takes_results_));
+  };
   const auto shows_call = [&](const Json& content) {
     for (const Json& arguments : {Json::object(), Json("{}")}) {
-      const Json messages =
-          conversation_with_call({.content = content, .name = needle, .arguments = arguments});
-      if (prints(messages, needle) && !prints(messages, "None")) return true;
+      const std::optional<std::string> rendered = render(content, arguments);
+      if (!rendered || rendered->find(needle) == std::string::npos) continue;
+      if (count_missing(*rendered) <= count_missing(render("", arguments).value_or(""))) return true;
     }
     return false;
   };
@@ -151,8 +275,8 @@ void ChatTemplate::probe_content() {
     no_content_ = takes_null ? NoContent::kNull : NoContent::kText;
     return;
   }
-  const Json with_null = conversation_with_call({.content = nullptr});
-  if (!takes_null && (!prints(with_null, "") || prints(with_null, "None"))) no_content_ = NoContent::kText;
+  const std::optional<std::string> with_null = render(nullptr, Json::object());
+  if (!takes_null && (!with_null || count_missing(*with_null) > 0)) no_content_ = NoContent::kText;
 }
 
 // Determines whether the template gets arguments as an object or as text. A template that prints JSON text
@@ -163,9 +287,10 @@ void ChatTemplate::probe_arguments() {
   const Json arguments = {{needle, 1}};
   const Json content = no_content_ == NoContent::kNull ? Json(nullptr) : Json("");
   const std::string key = "\"" + needle + "\":";
-  const bool takes_text =
-      prints(conversation_with_call({.content = content, .arguments = arguments.dump()}), key);
-  const Json with_object = conversation_with_call({.content = content, .arguments = arguments});
+  const bool takes_text = prints(
+      conversation_with_call({.content = content, .arguments = arguments.dump()}, takes_results_), key);
+  const Json with_object =
+      conversation_with_call({.content = content, .arguments = arguments}, takes_results_);
   wants_argument_objects_ = !takes_text && prints(with_object, needle);
   wants_argument_text_ = takes_text && !prints(with_object, key);
 }
@@ -174,7 +299,8 @@ void ChatTemplate::probe_ids() {
   const Json content = no_content_ == NoContent::kNull ? Json(nullptr) : Json("");
   const Json arguments = wants_argument_text_ ? Json("{}") : Json::object();
   const auto renders = [&](std::string_view id) {
-    return prints(conversation_with_call({.content = content, .arguments = arguments, .id = id}), "");
+    return prints(
+        conversation_with_call({.content = content, .arguments = arguments, .id = id}, takes_results_), "");
   };
   wants_short_ids_ = renders(kShortId) && !renders(kLongId);
 }
@@ -183,7 +309,7 @@ void ChatTemplate::probe_reasoning() {
   const std::string needle(kNeedle);
   const Json arguments = wants_argument_text_ ? Json("{}") : Json::object();
   for (const char* key : {"reasoning_content", "reasoning", "thinking"}) {
-    Json messages = conversation_with_call({.arguments = arguments});
+    Json messages = conversation_with_call({.arguments = arguments}, takes_results_);
     messages[1][key] = needle;
     Json without_call = messages;
     without_call[1].erase("tool_calls");
@@ -194,11 +320,12 @@ void ChatTemplate::probe_reasoning() {
 }
 
 Json ChatTemplate::normalized(const Json& messages) const {
-  Json result = messages;
-  for (Json& message : result) {
+  for (const Json& message : messages)
     if (!message.is_object()) throw TemplateError(1, "a message is not an object");
-    normalize_message(message);
-  }
+  const bool joins = !takes_system_first_ || !takes_system_amid_;
+  Json result = joins ? with_system_joined(messages, takes_system_first_) : messages;
+  for (Json& message : result) normalize_message(message);
+  if (wants_results_with_calls_) result = with_results_beside_calls(std::move(result));
   return result;
 }
 

@@ -11,12 +11,18 @@
 //   template renders correctly. Some templates print "None" for null; others show the calls only if content
 //   is null.
 // - Ids of tool calls become nine letters and digits if the template rejects other ids. Equal ids stay equal.
+// - Results of tools move into the message with the calls if the template expects them there (the first
+//   templates of Gemma 4).
 // - `reasoning_content` is also passed under the name that the template uses.
+// - A system message that the template refuses or leaves out becomes a part of the system message before it,
+//   of the user's message after it, or of the one before it; or else a user's message. Agents send such
+//   messages in the middle of conversations, and some templates know none.
 // The constructor renders short conversations to detect which forms the template understands. A template that
-// does not support system messages or tools either ignores them or raises an error, which the client gets.
+// does not support tools either ignores them or raises an error, which the client gets.
 #pragma once
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -53,12 +59,16 @@ class ChatTemplate {
 
   // Detects the forms of messages that the template understands.
   void probe();
+  void probe_system();
+  void probe_results();
   void probe_content();
   void probe_arguments();
   void probe_ids();
   void probe_reasoning();
   void normalize_message(nlohmann::ordered_json& message) const;
   void normalize_calls(nlohmann::ordered_json& message) const;
+  // Renders messages without tools; nullopt if the template raises an error.
+  std::optional<std::string> try_render(const nlohmann::ordered_json& messages) const;
   // Whether the template prints `needle` when it renders these messages. False if the template raises an
   // error.
   bool prints(const nlohmann::ordered_json& messages, std::string_view needle) const;
@@ -74,10 +84,14 @@ class ChatTemplate {
   jinja::Template template_;
   nlohmann::ordered_json bos_text_, eos_text_;
   jinja::Clock clock_;
+  // Whether the template shows a system message that is the first message, and one that is not.
+  bool takes_system_first_ = true, takes_system_amid_ = true;
+  bool takes_results_ = false;  // the probes' calls are followed by results
   bool wants_content_parts_ = false;
   bool wants_argument_objects_ = false;
   bool wants_argument_text_ = false;
   bool wants_short_ids_ = false;
+  bool wants_results_with_calls_ = false;
   NoContent no_content_ = NoContent::kAsSent;
   std::string reasoning_key_ = "reasoning_content";
 };

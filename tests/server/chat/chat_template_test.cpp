@@ -64,6 +64,40 @@ TEST_CASE("parts that are not text are refused by name") {
   CHECK_THROWS_AS(load("chatml").render(Json::array({1}), nullptr, true), TemplateError);
 }
 
+TEST_CASE("calls that a result follows get the content that the template can render there") {
+  const std::string calls =
+      "{% for c in m.tool_calls or [] %}<call>{{ c.function.name }}</call>{% endfor %}{% endfor %}";
+  Json history = conversation_with_call(Json::object());
+  history.push_back({{"role", "tool"}, {"tool_call_id", "x"}, {"content", "gray"}});
+  history[1]["content"] = nullptr;
+  // The first template splits the text of answers that are not the last message, the second prints null.
+  for (const std::string content :
+       {"{% if loop.last %}{{ m.content or '' }}{% else %}{{ m.content.split('</think>')[-1] }}{% endif %}",
+        "{{ m.content if m.role == 'user' else m.content | tojson }}"}) {
+    INFO(content);
+    const ChatTemplate chat =
+        ChatTemplate::parse("{% for m in messages %}[{{ m.role }}]" + content + calls, "", "");
+    const std::string prompt = chat.render(history, nullptr, false);
+    CHECK_THAT(prompt, ContainsSubstring("<call>"));
+    CHECK_THAT(prompt, !ContainsSubstring("null"));
+  }
+}
+
+TEST_CASE("results move to the calls for a template that expects them there") {
+  const ChatTemplate chat = ChatTemplate::parse(
+      "{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}{% for c in m.tool_calls or [] %}<call>{% "
+      "endfor %}"
+      "{% for r in m.tool_responses or [] %}<{{ r.name }}: {{ r.response }}>{% endfor %}{% endfor %}",
+      "", "");
+  Json history = conversation_with_call(Json::object());
+  history[1]["content"] = nullptr;
+  for (const char* result : {"gray", "cold"})
+    history.push_back({{"role", "tool"}, {"tool_call_id", "x"}, {"name", "f"}, {"content", result}});
+  history.push_back({{"role", "user"}, {"content", "Thanks."}});
+  CHECK_THAT(chat.render(history, nullptr, false),
+             ContainsSubstring("[assistant]<call><f: gray><f: cold>[user]Thanks."));
+}
+
 TEST_CASE("call arguments reach the template unquoted") {
   const Json as_text = conversation_with_call("{\"a\": 1}");
   const Json as_object = conversation_with_call({{"a", 1}});
@@ -91,8 +125,32 @@ TEST_CASE("extra variables reach the template but do not replace the messages") 
 }
 
 TEST_CASE("the template's own refusals are passed on word for word") {
-  const Json messages = Json::array({{{"role", "system"}, {"content", "be kind"}}});
-  CHECK_THROWS_WITH(load("gemma").render(messages, nullptr, true), "System role not supported");
+  Json messages = user("hi");
+  messages.push_back(messages[0]);
+  CHECK_THROWS_WITH(load("gemma").render(messages, nullptr, true),
+                    ContainsSubstring("Conversation roles must alternate"));
+}
+
+TEST_CASE("system messages that a template refuses or leaves out become parts of their neighbors") {
+  const auto message = [](const char* role, const char* content) {
+    return Json{{"role", role}, {"content", content}};
+  };
+  const Json conversation = Json::array(
+      {message("system", "S1"), message("system", "S2"), message("user", "U1"), message("assistant", "A1"),
+       message("system", "S3"), message("user", "U2"), message("system", "S4")});
+  const std::string shown = "{{ '[' ~ m.role ~ ' ' ~ m.content ~ ']' }}";
+  const auto render = [&](const std::string& body) {
+    return ChatTemplate::parse("{% for m in messages %}" + body + "{% endfor %}", "", "")
+        .render(conversation, nullptr, false);
+  };
+  CHECK(render(shown) == "[system S1][system S2][user U1][assistant A1][system S3][user U2][system S4]");
+  CHECK(render("{% if m.role == 'system' and not loop.first %}{{ raise_exception('late') }}{% endif %}" +
+               shown) == "[system S1\n\nS2][user U1][assistant A1][user S3\n\nU2\n\nS4]");
+  const std::string joined = "[user S1\n\nS2\n\nU1][assistant A1][user S3\n\nU2\n\nS4]";
+  CHECK(render("{% if m.role == 'system' %}{{ raise_exception('none') }}{% endif %}" + shown) == joined);
+  CHECK(render("{% if m.role != 'system' %}" + shown + "{% endif %}") == joined);
+  const Json alone = Json::array({message("system", "be kind")});
+  CHECK_THAT(load("gemma").render(alone, nullptr, true), ContainsSubstring("<start_of_turn>user\nbe kind"));
 }
 
 TEST_CASE("a template that does not parse says where") {
