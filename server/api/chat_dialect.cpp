@@ -53,9 +53,11 @@ std::string cut_behind_last_message(std::string rendered, const Json& messages) 
 /// Throws TemplateError.
 std::string write_prompt(const ChatTemplate& chat_template, const ChatForm& form,
                          const ChatRequest& request) {
-  const bool in_text = form.syntax.calls.source == ToolSyntax::Source::kServer;
-  const Json messages =
-      in_text ? with_tools_in_text(request.messages, form.choice.tools, form.syntax.calls) : request.messages;
+  const ToolSyntax& calls = form.syntax.calls;
+  const bool in_text = calls.source == ToolSyntax::Source::kServer;
+  const Json messages = in_text               ? with_tools_in_text(request.messages, form.choice.tools, calls)
+                        : calls.calls_in_text ? with_calls_in_text(request.messages, calls)
+                                              : request.messages;
   const Json tools = in_text ? Json(nullptr) : form.choice.tools;
   std::string rendered =
       chat_template.render(messages, tools, request.add_generation_prompt, request.template_arguments);

@@ -60,7 +60,10 @@ std::shared_ptr<const Constraint> ConstraintCompiler::compile(const ChatForm& fo
   if (!form.has_parts()) return compile(form.format);
   if (!form.has_format() && !form.may_call()) return nullptr;
   const auto compile_tools = [&](bool all_loose) {
-    const auto make = [&] { return build_tool_grammar(form, grammar_tools(form.choice.tools, all_loose)); };
+    const auto make = [&] {
+      return build_tool_grammar(form,
+                                grammar_tools(form.choice.tools, all_loose, form.syntax.calls.string_mark));
+    };
     return compile(chat_key(form), make, chat_trie_);
   };
   try {

@@ -40,6 +40,7 @@ std::vector<std::string> ChatSyntax::tags() const {
        {&calls.name_end, &calls.key_begin, &calls.key_end, &calls.value_end, &calls.value_separator}) {
     collect_tags(*text, tags);
   }
+  if (!calls.string_mark.empty()) tags.push_back(calls.string_mark);
   collect_tags(calls.call_end + calls.separator + calls.call_begin, tags);
   collect_tags(calls.call_end + calls.section_end, tags);
   return tags;

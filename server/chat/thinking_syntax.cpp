@@ -61,8 +61,11 @@ struct TagStyle {
 constexpr std::array<TagStyle, 4> kStyles{
     {{"<", "</", ">"}, {"[", "[/", "]"}, {"<|START_", "<|END_", "|>"}, {"<|begin_of_", "<|end_of_", "|>"}}};
 
-/// Searches the template's source for a closing tag whose name suggests thinking.
+/// Searches the template's source for a closing tag whose name suggests thinking, or for Gemma 4's channel.
 ThinkingSyntax from_source(std::string_view source) {
+  constexpr std::string_view kChannel = "<|channel>thought", kChannelEnd = "<channel|>";
+  if (source.find(kChannel) != probe::kNone && source.find(kChannelEnd) != probe::kNone)
+    return {std::string(kChannel), std::string(kChannelEnd)};
   for (const TagStyle& style : kStyles) {
     for (size_t at = source.find(style.close); at != probe::kNone; at = source.find(style.close, at + 1)) {
       const size_t name = at + style.close.size();

@@ -23,10 +23,11 @@ using hearth::Json;
 using hearth::ToolEvent;
 
 // One template for each form and layout; the first bytes of the seeds number them in this order.
-constexpr std::array<const char*, 18> kTemplates{
+constexpr std::array<const char*, 19> kTemplates{
     "qwen25_tools", "qwen3",       "qwen3_coder", "glm45",      "minimax_m2",      "llama31",
     "llama4",       "lfm2",        "mistral_v3",  "minimax_m1", "functionary_v31", "functionary_v32",
-    "deepseek_v3",  "command_r7b", "kimi_k2",     "gpt_oss",    "nested_openai",   "mistral_v11_call_id"};
+    "deepseek_v3",  "command_r7b", "kimi_k2",     "gpt_oss",    "nested_openai",   "mistral_v11_call_id",
+    "gemma4"};
 
 hearth::ChatForm load(const char* name) {
   std::ifstream file(hearth::testing::source_dir() + "/tests/data/chat_templates/" + name + ".jinja");

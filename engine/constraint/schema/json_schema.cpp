@@ -68,7 +68,7 @@ Expr SchemaTranslator::typed_value(const Schemas& schemas) {
   std::vector<Expr> options;
   if (types & kObject) options.push_back(object(keywords));
   if (types & kArray) options.push_back(array(keywords));
-  if (types & kString) options.push_back(string(keywords, !text_.is_plain()));
+  if (types & kString) options.push_back(string(keywords, text_.is_json()));
   if (types & kNumber) options.push_back(number(keywords, types, *schemas[0]));
   if (types & kBoolean) options.insert(options.end(), {text_.text("true"), text_.text("false")});
   if (types & kNull) options.push_back(text_.text("null"));
@@ -155,10 +155,11 @@ Grammar json_schema_grammar(std::string_view schema_json) {
   return with_root(std::move(grammar), value);
 }
 
-Expr json_schema_expression(Grammar& grammar, std::string_view schema_json) {
+Expr json_schema_expression(Grammar& grammar, std::string_view schema_json, std::string_view string_mark) {
   return placed([&] {
     SchemaDocument document(schema_json);
-    SchemaTranslator translator(grammar, document, StringForm::kJson);
+    const StringForm form = string_mark.empty() ? StringForm::kJson : StringForm::kMarked;
+    SchemaTranslator translator(grammar, document, form, string_mark);
     return translated(grammar, translator, document.root());
   });
 }
@@ -168,11 +169,34 @@ struct JsonProperties::Parts {
   SchemaDocument document;
   std::optional<SchemaTranslator> values{}, texts{};
 
-  Expr translate(std::optional<SchemaTranslator>& translator, Grammar& grammar, StringForm form,
-                 std::string_view name) {
-    if (!translator) translator.emplace(grammar, document, form);
-    const SchemaNode& properties = *document.member(document.root(), "properties");
-    return placed([&] { return translated(grammar, *translator, *document.member(properties, name)); });
+  const SchemaNode& property(std::string_view name) {
+    return *document.member(*document.member(document.root(), "properties"), name);
+  }
+  SchemaTranslator& values_of(Grammar& grammar) {
+    if (!values) values.emplace(grammar, document, StringForm::kJson);
+    return *values;
+  }
+  SchemaTranslator& texts_of(Grammar& grammar) {
+    if (!texts) texts.emplace(grammar, document, StringForm::kPlain);
+    return *texts;
+  }
+
+  /// The values of a property that have none of these types.
+  std::optional<Expr> without(Grammar& grammar, SchemaTranslator& translator, std::string_view name,
+                              std::initializer_list<const char*> types) {
+    SchemaNode& schema = document.add(Kind::kObject, &document.root(), std::string(name));
+    SchemaNode& excluded = document.add(Kind::kObject, &schema, "not");
+    SchemaNode& list = document.add(Kind::kArray, &excluded, "type");
+    for (const char* type : types) {
+      SchemaNode& one = document.add(Kind::kString, &list, "");
+      one.text = type;
+      list.children.push_back(&one);
+    }
+    excluded.children = {&list};
+    schema.children = {&excluded};
+    const Expr value = placed([&] { return translator.value({&property(name), &schema}); });
+    if (grammar.is_nothing(value)) return std::nullopt;
+    return value;
   }
 };
 
@@ -181,11 +205,16 @@ JsonProperties::JsonProperties(std::string_view schema_json)
 JsonProperties::~JsonProperties() = default;
 
 Expr JsonProperties::value(Grammar& grammar, std::string_view name) {
-  return parts_->translate(parts_->values, grammar, StringForm::kJson, name);
+  return placed([&] { return translated(grammar, parts_->values_of(grammar), parts_->property(name)); });
 }
 
-Expr JsonProperties::text(Grammar& grammar, std::string_view name) {
-  return parts_->translate(parts_->texts, grammar, StringForm::kPlain, name);
+std::optional<Expr> JsonProperties::texts(Grammar& grammar, std::string_view name) {
+  return parts_->without(grammar, parts_->texts_of(grammar), name,
+                         {"null", "boolean", "number", "array", "object"});
+}
+
+std::optional<Expr> JsonProperties::others(Grammar& grammar, std::string_view name) {
+  return parts_->without(grammar, parts_->values_of(grammar), name, {"string"});
 }
 
 Grammar json_object_grammar() {

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "engine/constraint/grammar/grammar.h"
@@ -26,7 +27,9 @@ namespace hearth {
 
 Grammar json_schema_grammar(std::string_view schema_json);
 /// Like json_schema_grammar(), but adds the rules to a larger grammar and returns an expression.
-Grammar::Expr json_schema_expression(Grammar& grammar, std::string_view schema_json);
+/// string_mark: if not empty, values are written with marks instead of as JSON (StringForm::kMarked).
+Grammar::Expr json_schema_expression(Grammar& grammar, std::string_view schema_json,
+                                     std::string_view string_mark = {});
 /// Translates the properties of an object's schema one by one, as parts of one grammar. References may point
 /// anywhere in the schema.
 class JsonProperties {
@@ -37,9 +40,10 @@ class JsonProperties {
   // REQUIRES: the schema's "properties" is an object with a member named `name`; all calls pass the same
   // grammar.
   Grammar::Expr value(Grammar& grammar, std::string_view name);
-  /// For a property of type string: returns its values without quotes and escapes. The expression contains no
-  /// calls.
-  Grammar::Expr text(Grammar& grammar, std::string_view name);
+  /// Return the same values in two parts: the strings, without quotes and escapes, as an expression without
+  /// calls; and the other values as JSON. nullopt if there are none.
+  std::optional<Grammar::Expr> texts(Grammar& grammar, std::string_view name);
+  std::optional<Grammar::Expr> others(Grammar& grammar, std::string_view name);
 
  private:
   struct Parts;

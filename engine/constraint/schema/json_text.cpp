@@ -1,5 +1,6 @@
 #include "engine/constraint/schema/json_text.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "engine/constraint/grammar/character_set.h"
@@ -40,6 +41,13 @@ char hex_character(char32_t digit) { return "0123456789abcdef"[digit]; }
 /// The characters that may be unescaped in a string.
 const CharacterSet& unescaped() {
   static const CharacterSet set{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, kLastCodePoint}};
+  return set;
+}
+
+/// The characters of names that need no marks in StringForm::kMarked.
+const CharacterSet& of_words() {
+  static const CharacterSet set{{U'$', U'$'}, {U'-', U'.'}, {U'0', U'9'},          {U'A', U'Z'},
+                                {U'_', U'_'}, {U'a', U'z'}, {0xC0, kLastCodePoint}};
   return set;
 }
 
@@ -102,14 +110,42 @@ Expr JsonText::character() {
 }
 
 Expr JsonText::characters(std::span<const CharRange> set) {
-  return is_plain() ? grammar_.character(set) : json_characters(grammar_, set);
+  return is_json() ? json_characters(grammar_, set) : grammar_.character(set);
 }
 
 Expr JsonText::quoted(Expr characters) {
-  return is_plain() ? characters : sequence({text("\""), characters, text("\"")});
+  switch (form_) {
+    case StringForm::kJson:
+      return sequence({text("\""), characters, text("\"")});
+    case StringForm::kPlain:
+      return characters;
+    case StringForm::kMarked:
+      break;
+  }
+  const Expr any = grammar_.any_number(grammar_.character(all_characters()));
+  return sequence({text(mark_), grammar_.except(characters, sequence({any, text(mark_), any})), text(mark_)});
 }
 
-Expr JsonText::constant(std::string_view string) { return text(is_plain() ? string : json_quoted(string)); }
+Expr JsonText::constant(std::string_view string) {
+  if (form_ == StringForm::kMarked)
+    return string.find(mark_) == std::string_view::npos ? text(mark_ + std::string(string) + mark_)
+                                                        : grammar_.nothing();
+  return text(is_json() ? json_quoted(string) : string);
+}
+
+Expr JsonText::name(std::string_view name) {
+  const bool is_word =
+      form_ == StringForm::kMarked && !name.empty() &&
+      std::ranges::all_of(code_points(name), [](char32_t c) { return contains(of_words(), c); });
+  return is_word ? text(name) : constant(name);
+}
+
+Expr JsonText::any_name() {
+  if (form_ != StringForm::kMarked) return string();
+  return grammar_.repeat(grammar_.character(of_words()), 1, Grammar::kNoMaximum);
+}
+
+Expr JsonText::free_name() { return form_ == StringForm::kMarked ? any_name() : free_string(); }
 
 Expr JsonText::string() { return quoted(grammar_.any_number(character())); }
 
@@ -131,13 +167,14 @@ Expr JsonText::escapes() {
 Expr JsonText::free_string() {
   if (!free_string_) {
     free_string_ = grammar_.declare("string");
-    const Expr any = choice({grammar_.character(unescaped()), escapes()});
+    const Expr any = is_json() ? choice({grammar_.character(unescaped()), escapes()}) : character();
     grammar_.define(*free_string_, quoted(grammar_.any_number(any)));
   }
   return grammar_.call(*free_string_);
 }
 
 Expr JsonText::gap() {
+  if (form_ == StringForm::kMarked) return grammar_.empty();
   if (!gap_) {
     gap_ = grammar_.declare("white space");
     const Expr line = sequence({text("\n"), grammar_.repeat(text(" "), 0, kMaxIndent)});
@@ -148,7 +185,9 @@ Expr JsonText::gap() {
 
 Expr JsonText::comma() { return sequence({text(","), gap()}); }
 
-Expr JsonText::colon() { return sequence({text(":"), optional(text(" "))}); }
+Expr JsonText::colon() {
+  return form_ == StringForm::kMarked ? text(":") : sequence({text(":"), optional(text(" "))});
+}
 
 Expr JsonText::list(std::string_view open, Expr item, std::string_view close) {
   const Expr more = grammar_.any_number(sequence({comma(), item}));
@@ -158,7 +197,7 @@ Expr JsonText::list(std::string_view open, Expr item, std::string_view close) {
 Expr JsonText::object() {
   if (!object_) {
     object_ = grammar_.declare("object");
-    grammar_.define(*object_, list("{", sequence({free_string(), colon(), value()}), "}"));
+    grammar_.define(*object_, list("{", sequence({free_name(), colon(), value()}), "}"));
   }
   return grammar_.call(*object_);
 }

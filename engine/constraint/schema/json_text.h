@@ -16,8 +16,13 @@
 
 namespace hearth {
 
-/// The notation of strings. kPlain strings have no quotes or escapes, and are not a part of JSON.
-enum class StringForm { kJson, kPlain };
+enum class StringForm {
+  kJson,
+  kPlain,  // strings have no quotes or escapes; they are not a part of JSON
+  /// Strings stand between two marks, without escapes, and do not contain the mark. Names of members are
+  /// words without quotes if they can be. There is no white space. Gemma 4 writes calls in this notation.
+  kMarked,
+};
 
 /// A CharacterWriter. Returns the expression for one character of a set, written as in a JSON string.
 Grammar::Expr json_characters(Grammar& grammar, std::span<const CharRange> set);
@@ -27,11 +32,14 @@ std::string json_quoted(std::string_view text);
 /// Creates expressions for one grammar. The rules that several expressions use are defined only once.
 class JsonText {
  public:
-  JsonText(Grammar& grammar, StringForm form) : grammar_(grammar), form_(form) {}
-  bool is_plain() const { return form_ == StringForm::kPlain; }
+  /// string_mark: for kMarked.
+  JsonText(Grammar& grammar, StringForm form, std::string_view string_mark = {})
+      : grammar_(grammar), form_(form), mark_(string_mark) {}
+  bool is_json() const { return form_ == StringForm::kJson; }
 
   // Each function of this group returns a call of a rule.
   Grammar::Expr free_string();  // any string, with any escapes
+  Grammar::Expr free_name();    // any name of a member
   Grammar::Expr value();        // any JSON value
   Grammar::Expr object();
   Grammar::Expr array();
@@ -41,8 +49,10 @@ class JsonText {
   // such expressions.
   Grammar::Expr character();  // any character of a string
   Grammar::Expr characters(std::span<const CharRange> set);
-  Grammar::Expr string();  // any string; each string can be written in one way only
+  Grammar::Expr string();    // any string; each string can be written in one way only
+  Grammar::Expr any_name();  // like string(), for the name of a member
   Grammar::Expr constant(std::string_view string);
+  Grammar::Expr name(std::string_view name);  // this name of a member
   Grammar::Expr quoted(Grammar::Expr characters);
   Grammar::Expr colon();
 
@@ -61,6 +71,7 @@ class JsonText {
 
   Grammar& grammar_;
   StringForm form_;
+  std::string mark_;
   std::optional<Grammar::Rule> free_string_, value_, object_, array_, gap_;
   std::optional<Grammar::Expr> character_;
 };

@@ -106,6 +106,7 @@ class Gatherer {
   static std::unordered_map<std::string_view, Handler> handlers() {
     std::unordered_map<std::string_view, Handler> all{
         {"type", &Gatherer::type},
+        {"nullable", &Gatherer::nullable},
         {"const", &Gatherer::constant},
         {"enum", &Gatherer::enumeration},
         {"not", &Gatherer::negation},
@@ -163,7 +164,7 @@ class Gatherer {
     for (const char* name :
          {"if", "then", "else", "contains", "minContains", "maxContains", "dependencies", "dependentRequired",
           "dependentSchemas", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef",
-          "$dynamicAnchor", "$recursiveAnchor", "nullable"})
+          "$dynamicAnchor", "$recursiveAnchor"})
       all[name] = &Gatherer::refused;
     return all;
   }
@@ -182,9 +183,14 @@ class Gatherer {
   }
 
   void type(const SchemaNode& value) {
-    all_.types &= types_named(value);
+    unsigned types = types_named(value);
+    for (const SchemaNode* other : value.parent->children)
+      if (other->key == "nullable" && other->truth) types |= kNull;
+    all_.types &= types;
     all_.is_typed = true;
   }
+  /// OpenAPI's keyword, which adds null to the types beside it.
+  void nullable(const SchemaNode& value) { must_be(value, Kind::kBoolean, "true or false"); }
   void constant(const SchemaNode& value) { all_.values.push_back({&value}); }
   void enumeration(const SchemaNode& value) {
     if (must_be(value, Kind::kArray, "a list of values").children.empty())

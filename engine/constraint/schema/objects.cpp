@@ -45,7 +45,7 @@ Expr SchemaTranslator::object(const Keywords& keywords) {
         listed ? allowed.count(name.name) != 0 : is_name_allowed(keywords.names, *name.where, name.name);
     const Expr inner = is_allowed ? value(schemas) : grammar_.nothing();
     if (!grammar_.is_nothing(inner))
-      chain.links.push_back({member(text_.text(json_quoted(name.name)), inner), name.required});
+      chain.links.push_back({member(text_.name(name.name), inner), name.required});
     else if (name.required)
       return contradict(*name.where,
                         "The property " + json_quoted(name.name) + " is required but can have no value.");
@@ -135,10 +135,11 @@ std::optional<Expr> SchemaTranslator::extra_members(const Keywords& keywords, co
 /// names match.
 Expr SchemaTranslator::extra_name(const Keywords& keywords, const DeclaredNames& declared,
                                   const std::vector<const SchemaNode*>& patterns, unsigned matched) {
-  if (patterns.empty() && declared.order.empty() && keywords.names.empty()) return text_.free_string();
-  Expr names = text_.string();
+  if (patterns.empty() && declared.order.empty() && keywords.names.empty()) return text_.free_name();
+  const bool any = patterns.empty() && keywords.names.empty();
+  Expr names = any ? text_.any_name() : text_.string();
   if (!patterns.empty()) {
-    const Expr ascii = json_characters(grammar_, std::array{CharRange{U' ', U'~'}});
+    const Expr ascii = text_.characters(std::array{CharRange{U' ', U'~'}});
     names = text_.quoted(grammar_.any_number(ascii));
   }
   for (size_t i = 0; i < patterns.size(); ++i) {
@@ -151,7 +152,8 @@ Expr SchemaTranslator::extra_name(const Keywords& keywords, const DeclaredNames&
     names = grammar_.both(names, allowed);
   }
   std::vector<Expr> taken;
-  for (const DeclaredName& name : declared.order) taken.push_back(text_.text(json_quoted(name.name)));
+  for (const DeclaredName& name : declared.order)
+    taken.push_back(any ? text_.name(name.name) : text_.constant(name.name));
   return taken.empty() ? names : grammar_.except(names, grammar_.choice(taken));
 }
 

@@ -23,9 +23,14 @@ namespace hearth {
 
 class SchemaTranslator {
  public:
-  /// form: how strings are written. REQUIRES: kJson if values may be other than strings.
-  SchemaTranslator(Grammar& grammar, SchemaDocument& document, StringForm form)
-      : grammar_(grammar), document_(document), text_(grammar, form), flattener_(document, budget_) {}
+  /// form: how strings are written; string_mark: for kMarked. REQUIRES: not kPlain if values may be other
+  /// than strings.
+  SchemaTranslator(Grammar& grammar, SchemaDocument& document, StringForm form,
+                   std::string_view string_mark = {})
+      : grammar_(grammar),
+        document_(document),
+        text_(grammar, form, string_mark),
+        flattener_(document, budget_) {}
 
   /// Returns the values that all the schemas allow; nothing() if it is evident that there are none. Without
   /// schemas, returns any value.

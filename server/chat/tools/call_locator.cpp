@@ -133,6 +133,29 @@ std::optional<LocatedCall> locate_python(std::string_view text, const ProbeCall&
   return located;
 }
 
+/// Finds a call of the form NAME{key:value,key:value}, whose strings stand between two equal marks.
+std::optional<LocatedCall> locate_marked(std::string_view text, const ProbeCall& call, const Slot& name) {
+  if (name.end >= text.size() || text[name.end] != '{') return std::nullopt;
+  const Slot key = find_text(text, call.text_key + ":", Piece::Kind::kText);
+  const Slot value = find_text(text, call.text_value, Piece::Kind::kText);
+  const std::string written_number = call.number_key + ":" + std::to_string(call.number_value);
+  const Slot number = find_text(text, written_number, Piece::Kind::kText);
+  if (key.begin == probe::kNone || value.begin == probe::kNone || number.begin == probe::kNone ||
+      value.begin <= key.end) {
+    return std::nullopt;
+  }
+  const std::string_view mark = text.substr(key.end, value.begin - key.end);
+  const size_t close = std::max(value.end + mark.size(), number.end);
+  if (mark == "\"" || !text.substr(value.end).starts_with(mark) || close >= text.size() ||
+      text[close] != '}') {
+    return std::nullopt;
+  }
+  LocatedCall located{name.begin, close + 1, {}};
+  located.written.form = Form::kMarked;
+  located.written.string_mark = mark;
+  return located;
+}
+
 /// Positions of the arguments of a ProbeCall in a text: key and value of the text argument (a), then key and
 /// value of the number argument (b).
 struct ParameterPlaces {
@@ -203,8 +226,9 @@ std::optional<LocatedCall> locate_call(std::string_view text, const ProbeCall& c
                                              : find_text(text, call.id, Piece::Kind::kId);
   const Slot arguments = find_json_arguments(text, call);
   if (arguments.begin == probe::kNone) {
-    std::optional<LocatedCall> python = locate_python(text, call, name);
-    return python ? python : locate_parameters(text, call, name);
+    if (auto python = locate_python(text, call, name)) return python;
+    if (auto marked = locate_marked(text, call, name)) return marked;
+    return locate_parameters(text, call, name);
   }
   if (auto object = locate_json_object(text, call, name, id, arguments)) return object;
   return locate_tagged(text, name, id, arguments);

@@ -1,12 +1,14 @@
-// Readers for calls that are not single JSON objects: a name with JSON arguments, parameters in tags, and
-// Python calls.
+// Readers for calls that are not single JSON objects: a name with JSON arguments, parameters in tags, Python
+// calls, and values between marks.
 #include <algorithm>
 #include <utility>
 
 #include "server/chat/tools/call_reader.h"
 #include "server/chat/tools/json_scanner.h"
+#include "server/chat/tools/marked_values.h"
 #include "server/chat/tools/probe_text.h"
 #include "server/chat/tools/python_literals.h"
+#include "server/chat/tools/schema_types.h"
 #include "server/chat/tools/tool_description.h"
 
 namespace hearth {
@@ -141,32 +143,32 @@ class TaggedCallReader : public CallReader {
   JsonScanner scanner_;
 };
 
-/// Whether the parameter's schema has the type string, or an enum that contains the value as a string. Such a
-/// value is text and must not be parsed as JSON.
-bool takes_text(const Json* parameters, const std::string& key, const std::string& value) {
-  if (parameters == nullptr || !parameters->is_object()) return false;
+/// Returns the schema of a parameter; null if the tool does not have this parameter.
+const Json* find_parameter(const Json* parameters, const std::string& key) {
+  if (parameters == nullptr || !parameters->is_object()) return nullptr;
   const auto properties = parameters->find("properties");
-  if (properties == parameters->end() || !properties->is_object()) return false;
+  if (properties == parameters->end() || !properties->is_object()) return nullptr;
   const auto schema = properties->find(key);
-  if (schema == properties->end() || !schema->is_object()) return false;
-  const auto type = schema->find("type");
-  if (type != schema->end() && type->is_string()) return *type == "string";
-  const auto choices = schema->find("enum");
-  return choices != schema->end() && choices->is_array() &&
-         std::find(choices->begin(), choices->end(), Json(value)) != choices->end();
+  return schema == properties->end() || !schema->is_object() ? nullptr : &*schema;
 }
 
-/// Converts a value that the model wrote without quotes to JSON.
+/// Converts a value that the model wrote without quotes to JSON. If the parameter's schema admits strings,
+/// the value is text, unless it is a JSON value of another type that the schema admits too.
 Json read_value(const Json* parameters, const std::string& key, const std::string& value) {
-  if (takes_text(parameters, key, value)) return value;
+  const Json* schema = find_parameter(parameters, key);
+  const unsigned types = schema == nullptr ? admitted::kAll : admitted_types(*parameters, *schema);
+  // Quotes around a text belong to the text, unless nothing is known about the parameter's type.
+  const unsigned unquoted = types == admitted::kAll || (types & admitted::kString) == 0
+                                ? admitted::kAll
+                                : types & ~admitted::kString;
   const std::string_view trimmed = probe::trim(value);
   const bool number = !trimmed.empty() && probe::json_end(std::string(trimmed) + " ", 0) == trimmed.size();
   if (number || (!trimmed.empty() && probe::json_end(trimmed, 0) == trimmed.size())) {
     Json parsed = Json::parse(trimmed, nullptr, false);  // json_end() has limited the nesting
-    if (!parsed.is_discarded()) return parsed;
+    if (!parsed.is_discarded() && (type_of_value(parsed) & unquoted) != 0) return parsed;
   }
-  if (value == "True" || value == "False") return value == "True";
-  return value == "None" ? Json(nullptr) : Json(value);
+  if ((value == "True" || value == "False") && (unquoted & admitted::kBoolean) != 0) return value == "True";
+  return value == "None" && (unquoted & admitted::kNull) != 0 ? Json(nullptr) : Json(value);
 }
 
 /// Reads NAME, then each parameter with the texts around it. Leaves the text that closes the call to the
@@ -322,6 +324,49 @@ class PythonCallReader : public CallReader {
   bool named_ = false, open_ = false;
 };
 
+/// Reads NAME{...}. Converts the arguments to JSON when the call is complete.
+class MarkedCallReader : public CallReader {
+ public:
+  MarkedCallReader(const ToolSyntax& syntax, const Json& tools)
+      : syntax_(&syntax), tools_(&tools), name_reader_(syntax), end_(syntax.string_mark) {}
+
+  Status read(TextWindow& window, CallSink& sink) override {
+    if (!open_) {
+      const Match found = read_open(window);
+      if (found != Match::kYes) return found == Match::kNo ? Status::kBad : Status::kMore;
+    }
+    const size_t end = end_.find(window.rest());
+    if (end == std::string_view::npos) return Status::kMore;
+    const std::optional<std::string> json =
+        marked_members_to_json(window.rest().substr(0, end - 1), syntax_->string_mark);
+    if (!json) return Status::kBad;
+    sink.begin(name_.name, {});
+    sink.arguments(*json);
+    window.at += end;
+    window.kept = window.at;
+    return Status::kDone;
+  }
+
+ private:
+  Match read_open(TextWindow& window) {
+    if (!named_) {
+      const Match found = name_reader_.read(window, "{", name_);
+      if (found != Match::kYes) return found;
+      named_ = true;
+    }
+    const Match found = match(window, "{");
+    open_ = found == Match::kYes;
+    return open_ && syntax_->bare() && !has_tool(*tools_, name_.name) ? Match::kNo : found;
+  }
+
+  const ToolSyntax* syntax_;
+  const Json* tools_;
+  NameReader name_reader_;
+  CallName name_;
+  MarkedObjectEnd end_;
+  bool named_ = false, open_ = false;
+};
+
 const Json* find_function(const Json& tools, std::string_view name) {
   if (!tools.is_array()) return nullptr;
   for (const Json& tool : tools) {
@@ -354,6 +399,8 @@ std::unique_ptr<CallReader> make_call_reader(const ToolSyntax& syntax, const Jso
       return std::make_unique<ParameterCallReader>(syntax, tools);
     case ToolSyntax::Form::kPython:
       return std::make_unique<PythonCallReader>(syntax, tools);
+    case ToolSyntax::Form::kMarked:
+      return std::make_unique<MarkedCallReader>(syntax, tools);
     default:
       return make_json_call_reader(syntax, tools);
   }

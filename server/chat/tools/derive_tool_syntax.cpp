@@ -135,6 +135,7 @@ void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
 ToolSyntax of_one_call(const std::string& answer, const LocatedCall& call) {
   ToolSyntax syntax = call.written;
   syntax.source = ToolSyntax::Source::kTemplate;
+  syntax.calls_in_text = false;
   syntax.several_calls = false;
   syntax.call_begin = answer.substr(0, call.begin);
   syntax.call_end = answer.substr(call.end);
@@ -219,6 +220,14 @@ ToolSyntax lfm() {
   syntax.pieces.clear();
   return syntax;
 }
+ToolSyntax function_gemma() {
+  ToolSyntax syntax;
+  syntax.form = ToolSyntax::Form::kMarked;
+  syntax.call_begin = "<start_function_call>call:";
+  syntax.call_end = "<end_function_call>";
+  syntax.string_mark = "<escape>";
+  return syntax;
+}
 ToolSyntax llama() {
   ToolSyntax syntax = plain_tool_syntax();
   syntax.call_begin = syntax.call_end = syntax.separator = "";
@@ -228,14 +237,16 @@ ToolSyntax llama() {
   return syntax;
 }
 
-constexpr std::array<Family, 6> kFamilies{{{"<|/tool|>", phi},
+constexpr std::array<Family, 7> kFamilies{{{"<|/tool|>", phi},
                                            {"<|tool_call|>", granite},
                                            {"[AVAILABLE_TOOLS]", mistral},
                                            {"<|tool_call_start|>", lfm},
                                            {"<|tool_list_start|>", lfm},
+                                           {"<start_function_declaration>", function_gemma},
                                            {"<|python_tag|>", llama}}};
 
-ToolSyntax of_family(const ChatTemplate& chat_template) {
+/// probe: renders answers with calls. A template that writes them, in whatever form, is left to do so.
+ToolSyntax of_family(const ChatTemplate& chat_template, const Probe& probe) {
   ToolSyntax syntax = plain_tool_syntax();
   for (const Family& family : kFamilies) {
     if (chat_template.source().find(family.word) == std::string::npos) continue;
@@ -243,6 +254,8 @@ ToolSyntax of_family(const ChatTemplate& chat_template) {
     break;
   }
   syntax.source = ToolSyntax::Source::kFamily;
+  const std::optional<std::string> rendered = probe.calls_answer(1);
+  syntax.calls_in_text = rendered && rendered->find(probe.call(0).text_value) == std::string::npos;
   return syntax;
 }
 
@@ -258,6 +271,7 @@ ToolSyntax derive_tool_syntax(const ChatTemplate& chat_template, std::span<const
   if (is_harmony(probe)) {
     ToolSyntax syntax = harmony_tool_syntax();
     syntax.source = shows_tools ? ToolSyntax::Source::kTemplate : ToolSyntax::Source::kServer;
+    syntax.calls_in_text = !shows_tools;
     return syntax;
   }
   if (!shows_tools) return plain_tool_syntax();
@@ -267,7 +281,7 @@ ToolSyntax derive_tool_syntax(const ChatTemplate& chat_template, std::span<const
     by_id->name_index = true;
     return *std::move(by_id);
   }
-  return of_family(chat_template);
+  return of_family(chat_template, probe);
 }
 
 }  // namespace hearth

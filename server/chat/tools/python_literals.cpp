@@ -167,6 +167,23 @@ class PythonReader {
   size_t at_ = 0;
 };
 
+void write_literal(const Json& value, std::string& out) {
+  if (value.is_boolean() || value.is_null()) {
+    out += value.is_null() ? "None" : value.get<bool>() ? "True" : "False";
+  } else if (value.is_structured()) {
+    out += value.is_array() ? '[' : '{';
+    bool is_first = true;
+    for (const auto& [name, element] : value.items()) {
+      if (!std::exchange(is_first, false)) out += ", ";
+      if (value.is_object()) out += Json(name).dump() + ": ";
+      write_literal(element, out);
+    }
+    out += value.is_array() ? ']' : '}';
+  } else {
+    out += value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+}
+
 }  // namespace
 
 bool PythonCallEnd::push(char c) {
@@ -188,6 +205,17 @@ std::optional<std::string> python_arguments_to_json(std::string_view arguments) 
   Json object;
   if (!PythonReader(arguments).arguments(object)) return std::nullopt;
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string json_to_python_arguments(std::string_view json) {
+  const Json object = Json::parse(json, nullptr, false);
+  std::string out;
+  if (!object.is_object()) return out;
+  for (const auto& [name, value] : object.items()) {
+    out += (out.empty() ? "" : ", ") + name + "=";
+    write_literal(value, out);
+  }
+  return out;
 }
 
 }  // namespace hearth

@@ -27,4 +27,8 @@ class PythonCallEnd {
 /// not have the form key=literal, key=literal.
 std::optional<std::string> python_arguments_to_json(std::string_view arguments);
 
+/// Returns the members of a JSON object as arguments in Python's notation; an empty text if `json` is not an
+/// object. Strings are written as in JSON.
+std::string json_to_python_arguments(std::string_view json);
+
 }  // namespace hearth

@@ -34,6 +34,7 @@ class TextAnswerParser : public AnswerParser {
   void enter_body();
   void end_call(bool whole);
   void give_up_call();
+  void drop_cut_call();
   void compact();
 
   const ChatForm* form_;
@@ -191,10 +192,14 @@ bool TextAnswerParser::read_text() {
     begin_call(opener_.size());
     return true;
   }
-  const size_t certain = looks && !window_.ended ? certain_before(rest, opener_) : rest.size();
+  size_t certain = looks ? certain_before(rest, opener_) : rest.size();
+  // At the end of an answer, one character is rather a part of the text than of a tag that was cut off.
+  const bool is_cut = window_.ended && !only_at_start && rest.size() - certain > 1;
+  if (window_.ended && !is_cut) certain = rest.size();
   answer_begins_ = answer_begins_ && probe::trim(rest.substr(0, certain)).empty();
   text_.push(rest.substr(0, certain));
-  window_.at += certain;
+  if (is_cut) text_.edge();
+  window_.at += is_cut ? rest.size() : certain;
   return false;
 }
 
@@ -210,6 +215,8 @@ bool TextAnswerParser::read_call_begin() {
   if (found == Match::kMore && !window_.ended) return false;
   if (found == Match::kYes) {
     enter_body();
+  } else if (found == Match::kMore) {
+    drop_cut_call();
   } else {
     give_up_call();
   }
@@ -229,10 +236,23 @@ bool TextAnswerParser::read_call_body() {
   } else if (status == CallReader::Status::kText) {
     text_.edge();
     state_ = State::kText;
+  } else if (status == CallReader::Status::kMore) {
+    drop_cut_call();
   } else {
     give_up_call();
   }
   return true;
+}
+
+/// Called if the answer ends within a call. Nothing after the last event becomes text, unless the answer has
+/// no opener of this call, so that the text may be something else.
+void TextAnswerParser::drop_cut_call() {
+  if (!sink_.begun() && (syntax_->bare() || virtual_bytes_ > 0)) return give_up_call();
+  text_.edge();
+  if (sink_.begun()) end_call(false);
+  window_.kept = window_.at = window_.text.size();
+  opener_bytes_ = 0;
+  state_ = State::kText;
 }
 
 /// Called if the text since begin_call() is not a call after all, or breaks off. Ends the call if its
@@ -258,6 +278,7 @@ bool TextAnswerParser::read_call_end() {
   const Match found = match(window_, syntax_->call_end);
   if (found == Match::kMore && !window_.ended) return false;
   end_call(true);
+  if (found == Match::kMore) window_.at = window_.text.size();  // cut off
   answer_begins_ = found == Match::kYes;
   state_ = found == Match::kYes ? State::kAfterCall : State::kText;
   return true;

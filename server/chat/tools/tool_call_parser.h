@@ -4,8 +4,9 @@
 // divided among events of one kind. Text that may turn out to be a call is held back until more text shows
 // whether it is one. If it is not a call, it is returned as text, without loss. kCallBegin is returned only
 // after the call's name and the beginning of its arguments have arrived. If text after kCallBegin is not a
-// valid call, the call's arguments end there, and the rest becomes text. White space between text, thinking
-// and calls is dropped.
+// valid call, the call's arguments end there, and the rest becomes text. If the answer ends inside the texts
+// around or in a call, what has not become an event is dropped. White space between text, thinking and calls
+// is dropped.
 //
 // Each generated sequence has one ToolCallParser, on the HTTP thread that answers the request.
 #pragma once

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "server/chat/tools/marked_values.h"
+#include "server/chat/tools/python_literals.h"
+
 namespace hearth {
 namespace {
 
@@ -23,6 +26,11 @@ std::string arguments_of(const Json& function) {
 std::string call_text(const ToolSyntax& syntax, const std::string& name, const std::string& arguments) {
   if (syntax.form == ToolSyntax::Form::kHarmony)
     return syntax.call_begin + name + syntax.name_end + arguments + syntax.call_end;
+  if (syntax.form == ToolSyntax::Form::kPython)
+    return syntax.call_begin + name + "(" + json_to_python_arguments(arguments) + ")" + syntax.call_end;
+  if (syntax.form == ToolSyntax::Form::kMarked)
+    return syntax.call_begin + name + "{" + json_to_marked_members(arguments, syntax.string_mark) + "}" +
+           syntax.call_end;
   std::string text = syntax.call_begin;
   for (const ToolSyntax::Piece& piece : syntax.pieces) {
     using Kind = ToolSyntax::Piece::Kind;
@@ -87,6 +95,12 @@ std::string describe_tools(const Json& tools, const ToolSyntax& syntax) {
       "\nThe results then follow between <tool_response> and </tool_response>. If no function helps, answer "
       "in plain words.";
   return text;
+}
+
+Json with_calls_in_text(const Json& messages, const ToolSyntax& syntax) {
+  Json out = messages;
+  for (Json& message : out) calls_to_text(message, syntax);
+  return out;
 }
 
 Json with_tools_in_text(const Json& messages, const Json& tools, const ToolSyntax& syntax) {

@@ -1,7 +1,7 @@
-// Supports tools for models whose template does not show tools: writes the tools, past calls and results into
-// the messages as text.
+// Supports tools for models whose template does not show tools or calls: writes the tools, past calls and
+// results into the messages as text.
 //
-// Runs on HTTP threads, for syntaxes with ToolSyntax::Source::kServer.
+// Runs on HTTP threads.
 #pragma once
 
 #include <string>
@@ -26,5 +26,9 @@ std::string describe_tools(const Json& tools, const ToolSyntax& syntax);
 /// tools: null if the request has none; past calls and results are still converted. REQUIRES: the syntax has
 /// Source::kServer and writes calls without ids.
 Json with_tools_in_text(const Json& messages, const Json& tools, const ToolSyntax& syntax);
+
+/// Returns the messages with past calls added to their content, as above; nothing else changes. REQUIRES:
+/// ToolSyntax::calls_in_text.
+Json with_calls_in_text(const Json& messages, const ToolSyntax& syntax);
 
 }  // namespace hearth

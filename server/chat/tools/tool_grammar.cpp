@@ -128,7 +128,14 @@ class Builder {
     const Expr first = opened ? call(syntax_->section_begin + syntax_->call_begin) : call("");
     const bool several = form_->choice.parallel && syntax_->several_calls;
     const Expr more = several ? any_number(call(syntax_->separator + syntax_->call_begin)) : grammar_.empty();
-    return sequence({first, more, literal(syntax_->section_end)});
+    return sequence({first, more, literal(syntax_->section_end), after_calls()});
+  }
+
+  /// Matches what may follow the calls: white space, which some templates write there, or text if the answer
+  /// may have any. A model that has begun white space is thus not forced to make another call.
+  Expr after_calls() {
+    const bool any = mode() == ToolMode::kAuto && !form_->has_format() && !syntax_->bare();
+    return any ? text_without(syntax_->opener()) : gap();
   }
 
   Expr call(const std::string& begin) {
@@ -159,6 +166,8 @@ class Builder {
                          parameters(
                              tool, [this](const GrammarParameter& p) { return python_parameter(p); }, ", "),
                          literal(")")});
+      case Form::kMarked:
+        return sequence({name(tool), tool.arguments(grammar_)});
       case Form::kHarmony:
         return sequence({name(tool), literal(syntax_->name_end), tool.arguments(grammar_)});
       default:
@@ -225,11 +234,18 @@ class Builder {
 
   Expr tagged_parameter(const GrammarParameter& parameter) {
     const std::string_view close = probe::trim(syntax_->value_end);
-    const Expr value = parameter.text    ? without(parameter.text(grammar_), close)
-                       : parameter.value ? parameter.value(grammar_)
-                                         : text_without(close);
+    const Expr value = tagged_value(parameter, close);
     return sequence({literal(syntax_->key_begin + parameter.name + syntax_->key_end), value,
                      literal(syntax_->value_end)});
+  }
+
+  Expr tagged_value(const GrammarParameter& parameter, std::string_view close) {
+    if (!parameter.parts) return parameter.value ? parameter.value(grammar_) : text_without(close);
+    const GrammarParameter::Parts parts = parameter.parts(grammar_);
+    std::vector<Expr> options;
+    if (parts.texts) options.push_back(without(*parts.texts, close));
+    if (parts.others) options.push_back(*parts.others);
+    return grammar_.choice(options);
   }
 
   Expr python_parameter(const GrammarParameter& parameter) {

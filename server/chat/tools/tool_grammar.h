@@ -11,6 +11,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,13 +28,18 @@ using ValueExpr = std::function<Grammar::Expr(Grammar&)>;
 struct GrammarParameter {
   std::string name;
   bool required = false;
-  ValueExpr value;      // null: any text, without quotes if the syntax writes texts without quotes
-  ValueExpr text = {};  // replaces `value` in syntaxes that write texts without quotes; must not call rules
+  ValueExpr value;  // null: any text, without quotes if the syntax writes texts without quotes
+  /// The same values for syntaxes that write texts without quotes: texts, as an expression without calls, and
+  /// other values as JSON. Either may be absent.
+  struct Parts {
+    std::optional<Grammar::Expr> texts = {}, others = {};
+  };
+  std::function<Parts(Grammar&)> parts = {};
 };
 
 struct GrammarTool {
   std::string name;
-  ValueExpr arguments;  // for kJsonObject, kTagged, kHarmony: all arguments as one object
+  ValueExpr arguments;  // for kJsonObject, kTagged, kMarked, kHarmony: all arguments as one object
   std::vector<GrammarParameter> parameters;  // for kParameters, kPython: in the order of a call
 };
 

@@ -6,7 +6,9 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/constraint/grammar/character_set.h"
 #include "engine/constraint/schema/json_schema.h"
+#include "server/chat/tools/schema_types.h"
 #include "server/json/api_error.h"
 
 namespace hearth {
@@ -20,8 +22,10 @@ Json schema_of(const Json& tool) {
 }
 
 /// Returns an expression for all values that conform to the schema.
-ValueExpr value_expr(const Json& schema) {
-  return [text = json_text(schema)](Grammar& grammar) { return json_schema_expression(grammar, text); };
+ValueExpr value_expr(const Json& schema, const std::string& string_mark = {}) {
+  return [text = json_text(schema), string_mark](Grammar& grammar) {
+    return json_schema_expression(grammar, text, string_mark);
+  };
 }
 
 /// Whether the schema allows all values. The value of such a parameter may be any text.
@@ -43,6 +47,8 @@ ValueExpr loose_value(const Json& schema) {
   return value_expr(is_known ? Json{{"type", type}} : Json(true));
 }
 
+Grammar::Expr any_text(Grammar& grammar) { return grammar.any_number(grammar.character(all_characters())); }
+
 /// REQUIRES: the schema can be enforced, or `loose` is true.
 std::vector<GrammarParameter> parameters_of(const Json& schema, bool loose) {
   std::vector<GrammarParameter> parameters;
@@ -53,11 +59,19 @@ std::vector<GrammarParameter> parameters_of(const Json& schema, bool loose) {
   const auto values = loose ? nullptr : std::make_shared<JsonProperties>(json_text(schema));
   for (const auto& [name, property] : properties->items()) {
     GrammarParameter parameter{.name = name, .required = required.contains(name), .value = {}};
-    if (!says_nothing(property) && loose) parameter.value = loose_value(property);
+    if (!says_nothing(property) && loose) {
+      parameter.value = loose_value(property);
+      if (parameter.value && (admitted_types(schema, property) & admitted::kString) != 0)
+        parameter.parts = [](Grammar& grammar) {
+          return GrammarParameter::Parts{.texts = any_text(grammar)};
+        };
+    }
     if (!says_nothing(property) && !loose) {
       parameter.value = [values, key = name](Grammar& grammar) { return values->value(grammar, key); };
-      if (property.value("type", Json()) == "string")
-        parameter.text = [values, key = name](Grammar& grammar) { return values->text(grammar, key); };
+      parameter.parts = [values, key = name](Grammar& grammar) {
+        return GrammarParameter::Parts{.texts = values->texts(grammar, key),
+                                       .others = values->others(grammar, key)};
+      };
     }
     parameters.push_back(std::move(parameter));
   }
@@ -83,13 +97,13 @@ bool is_strict(const Json& tool) {
   return strict != tool["function"].end() && *strict == true;
 }
 
-std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose) {
+std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose, const std::string& string_mark) {
   std::vector<GrammarTool> out;
   for (size_t i = 0; i < tools.size(); ++i) {
     const Json schema = schema_of(tools[i]);
     const bool loose = (all_loose && !is_strict(tools[i])) || !is_enforceable(tools[i], schema, i);
     out.push_back({.name = tools[i]["function"]["name"].get<std::string>(),
-                   .arguments = value_expr(loose ? Json{{"type", "object"}} : schema),
+                   .arguments = value_expr(loose ? Json{{"type", "object"}} : schema, string_mark),
                    .parameters = parameters_of(schema, loose)});
   }
   return out;

@@ -25,6 +25,7 @@ struct ToolSyntax {
     kTagged,      // a JSON object after the name, with text around both: <function=NAME>{...}</function>
     kParameters,  // each argument has tags: <parameter=KEY>VALUE</parameter>
     kPython,      // NAME(key=value, key=value)
+    kMarked,      // NAME{key:value,key:value}, whose strings stand between two marks (marked_values.h)
     kHarmony,  // messages with channels: <|channel|>commentary to=functions.NAME ...<|message|>{...}<|call|>
   };
   struct Piece {
@@ -44,6 +45,9 @@ struct ToolSyntax {
 
   Form form = Form::kJsonObject;
   Source source = Source::kServer;
+  /// Whether the template leaves calls of past messages out, so that with_calls_in_text() writes them into
+  /// the messages' text. Always true for Source::kServer.
+  bool calls_in_text = true;
 
   // The calls of an answer are written as section_begin, the calls joined by separator, and section_end. Each
   // call is written as call_begin, the part described by `form`, and call_end. Any of these texts may be
@@ -68,6 +72,9 @@ struct ToolSyntax {
   /// kParameters: a call is written as NAME name_end, then key_begin KEY key_end VALUE value_end for each
   /// argument, joined by value_separator.
   std::string name_end, key_begin, key_end, value_end, value_separator;
+
+  /// kMarked: the text before and after a string.
+  std::string string_mark;
 
   /// Returns the text by which the parser recognizes a call: the first line of section_begin + call_begin,
   /// without white space at either end. Empty if both are empty.

@@ -70,6 +70,14 @@ const std::vector<Scripted>& scripted_answers() {
       {"lfm2",
        "Wait: <|tool_call_start|>[get_weather(city='Bern', days=2), now()]<|tool_call_end|>",
        {"Wait:", "", made_calls(kCompactBern)}},
+      {"gemma4",
+       "<|channel>thought\nHm.\n<channel|>Wait:<|tool_call>call:get_weather{city:<|\"|>Bern<|\"|>,days:2}"
+       "<tool_call|><|tool_call>call:now{}<tool_call|>",
+       {"Wait:", "Hm.", made_calls(kCompactBern)}},
+      {"functiongemma",
+       "<start_function_call>call:get_weather{city:<escape>Bern<escape>,days:2}<end_function_call>"
+       "<start_function_call>call:now{}<end_function_call>",
+       {"", "", made_calls(kCompactBern)}},
       {"mistral_v3",
        "[TOOL_CALLS] [{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Bern\", \"days\": 2}, \"id\": "
        "\"Xy3456789\"},"
@@ -250,11 +258,9 @@ TEST_CASE("a call rendered by the template is parsed back") {
 
 TEST_CASE("text that only looks like a call stays text, with nothing lost") {
   for (const std::string answer :
-       {"<tool_call>", "<tool_call>\n{\"name\": 5}\n</tool_call>",
-        "<tool_call>{\"arguments\": {\"a\": 1}}</tool_call>", "See <tool_call> and <tool_call>x",
-        "<tool_call>{\"name\": \"f\", \"arguments\": [1]}", "a <tool_c", "<tool_call>\n{\"na",
-        "<tool_call>{\"name\": \"f\"", "<tool_call>{\"name\": \"f\", \"arguments\": 5}",
-        "<tool_call>{\"name\": \"\"}"}) {
+       {"<tool_call>\n{\"name\": 5}\n</tool_call>", "<tool_call>{\"arguments\": {\"a\": 1}}</tool_call>",
+        "See <tool_call> and <tool_call>x", "<tool_call>{\"name\": \"f\", \"arguments\": [1]}", "a <tool_x",
+        "a <", "<tool_call>{\"name\": \"f\", \"arguments\": 5}", "<tool_call>{\"name\": \"\"}"}) {
     INFO(answer);
     const Outcome expected{answer, "", {}};
     CHECK(parse_answer("qwen25_tools", answer) == expected);
@@ -263,6 +269,18 @@ TEST_CASE("text that only looks like a call stays text, with nothing lost") {
   CHECK(parse_answer("qwen25_tools",
                      "<tool_call> is how I <tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>") ==
         after);
+}
+
+TEST_CASE("an answer that ends inside a tag or before a call's name has nothing of it") {
+  for (const std::string cut :
+       {"<tool_call>", "<tool_c", "<tool_call>\n{\"na", "<tool_call>{\"name\": \"f\""}) {
+    INFO(cut);
+    CHECK(parse_answer("qwen25_tools", "I look. " + cut) == Outcome{"I look.", "", {}});
+    CHECK(parse_answer("qwen25_tools", cut) == Outcome{"", "", {}});
+  }
+  // Without an opener, the text may be something else than a call.
+  CHECK(parse_answer("llama31", "{\"na") == Outcome{"{\"na", "", {}});
+  CHECK(parse_answer("functionary_v32", "Hello") == Outcome{"Hello", "", {}});
 }
 
 TEST_CASE("a call whose name comes last may be cut short too") {
@@ -286,8 +304,8 @@ TEST_CASE("a call that is cut short keeps its arguments, and the rest is text") 
   const Outcome no_close{"", "", {{"f", "made0", "{}", true}}};
   CHECK(parse_answer("qwen25_tools", "<tool_call>{\"name\": \"f\", \"arguments\": {}}") == no_close);
   CHECK(parse_answer("qwen25_tools", "<tool_call>{\"name\": \"f\", \"arguments\": {}}\n</tool") ==
-        Outcome{"</tool", "", {{"f", "made0", "{}", true}}});
-  const Outcome half{"<parameter=days>\n2", "", {{"get_weather", "made0", "{\"city\": \"Bern\"", false}}};
+        Outcome{"", "", {{"f", "made0", "{}", true}}});
+  const Outcome half{"", "", {{"get_weather", "made0", "{\"city\": \"Bern\"", false}}};
   CHECK(
       parse_answer(
           "qwen3_coder",

@@ -2,6 +2,7 @@
 #include "server/chat/tools/tool_grammar.h"
 
 #include "server/chat/tools/probe_text.h"
+#include "server/chat/tools/tool_schemas.h"
 #include "tests/server/chat/tool_answers.h"
 #include "tests/support/grammar_matcher.h"
 
@@ -53,7 +54,9 @@ TEST_CASE("auto allows text and calls, but no unfinished calls") {
   CHECK_FALSE(built.has(hermes("unknown", "{}")));
   CHECK_FALSE(built.has(hermes("get_weather", "{}")));
   CHECK_FALSE(built.has("<tool_call>"));
-  CHECK_FALSE(built.has(hermes("now", "{}") + " more"));
+  CHECK(built.has(hermes("now", "{}") + "\nDone."));  // an answer may end after white space or text
+  CHECK(built.has(hermes("now", "{}") + "\n"));
+  CHECK_FALSE(built.has(hermes("now", "{}") + "\n<tool_call>"));
   CHECK_FALSE(built.has("a <tool_call> b"));
 }
 
@@ -181,7 +184,10 @@ TEST_CASE("white space before a call that must come ends") {
 
 TEST_CASE("a text parameter has a form of its own in syntaxes without quotes") {
   Request formatted = request(ToolMode::kRequired);
-  formatted.tools[0].parameters[0] = {"city", true, exactly("\"Bern\""), exactly("Bern")};
+  formatted.tools[0].parameters[0] = {"city", true, exactly("\"Bern\""), [](Grammar& grammar) {
+                                        return GrammarParameter::Parts{.texts = grammar.literal("Bern"),
+                                                                       .others = grammar.literal("1")};
+                                      }};
   const auto tagged = [](const std::string& city) {
     return "<tool_call>\n<function=get_weather>\n<parameter=city>\n" + city +
            "\n</parameter>\n</function>\n</tool_call>";
@@ -190,6 +196,7 @@ TEST_CASE("a text parameter has a form of its own in syntaxes without quotes") {
   CHECK(built.has(tagged("Bern")));
   CHECK_FALSE(built.has(tagged("\"Bern\"")));
   CHECK_FALSE(built.has(tagged("Ulm")));
+  CHECK(built.has(tagged("1")));
   CHECK(build("llama4", formatted).has("[get_weather(city=\"Bern\")]"));
 }
 
@@ -273,6 +280,86 @@ TEST_CASE("parameters keep their order, and only optional ones may be missing") 
   CHECK(build("llama4", optional).has("[get_weather()]"));
 }
 
+TEST_CASE("a parameter in tags that may be a text takes the text as it is") {
+  Request request_of_unions = request(ToolMode::kRequired);
+  const Json schema = Json::parse(R"({"type": "object", "$defs": {"name": {"type": "string"}}, "properties": {
+    "note": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "who": {"$ref": "#/$defs/name"},
+    "list": {"type": ["string", "array"], "items": {"type": "integer"}}, "unit": {"enum": ["C", 1]},
+    "fact": {"type": "boolean", "nullable": true}}})");
+  request_of_unions.form.choice.tools =
+      Json::array({{{"type", "function"}, {"function", {{"name", "f"}, {"parameters", schema}}}}});
+  request_of_unions.tools = grammar_tools(request_of_unions.form.choice.tools, false);
+  const Built built = build("qwen3_coder", request_of_unions);
+  const auto called = [](const std::string& name, const std::string& value) {
+    return "<tool_call>\n<function=f>\n<parameter=" + name + ">\n" + value +
+           "\n</parameter>\n</function>\n</tool_call>";
+  };
+  const auto read = [&](const std::string& name, const std::string& value) {
+    INFO(name << " is " << value);
+    CHECK(built.has(called(name, value)));
+    const Outcome outcome = parse_answer(built.form, called(name, value));
+    REQUIRE(outcome.calls.size() == 1);
+    return Json::parse(outcome.calls[0].arguments)[name];
+  };
+  CHECK(read("note", "be quick") == "be quick");
+  CHECK(read("note", "null check added") == "null check added");
+  CHECK(read("note", "null").is_null());
+  CHECK(read("note", "12") == "12");
+  CHECK(read("note", "\"quoted\"") == "\"quoted\"");
+  CHECK(read("who", "true") == "true");
+  CHECK(read("list", "[1, 2]") == Json::array({1, 2}));
+  CHECK(read("list", "[x]") == "[x]");
+  CHECK(read("unit", "C") == "C");
+  CHECK(read("unit", "1") == 1);
+  CHECK(read("fact", "false") == false);
+  CHECK(read("fact", "null").is_null());
+  CHECK_FALSE(built.has(called("unit", "F")));
+  CHECK_FALSE(built.has(called("fact", "no")));
+}
+
+TEST_CASE("values between marks conform to the schema, and mean the same to the parser") {
+  Request marked = request(ToolMode::kRequired);
+  const Json schema = Json::parse(R"({"type": "object", "required": ["city"], "properties": {
+    "city": {"type": "string", "maxLength": 9}, "unit": {"enum": ["C", "F", 1]},
+    "tags": {"type": "array", "items": {"type": "string"}},
+    "more": {"type": "object", "properties": {"a b": {"type": "boolean"}}, "additionalProperties": {"type": "null"}}
+  }})");
+  marked.form.choice.tools =
+      Json::array({{{"type", "function"}, {"function", {{"name", "get_weather"}, {"parameters", schema}}}}});
+  marked.tools = grammar_tools(marked.form.choice.tools, false, "<|\"|>");
+  const Built built = build("gemma4", marked);
+  const auto called = [](const std::string& members) {
+    return "<|tool_call>call:get_weather{" + members + "}<tool_call|>";
+  };
+  const std::string city = "city:<|\"|>Bern<|\"|>";
+  CHECK(built.has(called(city)));
+  CHECK(built.has(called(city) + called(city)));
+  CHECK(built.has(called("city:<|\"|>a \"b\"\n<|<|\"|>")));
+  CHECK_FALSE(built.has(called("city:<|\"|>more than nine<|\"|>")));
+  CHECK_FALSE(built.has(called("city:\"Bern\"")));
+  CHECK_FALSE(built.has(called("city:<|\"|>a<|\"|>b<|\"|>")));
+  CHECK_FALSE(built.has(called("days:2")));
+  CHECK(built.has(called(city + ",unit:<|\"|>C<|\"|>")));
+  CHECK(built.has(called(city + ",unit:1")));
+  CHECK_FALSE(built.has(called(city + ",unit:C")));
+  const std::string nested =
+      city + ",tags:[<|\"|>x<|\"|>,<|\"|><|\"|>],more:{<|\"|>a b<|\"|>:true,other:null}";
+  CHECK(built.has(called(nested)));
+  CHECK_FALSE(built.has(called(city + ",more:{<|\"|>a b<|\"|>:null}")));
+  const Outcome outcome = parse_answer(built.form, called(nested));
+  REQUIRE(outcome.calls.size() == 1);
+  CHECK(outcome.calls[0].arguments == R"({"city":"Bern","tags":["x",""],"more":{"a b":true,"other":null}})");
+}
+
+TEST_CASE("a tool without a schema that can be enforced takes any members between marks") {
+  Request loose = request(ToolMode::kRequired);
+  loose.tools = grammar_tools(tools(), true, "<|\"|>");
+  const Built built = build("gemma4", loose);
+  CHECK(built.has("<|tool_call>call:get_weather{any:[1,{x:<|\"|>y<|\"|>}],Zürich:true}<tool_call|>"));
+  CHECK(built.has("<|tool_call>call:now{}<tool_call|>"));
+  CHECK_FALSE(built.has("<|tool_call>call:now{{}<tool_call|>"));
+}
+
 TEST_CASE("harmony: a final message, or a call behind thinking and words") {
   Request automatic = request(ToolMode::kAuto);
   automatic.form.thinking = ThinkingMode::kMayBegin;
@@ -290,6 +377,7 @@ TEST_CASE("a grammar lists the tags that may be control tokens") {
   const auto tags = [](const char* name) { return derive_chat_syntax(chat_template(name)).tags(); };
   using Tags = std::vector<std::string>;
   CHECK(tags("qwen3") == Tags{"<think>", "</think>", "<tool_call>", "</tool_call>"});
+  CHECK(tags("gemma4") == Tags{"<|channel>", "<channel|>", "<|tool_call>", "<|\"|>", "<tool_call|>"});
   CHECK(tags("mistral_v11_call_id") == Tags{"[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"});
   CHECK(tags("deepseek_v31") == Tags{"<think>", "</think>", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>",
                                      "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"});

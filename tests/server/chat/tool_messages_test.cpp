@@ -53,6 +53,7 @@ TEST_CASE("a bad history is refused by name") {
   CHECK(refused(R"([{"role": "assistant", "content": "x", "reasoning_content": 5}])") ==
         "messages[0].reasoning_content");
   CHECK(refused(R"([{"role": "tool", "content": {"a": 1}}])") == "messages[0].content");
+  CHECK(refused(R"([{"role": "user", "content": []}])") == "messages[0].content");
 }
 
 TEST_CASE("every template renders a history with a call in its own form") {
@@ -108,6 +109,30 @@ TEST_CASE("a template without tools gets a description of them in words") {
   CHECK(with_tools_in_text(read, tools(), plain_tool_syntax())[0]["content"].get<std::string>().starts_with(
       "Be kind.\n\n"));
   CHECK_THAT(with_tools_in_text(read, nullptr, plain_tool_syntax()).dump(), !ContainsSubstring("<tools>"));
+}
+
+TEST_CASE("past calls are written where a template shows tools but no calls") {
+  for (const auto& [name, written] :
+       {std::pair{"granite_33",
+                  "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Bern\"}}]"},
+        {"phi4_mini",
+         "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Bern\"}}]<|/tool_call|>"},
+        {"lfm2", "<|tool_call_start|>[get_weather(city=\"Bern\")]<|tool_call_end|>"},
+        {"functiongemma",
+         "<start_function_call>call:get_weather{city:<escape>Bern<escape>}<end_function_call>"}}) {
+    INFO(name);
+    const ChatTemplate chat = chat_template(name);
+    const ToolSyntax syntax = derive_tool_syntax(chat);
+    REQUIRE(syntax.calls_in_text);
+    const Json history = with_calls_in_text(messages(kHistory), syntax);
+    CHECK(history[2] == messages(kHistory)[2]);
+    const std::string prompt = chat.render(history, tools(), true);
+    CHECK_THAT(prompt, ContainsSubstring(written));
+    const Outcome outcome = parse_answer(name, written);
+    REQUIRE(outcome.calls.size() == 1);
+    CHECK(Json::parse(outcome.calls[0].arguments) == Json{{"city", "Bern"}});
+  }
+  CHECK_FALSE(derive_tool_syntax(chat_template("qwen3")).calls_in_text);
 }
 
 TEST_CASE("the parser accepts the example call of the prompt, and past calls") {

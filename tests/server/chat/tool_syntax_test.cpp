@@ -50,6 +50,7 @@ TEST_CASE("the texts around calls are read off the template") {
       {"minimax_m2", Form::kParameters, "<minimax:tool_call>\n", "<invoke name=\"", "\n</invoke>\n", "",
        "</minimax:tool_call>"},
       {"llama4", Form::kPython, "[", "", "", ", ", "]"},
+      {"gemma4", Form::kMarked, "", "<|tool_call>call:", "<tool_call|>", "", ""},
       {"lfm2_with_calls", Form::kPython, "<|tool_call_start|>[", "", "", ", ", "]<|tool_call_end|>"},
   };
   for (const Expected& expected : table) {
@@ -88,6 +89,7 @@ TEST_CASE("keys, ids and names are read off the template") {
   CHECK(coder.key_end == ">\n");
   CHECK(coder.value_end == "\n</parameter>");
   CHECK(coder.name_end == ">");
+  CHECK(derive_tool_syntax(chat_template("gemma4")).string_mark == "<|\"|>");
 }
 
 TEST_CASE("texts of end tokens are not part of the syntax") {
@@ -109,6 +111,7 @@ TEST_CASE("templates that show tools but no calls are recognized by their words"
   CHECK(phi.section_end == "]<|/tool_call|>");
   CHECK(derive_tool_syntax(chat_template("granite_33")).section_end == "]");
   CHECK(derive_tool_syntax(chat_template("lfm2")).form == Form::kPython);
+  CHECK(derive_tool_syntax(chat_template("functiongemma")).string_mark == "<escape>");
 }
 
 TEST_CASE("templates without tools get the plain syntax") {
@@ -153,7 +156,7 @@ TEST_CASE("every template has a syntax with an end and a beginning") {
     const std::string name = entry.path().stem().string();
     INFO(name);
     const ToolSyntax syntax = derive_tool_syntax(chat_template(name));
-    CHECK((syntax.form == Form::kParameters || syntax.form == Form::kPython ||
+    CHECK((syntax.form == Form::kParameters || syntax.form == Form::kPython || syntax.form == Form::kMarked ||
            syntax.form == Form::kHarmony || syntax.pieces.size() >= 3));
     CHECK(syntax.section_begin.find("hearth") == std::string::npos);
     CHECK(syntax.call_end.find("hearth") == std::string::npos);
@@ -174,6 +177,7 @@ TEST_CASE("the tags of thinking are read off the template or found in its text")
   CHECK(tags("command_r7b") == "<|START_THINKING|> <|END_THINKING|>");
   CHECK(tags("seed_oss") == "<seed:think> </seed:think>");
   CHECK(tags("granite_33") == "<think> </think>");
+  CHECK(tags("gemma4") == "<|channel>thought <channel|>");
   CHECK(tags("reasoning_tags") == "<reasoning> </reasoning>");
   for (const char* name : {"chatml", "gpt_oss", "qwen25_tools", "llama31", "mistral_v3"})
     CHECK(tags(name) == " ");
@@ -181,8 +185,11 @@ TEST_CASE("the tags of thinking are read off the template or found in its text")
 
 TEST_CASE("a prompt may end within thinking") {
   const Json question = Json::array({{{"role", "user"}, {"content", "?"}}});
-  for (const auto& [name, opens] :
-       {std::pair{"qwq", true}, {"minimax_m2", true}, {"qwen3", false}, {"chatml", false}}) {
+  for (const auto& [name, opens] : {std::pair{"qwq", true},
+                                    {"minimax_m2", true},
+                                    {"qwen3", false},
+                                    {"gemma4", false},
+                                    {"chatml", false}}) {
     const ChatTemplate chat = chat_template(name);
     CHECK(prompt_opens_thinking(derive_thinking_syntax(chat), chat.render(question, nullptr, true)) == opens);
   }

@@ -224,24 +224,45 @@ TEST_CASE("json schema: the amount of white space is bounded") {
                 "{\t\"a\": []}", "{\n" + std::string(41, ' ') + "\"a\": []}"});
 }
 
-TEST_CASE("json schema: one property, as JSON and as a plain text, with references to the whole schema") {
-  const auto check = [](const std::string& property, bool plain, const std::vector<std::string>& members,
+TEST_CASE("json schema: one property, as JSON and in parts, with references to the whole schema") {
+  enum Part { kValue, kTexts, kOthers };
+  const auto check = [](const std::string& property, Part part, const std::vector<std::string>& members,
                         const std::vector<std::string>& others) {
+    INFO(property << ", part " << part);
     hearth::JsonProperties properties(R"({"$defs": {"word": {"pattern": "^[a-z\"]+$"}}, "properties": {
         "word": {"type": "string", "$ref": "#/$defs/word", "maxLength": 3}, "list": {"items": {"$ref": "#/$defs/word"}},
-        "choice": {"type": "string", "enum": ["a\nb", 1, "c"]}, "any": {"type": "string"}}})");
+        "choice": {"type": "string", "enum": ["a\nb", 1, "c"]}, "any": {"type": "string"},
+        "optional": {"anyOf": [{"$ref": "#/$defs/word", "type": "string"}, {"type": "null"}]},
+        "mixed": {"enum": ["x", 1, null, ["y"]]}, "either": {"type": ["string", "array"], "items": {"type": "string"}},
+        "perhaps": {"type": "string", "maxLength": 2, "nullable": true}, "fixed": {"allOf": [{"const": "z"}]}}})");
     hearth::Grammar grammar;
-    const auto body = plain ? properties.text(grammar, property) : properties.value(grammar, property);
+    const std::optional<hearth::Grammar::Expr> body = part == kValue   ? properties.value(grammar, property)
+                                                      : part == kTexts ? properties.texts(grammar, property)
+                                                                       : properties.others(grammar, property);
+    CHECK(body.has_value() == !members.empty());
+    if (!body) return;
     hearth::test::GrammarMatcher matcher(grammar);
-    for (const std::string& text : members) CHECK(matcher.matches(text, body));
-    for (const std::string& text : others) CHECK_FALSE(matcher.matches(text, body));
+    for (const std::string& text : members) CHECK(matcher.matches(text, *body));
+    for (const std::string& text : others) CHECK_FALSE(matcher.matches(text, *body));
   };
-  check("word", false, {R"("a\"b")"}, {"abc", R"("abcd")"});
-  check("word", true, {"a\"b", "abc"}, {"\"abc\"", "abcd", ""});
-  check("list", false, {R"(["a", "\""])"}, {"[a]"});
-  check("choice", false, {R"("a\nb")", R"("c")"}, {"1", "c"});
-  check("choice", true, {"a\nb", "c"}, {"1", "\"c\""});
-  check("any", true, {"", "\"x\n\\"}, {});
+  check("word", kValue, {R"("a\"b")"}, {"abc", R"("abcd")"});
+  check("word", kTexts, {"a\"b", "abc"}, {"\"abc\"", "abcd", ""});
+  check("word", kOthers, {}, {});
+  check("list", kValue, {R"(["a", "\""])"}, {"[a]"});
+  check("list", kTexts, {}, {});
+  check("list", kOthers, {R"(["a", "\""])"}, {"[a]"});
+  check("choice", kValue, {R"("a\nb")", R"("c")"}, {"1", "c"});
+  check("choice", kTexts, {"a\nb", "c"}, {"1", "\"c\""});
+  check("any", kTexts, {"", "\"x\n\\"}, {});
+  check("optional", kTexts, {"null", "abc"}, {"1", "\"1\""});
+  check("optional", kOthers, {"null"}, {"abc", "\"abc\""});
+  check("mixed", kTexts, {"x"}, {"1", "null", "y"});
+  check("mixed", kOthers, {"1", "null", R"(["y"])"}, {"x", "\"x\""});
+  check("either", kTexts, {"[", "x"}, {});
+  check("either", kOthers, {R"(["x"])"}, {"[x]", "\"x\""});
+  check("perhaps", kTexts, {"ab"}, {"abc"});
+  check("perhaps", kOthers, {"null"}, {"\"a\""});
+  check("fixed", kTexts, {"z"}, {"\"z\""});
 }
 
 TEST_CASE("json schema: any object") {
