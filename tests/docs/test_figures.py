@@ -15,6 +15,7 @@ FIGURES = ROOT / "docs/figures"
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 sys.path.insert(0, str(FIGURES))
 import ffn  # noqa: E402
+import mixtures  # noqa: E402
 import rooms  # noqa: E402
 import timeline  # noqa: E402
 import which_model  # noqa: E402
@@ -34,6 +35,13 @@ def test_timelines_are_drawn_from_their_traces():
 
 def test_the_rooms_are_drawn_from_the_table_that_is_enforced():
     assert committed("rooms.svg") == rooms.drawn(rooms.layering.ROOMS)
+
+
+def test_the_speeds_of_mixtures_are_drawn_from_their_table():
+    rows = mixtures.read()
+    assert committed("mixtures.svg") == mixtures.draw(rows)
+    assert ([tuple(row[column] for column in mixtures.KEYS) for row in rows]
+            == [tuple(map(str, key)) for key in mixtures.keys(mixtures.MODELS)])
 
 
 def test_the_ffn_is_drawn_from_its_plan():
