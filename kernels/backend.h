@@ -83,6 +83,7 @@ enum class Activation : uint8_t {
   kDRelu,      // relu(gate) * relu(up) (dReLU, Song et al. 2024)
   kSwigluOai,  // gpt-oss: g / (1 + e^(-1.702 g)) * (u + 1), g = min(gate, 7), u = up clamped to [-7, 7]
   kSigmoid,    // 1 / (1 + e^-x): the gate of attention's output; no FFN has it
+  kIdentity,   // x: the gates of short convolutions; no FFN has it
 };
 
 /// The operation between an FFN's matrices: hidden = act(gate) * up, or act(up) if the FFN has no gate.

@@ -32,9 +32,9 @@ constexpr double kSoftCapTolerance =
 constexpr double kVanishing = 5e-39;
 
 const FfnActivation kActivations[] = {
-    {Activation::kSilu},  {Activation::kGelu},       {Activation::kGeluErf},
-    {Activation::kRelu},  {Activation::kRelu, 0.5f}, {Activation::kRelu2},
-    {Activation::kDRelu}, {Activation::kSwigluOai},  {Activation::kSigmoid}};
+    {Activation::kSilu},       {Activation::kGelu},    {Activation::kGeluErf}, {Activation::kRelu},
+    {Activation::kRelu, 0.5f}, {Activation::kRelu2},   {Activation::kDRelu},   {Activation::kSwigluOai},
+    {Activation::kSigmoid},    {Activation::kIdentity}};
 
 std::vector<float> normal_around(int64_t n, unsigned seed, float mean = 0.0f) {
   std::mt19937 random(seed);

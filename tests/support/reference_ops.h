@@ -54,6 +54,8 @@ inline double reference_activation(FfnActivation act, double x) {
       return x / (1.0 + std::exp(-1.702 * x));
     case Activation::kSigmoid:
       return 1.0 / (1.0 + std::exp(-x));
+    case Activation::kIdentity:
+      return x;
   }
   return NAN;
 }

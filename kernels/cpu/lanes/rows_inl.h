@@ -195,6 +195,9 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
     case Activation::kSigmoid:
       activate(gate, up, n, out, logistic);
       break;
+    case Activation::kIdentity:
+      activate(gate, up, n, out, [](Lanes x) { return x; });
+      break;
   }
 }
 

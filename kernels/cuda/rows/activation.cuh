@@ -54,6 +54,8 @@ __device__ __forceinline__ float activated(float x, float at_least) {
     return __fdiv_rn(g, __fadd_rn(1.0f, exponential(__fmul_rn(-1.702f, g))));
   } else if constexpr (kKind == Activation::kSigmoid) {
     return sigmoid(x);
+  } else if constexpr (kKind == Activation::kIdentity) {
+    return x;
   } else {
     return max_or_second(0.0f, x);  // dReLU: gated() calls this for the gate and for up
   }
@@ -98,6 +100,8 @@ void visit_activation(Activation kind, Visitor&& visit) {
       return visit.template operator()<Activation::kSwigluOai>();
     case Activation::kSigmoid:
       return visit.template operator()<Activation::kSigmoid>();
+    case Activation::kIdentity:
+      return visit.template operator()<Activation::kIdentity>();
   }
 }
 

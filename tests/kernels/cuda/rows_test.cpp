@@ -213,7 +213,7 @@ TEST_CASE("every activation has the CPU's bits, from zero to infinity") {
                             FfnActivation{Activation::kGeluErf}, FfnActivation{Activation::kRelu},
                             FfnActivation{Activation::kRelu, 0.5f}, FfnActivation{Activation::kRelu2},
                             FfnActivation{Activation::kDRelu}, FfnActivation{Activation::kSwigluOai},
-                            FfnActivation{Activation::kSigmoid}}) {
+                            FfnActivation{Activation::kSigmoid}, FfnActivation{Activation::kIdentity}}) {
     for (size_t n : {0, 1, 15, 17, 255, 256, 257, 20000}) {
       const std::vector<float> gate = all_kinds_of_numbers(n, 5), up = normal_numbers(int64_t(n), 6);
       const DeviceArray<float> gates(gate), ups(up), result(n);
@@ -241,7 +241,7 @@ TEST_CASE("activations are those of a double reference") {
   const DeviceArray<float> gates(gate), ups(up), result(gate.size());
   for (Activation kind :
        {Activation::kSilu, Activation::kGelu, Activation::kGeluErf, Activation::kRelu, Activation::kRelu2,
-        Activation::kDRelu, Activation::kSwigluOai, Activation::kSigmoid}) {
+        Activation::kDRelu, Activation::kSwigluOai, Activation::kSigmoid, Activation::kIdentity}) {
     cuda::gated_activation({kind}, gates.data(), ups.data(), 3000, result.data(), stream);
     const std::vector<float> out = result.read(stream);
     for (size_t i = 0; i < out.size(); ++i) {
