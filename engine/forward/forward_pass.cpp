@@ -46,7 +46,8 @@ Workspace::Workspace(Memory& memory, const ModelSpec& spec, int max_tokens)
       q_latent(floats(memory, max_tokens, spec.latent.q_rank)),
       q_projected(floats(memory, projects_apart(spec) ? max_tokens : 0, spec.projected_q_dim())),
       values(floats(memory, projects_apart(spec) ? max_tokens : 0, spec.attended_dim())),
-      delta(memory, spec, max_tokens) {}
+      delta(memory, spec, max_tokens),
+      short_conv(memory, spec, max_tokens) {}
 
 OutputWorkspace::OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_logit_rows)
     : last(floats(memory, spec.arch.has_output ? max_logit_rows : 0, spec.d_model)),
@@ -153,7 +154,8 @@ double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
   return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +
          LayerEmbeddings::bytes_needed(spec, max_tokens) +
-         DeltaWorkspace::bytes_needed(spec.recurrent, max_tokens) + FfnPass::bytes_needed(spec, max_tokens);
+         DeltaWorkspace::bytes_needed(spec.recurrent, max_tokens) +
+         ShortConvWorkspace::bytes_needed(spec, max_tokens) + FfnPass::bytes_needed(spec, max_tokens);
 }
 
 Rope ForwardPass::rope_of(const RopeFrequencies& frequencies, const RopeSpec& spec) const {
@@ -405,8 +407,17 @@ void ForwardPass::recurrent_block(const Side& side, int index, int n_tokens, flo
                              .normed = side.work->normed.floats(),
                              .out = out,
                              .accumulate = !branches_apart_};
-  const bool is_mamba = spec_.recurrent.kind == RecurrentKind::kMamba2;
-  (is_mamba ? run_mamba_layer : run_delta_layer)(*side.backend, spec_, side.work->delta, layer);
+  switch (spec_.recurrent.kind) {
+    case RecurrentKind::kGatedDelta:
+      run_delta_layer(*side.backend, spec_, side.work->delta, layer);
+      break;
+    case RecurrentKind::kMamba2:
+      run_mamba_layer(*side.backend, spec_, side.work->delta, layer);
+      break;
+    case RecurrentKind::kShortConv:
+      run_short_conv(*side.backend, spec_, side.work->short_conv, layer);
+      break;
+  }
   states_.take_copies(index);
 }
 

@@ -13,6 +13,7 @@
 #include "engine/forward/layer_embeddings.h"
 #include "engine/forward/mixture_verifier.h"
 #include "engine/forward/rope.h"
+#include "engine/forward/short_conv_pass.h"
 #include "engine/forward/state_memory.h"
 #include "engine/model/devices.h"
 #include "engine/model/model_spec.h"
@@ -40,6 +41,7 @@ struct Workspace {
   // gates.
   Buffer q_latent, q_projected, values;  // [max_tokens, q_rank | projected_q_dim | attended_dim]
   DeltaWorkspace delta;
+  ShortConvWorkspace short_conv;
 };
 
 /// Buffers for the logits, in the memory of the device that computes the output.

@@ -44,6 +44,16 @@ constexpr Architecture nemotron_h(std::string_view name, bool experts) {
           .mixture = {.possible = experts, .score = RouterScore::kSigmoid}};
 }
 
+/// LFM2: most layers are short convolutions.
+constexpr Architecture short_conv(std::string_view name, const MixtureFacts& mixture) {
+  return {.name = name,
+          .output_norm = "token_embd_norm",
+          .rope = kHalves,
+          .qk_norm = QkNorm::kHeads,
+          .recurrent = RecurrentKind::kShortConv,
+          .mixture = mixture};
+}
+
 constexpr auto kArchitectures = std::to_array<Architecture>({
     // Llama and models that use its format: Mistral, Mixtral, Yi, SmolLM, ...
     {.name = "llama", .rope = kPairs, .mixture = kSoftmaxRenormalized, .powerinfer_activation = kRelu},
@@ -88,6 +98,8 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
     qwen_next("qwen3next", /*tiled=*/false, /*experts=*/true),
     qwen_next("qwen35", /*tiled=*/true, /*experts=*/false),
     qwen_next("qwen35moe", /*tiled=*/true, /*experts=*/true),
+    short_conv("lfm2", {}),
+    short_conv("lfm2moe", kSigmoidRenormalized),
 
     {.name = "gemma", .rope = kHalves, .activation = kGelu, .embedding_scale = EmbeddingScale::kRootOfWidth},
     {.name = "gemma2",

@@ -88,6 +88,8 @@ struct Architecture {
   bool norm_bias = true;  // layer norms have biases
   NormPlace norms = NormPlace::kBefore;
   std::string_view ffn_norm = "ffn_norm";  // tensor name of the norm before the FFN
+  /// Tensor name of the norm of the last layer's output. Files may also have the usual name.
+  std::string_view output_norm = "output_norm";
   RopeKind rope = RopeKind::kNone;
   FfnActivation activation{};      // the FFN's activation, unless the file or the user specifies another
   bool gated = true;               // true: the FFN computes act(gate) * up; false: act(up), without a gate

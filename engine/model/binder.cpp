@@ -24,7 +24,7 @@ std::string shape_text(const TensorInfo& tensor) {
 /// Whether the Binder copies a tensor with this name even if it has several rows.
 bool has_vectors(std::string_view name) {
   return name.ends_with(".bias") || name.ends_with("_norm.weight") || name.ends_with(".ssm_conv1d.weight") ||
-         name.ends_with(".ssm_a") || name.ends_with(".ssm_d");
+         name.ends_with(".ssm_a") || name.ends_with(".ssm_d") || name.ends_with(".shortconv.conv.weight");
 }
 
 /// Whether a tensor has no role in the layers that are run. It may belong to a later layer. In one file,

@@ -434,6 +434,12 @@ Pooling read_pooling(const SpecKeys& keys, const Architecture& arch) {
   }
 }
 
+RecurrentShape read_short_conv(const SpecKeys& keys, int d_model) {
+  return {.n_taps = keys.integer("shortconv.l_cache", RecurrentShape::kMinTaps, RecurrentShape::kMaxTaps),
+          .kind = RecurrentKind::kShortConv,
+          .n_channels = d_model};
+}
+
 int read_vocab_size(const ModelFile& file) {
   const TensorInfo* embedding = file.find_tensor("token_embd.weight");
   if (embedding == nullptr) {
@@ -552,13 +558,16 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
     kinds.recurrent = read_recurrent_layers(keys, spec.n_layers, n_blocks);
   }
   const bool is_mamba = arch.recurrent == RecurrentKind::kMamba2;
-  if (is_mamba && arch.recurs_beside_attention) {
+  // Whether the layers without key/value heads are the recurrent ones.
+  const bool by_heads = arch.recurrent && !is_delta && !arch.recurs_beside_attention;
+  if (arch.recurs_beside_attention) {
     spec.recurrent = read_mamba(keys);
     kinds.recurrent.assign(static_cast<size_t>(spec.n_layers), true);
-  } else if (is_mamba) {
+  } else if (by_heads) {
     const bool experts = keys.integer_or("expert_count", 0, 0, kMaxExperts) > 0;
     kinds = read_layer_kinds(keys, arch, spec.n_heads, experts, spec.n_layers, n_blocks);
-    if (std::ranges::find(kinds.recurrent, true) != kinds.recurrent.end()) spec.recurrent = read_mamba(keys);
+    if (std::ranges::find(kinds.recurrent, true) != kinds.recurrent.end())
+      spec.recurrent = is_mamba ? read_mamba(keys) : read_short_conv(keys, spec.d_model);
     if (arch.one_block) spec.d_ff = kinds.d_ff;
   }
   spec.latent = read_latent(keys, arch, spec.n_heads);
@@ -568,7 +577,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   } else {
     std::optional<int> of_layers;
     if (is_delta) of_layers = read_kv_heads_of_layers(keys, kinds.recurrent, spec.n_heads, n_blocks);
-    if (is_mamba && !arch.recurs_beside_attention) of_layers = kinds.n_kv_heads;
+    if (by_heads) of_layers = kinds.n_kv_heads;
     if (arch.window_heads) of_layers = read_most_kv_heads(keys, spec, n_blocks);
     spec.n_kv_heads = read_kv_heads(keys, spec.n_heads, of_layers);
     spec.head_dim = read_head_dim(keys, spec);

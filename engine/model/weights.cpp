@@ -228,6 +228,16 @@ void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& pre
   w.predictor_out = bind.matrix(out, spec.d_ff, rank);
 }
 
+ShortConvWeights bind_short_conv(Binder& bind, const ModelSpec& spec, const std::string& prefix) {
+  const int64_t d = spec.d_model;
+  const Linear all = bind.linear(prefix + "in_proj", 3 * d, d);
+  return {.input_gate = rows_of(all, 0, d),
+          .output_gate = rows_of(all, d, d),
+          .input = rows_of(all, 2 * d, d),
+          .out = bind.linear(prefix + "out_proj", d, d),
+          .taps = bind.turned_vectors(prefix + "conv.weight", d, spec.recurrent.n_taps)};
+}
+
 /// turned_keys: where to store a layer's transposed keys, for older files with latent attention.
 void bind_attention(Binder& bind, const ModelSpec& spec, int layer, const std::string& prefix,
                     LayerWeights& w, std::vector<float>& turned_keys) {
@@ -265,6 +275,8 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, Weights&
   bind_norms(bind, spec, layer, prefix, w);
   if (facts.recurrent && spec.recurrent.kind == RecurrentKind::kMamba2) {
     w.delta = bind_mamba(bind, spec, prefix);
+  } else if (facts.recurrent && spec.recurrent.kind == RecurrentKind::kShortConv) {
+    w.short_conv = bind_short_conv(bind, spec, prefix + "shortconv.");
   } else if (facts.recurrent) {
     w.delta = bind_delta(bind, spec, prefix, weights.reordered);
   }
@@ -327,11 +339,26 @@ Linear linear_on(Memory& memory, const Linear& linear) {
   return {memory.resident(linear.weight), memory.resident(linear.bias, linear.weight.n_rows)};
 }
 
-/// Returns the matrices of a layer's attention or delta net and of its router, except the latent's keys and
-/// values.
-std::array<Linear*, 12> attention_linears(LayerWeights& w) {
-  return {&w.q,         &w.k,       &w.v,          &w.attention_out, &w.latent.q_a, &w.latent.kv_a,
-          &w.delta.qkv, &w.delta.z, &w.delta.beta, &w.delta.alpha,   &w.delta.out,  &w.mixture.router};
+/// Returns the matrices of a layer's attention or recurrent layer and of its router, except the latent's keys
+/// and values.
+std::array<Linear*, 16> attention_linears(LayerWeights& w) {
+  ShortConvWeights& conv = w.short_conv;
+  return {&conv.input_gate,
+          &conv.output_gate,
+          &conv.input,
+          &conv.out,
+          &w.q,
+          &w.k,
+          &w.v,
+          &w.attention_out,
+          &w.latent.q_a,
+          &w.latent.kv_a,
+          &w.delta.qkv,
+          &w.delta.z,
+          &w.delta.beta,
+          &w.delta.alpha,
+          &w.delta.out,
+          &w.mixture.router};
 }
 
 NormWeights norm_on(Memory& memory, const NormWeights& norm, const ModelSpec& spec) {
@@ -357,6 +384,8 @@ LayerWeights Weights::vectors_on(Memory& memory, const ModelSpec& spec, int laye
   w.latent.q_a_norm = memory.resident(w.latent.q_a_norm, spec.latent.q_rank);
   w.latent.kv_a_norm = memory.resident(w.latent.kv_a_norm, spec.latent.kv_rank);
   w.delta.taps = memory.resident(w.delta.taps, int64_t{spec.recurrent.n_taps} * spec.recurrent.conv_dim());
+  w.short_conv.taps =
+      memory.resident(w.short_conv.taps, int64_t{spec.recurrent.n_taps} * spec.recurrent.conv_dim());
   w.delta.dt = memory.resident(w.delta.dt, spec.recurrent.n_v_heads);
   w.delta.a = memory.resident(w.delta.a, spec.recurrent.n_v_heads);
   const bool is_mamba = spec.recurrent.kind == RecurrentKind::kMamba2;
@@ -446,9 +475,10 @@ size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixt
   return total;
 }
 
-std::array<Matrix, 15> attention_matrices(const LayerWeights& layer) {
+std::array<Matrix, 19> attention_matrices(const LayerWeights& layer) {
   const LatentWeights& latent = layer.latent;
   const DeltaWeights& delta = layer.delta;
+  const ShortConvWeights& conv = layer.short_conv;
   Matrix values = latent.values;
   // Older files store keys and values in one matrix; count only the value rows.
   if (latent.first_value > 0) {
@@ -467,6 +497,10 @@ std::array<Matrix, 15> attention_matrices(const LayerWeights& layer) {
           delta.beta.weight,
           delta.alpha.weight,
           delta.out.weight,
+          conv.input_gate.weight,
+          conv.output_gate.weight,
+          conv.input.weight,
+          conv.out.weight,
           layer.embedding_gate.weight,
           layer.embedding_projection.weight};
 }
@@ -526,7 +560,9 @@ void norm_values(const ModelSpec& spec, Weights& weights) {
 
 void bind_output(Binder& bind, const ModelSpec& spec, Weights& weights) {
   if (!spec.arch.has_output) return;
-  weights.output_norm = bind.norm("output_norm", spec.d_model, spec.arch);
+  const std::string norm(spec.arch.output_norm);
+  weights.output_norm =
+      bind.norm(bind.has("output_norm.weight") ? "output_norm" : norm, spec.d_model, spec.arch);
   const bool tied = !bind.has("output.weight");
   weights.output =
       tied ? Linear{weights.token_embedding, nullptr} : bind.linear("output", spec.n_vocab, spec.d_model);

@@ -65,6 +65,15 @@ struct DeltaWeights {
   const float* skip = nullptr;       // [n_v_heads], see SelectiveScan; only in Mamba-2
 };
 
+/// The weights of a short convolution (RecurrentKind::kShortConv); empty in other layers. Let x be the
+/// layer's normed input. input x times input_gate x, number by number, goes through the convolution; its
+/// result times output_gate x is projected by `out`.
+struct ShortConvWeights {
+  Linear input_gate, output_gate, input;  // [d_model, d_model] each; rows of one tensor
+  Linear out;                             // [d_model, d_model]
+  const float* taps = nullptr;            // [n_taps, d_model], the oldest token's tap first
+};
+
 /// A layer's mixture of experts; empty if the layer has none. Everything except the router stays in host
 /// memory.
 struct MixtureWeights {
@@ -94,6 +103,7 @@ struct LayerWeights {
   Linear q, k, v;
   LatentWeights latent;
   DeltaWeights delta;
+  ShortConvWeights short_conv;
   const float* q_norm = nullptr;  // shape: ModelSpec::qk_norm_shape(); null: no norm
   const float* k_norm = nullptr;  //
   const float* v_norm = nullptr;  // [head_dim] ones, for the norm of each head's values; null: no norm
@@ -194,10 +204,10 @@ struct Weights {
 /// Whether a tensor of this name holds weights of experts that a router chooses.
 bool is_of_experts(std::string_view tensor_name);
 
-/// Returns the matrices of a layer's attention, or of the delta net in its place, and those of its token
-/// embeddings; null for matrices that the layer lacks. Use them only to compute sizes, because the rows of a
-/// matrix may not be adjacent.
-std::array<Matrix, 15> attention_matrices(const LayerWeights& layer);
+/// Returns the matrices of a layer's attention, or of the recurrent layer in its place, and those of its
+/// token embeddings; null for matrices that the layer lacks. Use them only to compute sizes, because the rows
+/// of a matrix may not be adjacent.
+std::array<Matrix, 19> attention_matrices(const LayerWeights& layer);
 
 /// Returns the size in bytes of attention_matrices(), all of which are read for each token.
 size_t attention_bytes(const LayerWeights& layer);

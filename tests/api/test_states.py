@@ -19,7 +19,7 @@ WEATHER = {"type": "function", "function": {"name": "weather", "description": "T
                                                            "properties": {"city": {"type": "string"}}}}}
 
 
-@pytest.fixture(scope="module", params=["qwen35", "qwen3next", "nemotron_h_moe"])
+@pytest.fixture(scope="module", params=["qwen35", "qwen3next", "nemotron_h_moe", "lfm2"])
 def server(request, tmp_path_factory):
     model = gguf_edit.copy_with(hearthd.ROOT / f"tests/data/arch/{request.param}.gguf",
                                 tmp_path_factory.mktemp("states") / "model.gguf",
@@ -90,7 +90,7 @@ def complete(server, body):
     return answer.json()["choices"]
 
 
-@pytest.mark.parametrize("name", ["qwen35", "qwen3next"])
+@pytest.mark.parametrize("name", ["qwen35", "qwen3next", "lfm2"])
 @pytest.mark.parametrize("more", [[], ["--draft-model", hearthd.ROOT / "tests/data/arch/qwen3.gguf"]])
 def test_drafts_change_no_answer(name, more):
     servers = [hearthd.Hearthd("--threads", "2", "--slots", "3", "--context", "2048", *arguments,

@@ -175,9 +175,10 @@ TEST_CASE("models with a squared relu give the same logits when only active neur
 }
 
 TEST_CASE("models with recurrent layers give the logits that transformers gives") {
-  const std::string name = GENERATE("qwen35", "qwen35-equal", "qwen35-tied", "qwen35moe", "qwen35moe-ollama",
-                                    "qwen3next", "qwen3next-legacy", "nemotron_h", "nemotron_h_moe",
-                                    "granitehybrid", "granitehybrid-dense", "falcon-h1", "falcon-h1-norm");
+  const std::string name =
+      GENERATE("qwen35", "qwen35-equal", "qwen35-tied", "qwen35moe", "qwen35moe-ollama", "qwen3next",
+               "qwen3next-legacy", "nemotron_h", "nemotron_h_moe", "granitehybrid", "granitehybrid-dense",
+               "falcon-h1", "falcon-h1-norm", "lfm2", "lfm2-wide", "lfm2moe");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }
@@ -250,11 +251,12 @@ TEST_CASE("architectures propose neurons from the input that PowerInfer's predic
 
 TEST_CASE(
     "mixtures, windows and states give the same bits however a prompt is cut, with any number of threads") {
-  const std::string name = GENERATE(
-      "mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "deepseek2-lite", "deepseek2-v2",
-      "deepseek2-v3", "smallthinker", "gemma2", "gemma3", "cohere2", "command-r-plus", "stablelm-parallel",
-      "mistral3", "gemma4", "gemma4-e2b", "gemma4-moe", "qwen35", "qwen35moe", "qwen3next", "exaone-moe",
-      "nemotron_h", "nemotron_h_moe", "granitehybrid", "granitehybrid-dense", "falcon-h1");
+  const std::string name =
+      GENERATE("mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "deepseek2-lite",
+               "deepseek2-v2", "deepseek2-v3", "smallthinker", "gemma2", "gemma3", "cohere2",
+               "command-r-plus", "stablelm-parallel", "mistral3", "gemma4", "gemma4-e2b", "gemma4-moe",
+               "qwen35", "qwen35moe", "qwen3next", "exaone-moe", "nemotron_h", "nemotron_h_moe",
+               "granitehybrid", "granitehybrid-dense", "falcon-h1", "lfm2", "lfm2-wide", "lfm2moe");
   INFO(name);
   LoadOptions options;
   options.path = folder() / (name + ".gguf");

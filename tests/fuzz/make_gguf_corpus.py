@@ -125,6 +125,11 @@ EXPERTS = {name: QWEN2MOE[name] for name in QWEN2MOE if "exp" in name or "inp" i
 QWEN3NEXT = {**{name: shape for name, shape in FULL.items() if "ffn" not in name}, **RECURRENT, **EXPERTS,
              **{name.replace("blk.0", "blk.1"): shape for name, shape in EXPERTS.items()},
              "blk.0.ssm_in.weight": [4, 16], "blk.0.ssm_ba.weight": [4, 6], "blk.0.ssm_dt": [3]}
+LFM2 = {**{name.replace("blk.0", "blk.1"): shape for name, shape in {
+            **ATTENTION, **DENSE, "blk.0.attn_q_norm.weight": [2], "blk.0.attn_k_norm.weight": [2]}.items()},
+        **DENSE, "blk.0.attn_norm.weight": WIDE, "blk.0.ffn_norm.weight": WIDE, "blk.1.ffn_norm.weight": WIDE,
+        "blk.0.shortconv.in_proj.weight": [4, 12], "blk.0.shortconv.out_proj.weight": SQUARE,
+        "blk.0.shortconv.conv.weight": [2, 4]}
 SSM = {"block_count": 2, "ssm.conv_kernel": 2, "ssm.state_size": 2, "ssm.group_count": 1,
        "ssm.time_step_rank": 3, "ssm.inner_size": 6}
 # Mamba-2, an FFN and attention, a block each: one group, three heads of 2 columns and 2 rows, 2 taps.
@@ -194,6 +199,8 @@ SEEDS = {
             **SSM, "block_count": 3, "feed_forward_length": None}, keys_more=[
         array("nemotron_h.attention.head_count_kv", 5, 3, struct.pack("<3i", 0, 0, 2)),
         array("nemotron_h.feed_forward_length", 5, 3, struct.pack("<3i", 0, 6, 0))]),
+    "lfm2": model("lfm2", LFM2, floats=rms("lfm2"), more={"block_count": 2, "shortconv.l_cache": 2},
+                  keys_more=[array("lfm2.attention.head_count_kv", 4, 2, struct.pack("<2I", 0, 2))]),
     "big_endian": b"GGUF" + struct.pack(">IQQ", 3, 0, 0),
 }
 

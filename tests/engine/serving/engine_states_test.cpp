@@ -91,7 +91,8 @@ TEST_CASE("engine over states: an answer that is continued as it is need not be 
 }
 
 TEST_CASE("engine over states: neither snapshots nor neighbors nor chunks change an answer") {
-  const std::string name = GENERATE("qwen35", "qwen35moe", "qwen3next", "nemotron_h_moe", "granitehybrid");
+  const std::string name =
+      GENERATE("qwen35", "qwen35moe", "qwen3next", "nemotron_h_moe", "granitehybrid", "lfm2", "lfm2moe");
   std::mt19937 random(11);
   std::vector<SequenceRequest> requests;
   const std::vector<int32_t> shared = some_tokens(200, 99);
@@ -123,7 +124,7 @@ TEST_CASE("engine over states: neither snapshots nor neighbors nor chunks change
 }
 
 TEST_CASE("engine over states: rejected drafts leave no trace") {
-  const std::string name = GENERATE("qwen35", "qwen3next", "nemotron_h");
+  const std::string name = GENERATE("qwen35", "qwen3next", "nemotron_h", "lfm2");
   std::vector<SequenceRequest> requests;
   std::vector<std::vector<int32_t>> texts;
   for (uint64_t i = 0; i < 5; ++i)
@@ -156,7 +157,8 @@ TEST_CASE("engine over states: rejected drafts leave no trace") {
 }
 
 TEST_CASE("engine over states: drafts from the text and from another model change no answer") {
-  const std::string name = GENERATE("qwen35", "qwen35moe", "qwen3next", "nemotron_h_moe", "granitehybrid");
+  const std::string name =
+      GENERATE("qwen35", "qwen35moe", "qwen3next", "nemotron_h_moe", "granitehybrid", "lfm2", "lfm2moe");
   const bool by_model = GENERATE(false, true);
   CAPTURE(name, by_model);
   std::vector<SequenceRequest> requests;
