@@ -124,7 +124,7 @@ TEST_CASE("engine over states: neither snapshots nor neighbors nor chunks change
 }
 
 TEST_CASE("engine over states: rejected drafts leave no trace") {
-  const std::string name = GENERATE("qwen35", "qwen3next", "nemotron_h", "lfm2");
+  const std::string name = GENERATE("qwen35", "qwen3next", "nemotron_h", "lfm2", "falcon-h1");
   std::vector<SequenceRequest> requests;
   std::vector<std::vector<int32_t>> texts;
   for (uint64_t i = 0; i < 5; ++i)
