@@ -158,16 +158,16 @@ std::vector<OptionSpec> make_table() {
        choice<&O::numa>({"interleave", "off"}), Sources::kAll, Program::kBoth},
 
       {"speculate", "Speculation", "MODE",
-       "Speculative decoding. If the last tokens occurred earlier in the prompt or the answer, the tokens "
-       "that followed them are a guess of what comes next, and one step checks several guessed tokens. "
-       "Answers do not change. auto: whenever measured step times and past guesses promise more speed.",
-       choice<&O::speculate>({"off", "auto"}), Sources::kAll, Program::kBoth},
+       "Speculative decoding: one step checks several guessed tokens, if measured times promise more speed. "
+       "Answers do not change. text: guesses what followed the last tokens earlier in the prompt or the "
+       "answer. auto: also by the model's own layer for this, on the CPU.",
+       choice<&O::speculate>({"off", "text", "auto"}), Sources::kAll, Program::kBoth},
       {"draft-tokens", "Speculation", "N",
        "Maximum number of tokens that are guessed ahead for one sequence.", IntField{&O::draft_tokens, 1, 63},
        Sources::kAll, Program::kBoth},
       {"draft-model", "Speculation", "FILE",
-       "A second, small model with the same vocabulary that also guesses tokens: a GGUF file. It runs on the "
-       "CPU, whenever that promises more speed. Answers do not change.",
+       "A second, small model with the same vocabulary that also guesses tokens, instead of the model's own "
+       "layer: a GGUF file. It runs on the CPU, if that promises more speed.",
        TextField{&O::draft_model}, Sources::kAll, Program::kBoth},
 
       {"device", "Device", "NAME",

@@ -33,7 +33,7 @@ struct Options {
   enum class Device : uint8_t { kAuto, kCpu, kCuda };
   enum class Sparsity : uint8_t { kAuto, kExact, kPredicted, kCalibrated, kDense };
   enum class Profile : uint8_t { kAuto, kOnline, kOff };
-  enum class Speculate : uint8_t { kOff, kAuto };
+  enum class Speculate : uint8_t { kOff, kText, kAuto };
   enum class Page : uint8_t { kOff, kOn };
   enum class Verify : uint8_t { kOff, kOn };
   enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError };

@@ -23,8 +23,9 @@ double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-SpeculationOptions within(SpeculationOptions options, const StepLimits& limits) {
+SpeculationOptions within(SpeculationOptions options, const StepLimits& limits, ForwardModel& model) {
   options.max_draft = std::min(options.max_draft, limits.max_drafts);
+  options.predictor = limits.predicts ? &model : nullptr;
   return options;
 }
 
@@ -48,7 +49,7 @@ Engine::Engine(ForwardModel& model, const EngineOptions& options)
                   .reuses_prefixes = !limits_.recurrent || limits_.n_snapshots > 0},
                  blocks_),
       results_(limits_.n_vocab),
-      speculation_(within(options.speculation, limits_), options.n_slots, limits_.n_vocab,
+      speculation_(within(options.speculation, limits_, model), options.n_slots, limits_.n_vocab,
                    options.context_tokens),
       batch_(reserved_batch(limits_)),
       finisher_(scheduler_, queue_, figures_) {
@@ -174,6 +175,8 @@ void Engine::step() {
   });
   const std::span<const StepPiece> chosen = scheduler_.next_step();
   pieces_.assign(chosen.begin(), chosen.end());
+  set_tables(blocks_, batch_);
+  speculation_.predict(scheduler_.slots(), pieces_, batch_);
   fill_batch(pieces_, scheduler_.slots(), blocks_, batch_);
   if (limits_.n_snapshots > 0)
     add_state_copies(pieces_, scheduler_.slots(), scheduler_.keeps_generated(), blocks_, batch_);

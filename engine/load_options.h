@@ -75,6 +75,10 @@ struct LoadOptions {
   bool spread_memory = true;
   uint64_t memory_limit_bytes = 0;  // maximum memory used besides the file; 0: the machine's limit
 
+  /// Whether the model's own layer that predicts later tokens drafts, if it has one (nextn_weights.h). The
+  /// layer then takes memory and computes all tokens; a model without this layer loads in the same way.
+  bool nextn = false;
+
   // Which neurons are computed.
   SparsityRequest sparsity;
   /// The path of an activity file of this model (engine/activity/activity_file.h), which lists how often each

@@ -8,13 +8,16 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "engine/forward/forward_pass.h"
 #include "engine/forward/kv_memory.h"
+#include "engine/forward/nextn_pass.h"
 #include "engine/forward/streamed_layers.h"
 #include "engine/load_hooks.h"
 #include "engine/model/devices.h"
 #include "engine/model/gguf/lost_pages.h"
+#include "engine/model/nextn_weights.h"
 #include "engine/model/predictor_file.h"
 #include "engine/model/scale_check.h"
 #include "engine/model/weights.h"
@@ -79,6 +82,11 @@ struct OpenModel {
             options.isa.value_or(supported_isas().front()), options.activation_bits),
         weights(bind_weights(*file, spec)) {
     if (predictor_file) bind_predictors(*predictor_file, spec, weights);
+    if (options.nextn) {
+      auto bound = bind_nextn(*file, spec, weights);
+      if (auto* const layer = std::get_if<0>(&bound)) nextn = std::move(*layer);
+      if (const auto* const why = std::get_if<1>(&bound)) why_no_nextn = *why;
+    }
     if (tokenizer->n_vocab() <= spec.n_vocab) return;
     file_error::fail(file_error::file_label(file->path().string()),
                      "key \"tokenizer.ggml.tokens\" has " + std::to_string(tokenizer->n_vocab()) +
@@ -106,7 +114,8 @@ struct OpenModel {
       return measure_read_bytes(spec, weights, *tokenizer, cpu, memory.context_tokens,
                                 memory.bounds.max_tokens, predictor_threshold);
     };
-    return hearth::resolve(options, {.file = *file, .spec = spec, .weights = weights}, measure);
+    const LoadFacts facts{.file = *file, .spec = spec, .weights = weights, .nextn = nextn.get()};
+    return hearth::resolve(options, facts, measure);
   }
 
   std::string memory_words;  // the text from spread_memory(), which runs before all else, because threads
@@ -116,7 +125,9 @@ struct OpenModel {
   std::optional<ModelFile> predictor_file;  // file beside the model; nullopt: missing or not needed
   std::unique_ptr<const Tokenizer> tokenizer;
   CpuBackend cpu;
-  Weights weights;  // in host memory
+  Weights weights;                            // in host memory
+  std::unique_ptr<const NextnWeights> nextn;  // null: no layer of the model drafts
+  std::string why_no_nextn;  // the reason why the layer that the file has does not; empty if there is none
   bool was_read = false;
 };
 
@@ -144,6 +155,7 @@ struct ModelRuntime::State {
   void open_device(const LoadOptions& options);
   void add_contexts(const PlanInputs& inputs);
   void build_pass();
+  void build_nextn();
   void note_prompt_library();
   bool uses_library() const { return device && !device->prompt_library().empty(); }
   bool prefetches(const LoadOptions& options) const;
@@ -173,6 +185,7 @@ struct ModelRuntime::State {
   std::optional<Devices> devices;
   std::optional<Weights> placed;  // weights, each in the memory of the device that reads them
   std::optional<KvMemory> kv;
+  std::optional<NextnPass> nextn;  // nullopt: no layer of the model drafts
   std::optional<ForwardPass> pass;
   // Null if neurons are not prefetched. Destroyed before the device, after the last step has ended.
   std::unique_ptr<Prefetcher> prefetcher;
@@ -264,8 +277,23 @@ void ModelRuntime::State::build_pass() {
     notes.push_back(
         "the layers in host memory could not be page-locked: copying them to the GPU for prompts is slower");
   }
+  build_nextn();
   pass.emplace(*devices, spec, *placed, *kv, bounds);
   note_prompt_library();
+}
+
+/// Prepares the layer that drafts, if the model has one. It runs on the CPU and shares the CPU's scratch
+/// memory with the model's pass, which is built later and reserves it for both.
+void ModelRuntime::State::build_nextn() {
+  const std::string layer = "layer " + std::to_string(spec.n_layers) + ", which predicts later tokens, ";
+  if (!model->why_no_nextn.empty()) notes.push_back(layer + "is not used for drafts: " + model->why_no_nextn);
+  if (!model->nextn) return;
+  if (device) {
+    notes.push_back(layer + "is not used for drafts: it drafts only if the CPU has all of the model");
+    return;
+  }
+  const Reservation& memory = resolved->memory;
+  nextn.emplace(cpu, *model->nextn, memory.kv_counts, memory.bounds);
 }
 
 /// If a library that multiplies prompts was found but is not used, adds a note that gives the reason.
@@ -411,7 +439,7 @@ void ModelRuntime::State::publish() {
                                 .backend = devices->of_output().description() + model->memory_words,
                                 .plan = plan ? &*plan : nullptr,
                                 .prefetcher = prefetcher.get(),
-                                .kv_bytes = kv->bytes(),
+                                .kv_bytes = kv->bytes() + (nextn ? nextn->kv_bytes() : 0),
                                 .kv_type = kv->counts().type,
                                 .state_bytes = pass->states().host_bytes(),
                                 .work_bytes = static_cast<size_t>(resolved->memory.work_bytes),
@@ -493,6 +521,7 @@ void ModelRuntime::State::unplace() {
   prefetcher.reset();
   exchanger.reset();
   pass.reset();
+  nextn.reset();
   kv.reset();
   placed.reset();
   devices.reset();
@@ -562,6 +591,7 @@ StepLimits ModelRuntime::limits() const {
           .recurrent = static_cast<bool>(s.spec.recurrent),
           .max_drafts = s.spec.recurrent ? kMaxStateDrafts : std::numeric_limits<int>::max(),
           .n_snapshots = s.n_snapshots,
+          .predicts = s.nextn.has_value(),
           .long_step = s.device ? s.device->long_step() : 0,
           .fast_prompts = s.uses_library()};
 }
@@ -575,6 +605,7 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
   if (state_->prefetcher) state_->prefetcher->begin_step();
   if (state_->exchanger) state_->exchanger->begin_step(batch);
   const StepOutput output = state_->pass->run(batch);
+  if (state_->nextn) state_->nextn->after_step(batch, state_->pass->all_hidden_states(batch.n_tokens()));
   if (state_->prefetcher) state_->prefetcher->end_step();
   if (state_->exchanger) state_->exchanger->end_step();
   gguf::refuse_lost_file();  // results computed from lost pages, which read as zeros, must not be returned
@@ -585,6 +616,12 @@ void ModelRuntime::restore_states(int slot, int32_t snapshot, int n_tokens) {
   // The last step may still be recorded. Copies must not become a part of it.
   if (snapshot >= 0 && state_->device) state_->device->begin_step({});
   state_->pass->states().restore(slot, snapshot, n_tokens);
+}
+
+std::span<const float> ModelRuntime::predict(const Batch& batch, bool first) {
+  const std::span<const float> logits = state_->nextn->predict(batch, first);
+  gguf::refuse_lost_file();
+  return logits;
 }
 
 void ModelRuntime::reject_drafts(uint64_t sequence, int n_tokens) {

@@ -90,6 +90,7 @@ class ModelRuntime final : public ForwardModel {
   void bind_thread() override;
   StepOutput forward(const Batch& batch) override;
   void restore_states(int slot, int32_t snapshot, int n_tokens) override;
+  std::span<const float> predict(const Batch& batch, bool first) override;
   void reject_drafts(uint64_t sequence, int n_tokens) override;
   void read_figures(ModelFigures& figures) const override;
 

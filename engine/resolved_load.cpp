@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "engine/forward/kv_memory.h"
+#include "engine/forward/nextn_pass.h"
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -67,9 +68,9 @@ void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts
     const double file = static_cast<double>(facts.file.total_bytes());
     n = contexts_beside(r.free_bytes() - file,  // without keys and values, which are not counted yet
                         r.n_slots, [&](int more) {
-                          return KvMemory::bytes_needed(
-                              facts.spec, kv_block_counts(facts.spec, r.context_tokens, more,
-                                                          r.prompt_step.tokens, r.kv_counts.type));
+                          Reservation of_more = r;
+                          set_contexts(of_more, more, facts.spec);
+                          return of_more.kv_bytes;
                         });
   }
   set_contexts(r, n, facts.spec);
@@ -111,6 +112,11 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
   r.kv_counts.type = options.kv_type;
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
                  facts.weights.copied_bytes();
+  if (facts.nextn != nullptr && !device.usable) {
+    r.bounds = bounds_with_nextn(r.bounds, *facts.nextn);
+    r.work_bytes += NextnPass::bytes_needed(*facts.nextn, r.bounds);
+    r.nextn_kv_position_bytes = NextnPass::kv_position_bytes(*facts.nextn, r.kv_counts.type);
+  }
   r.memory_limit_bytes = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
   r.bounds.n_snapshots = snapshots_within(static_cast<double>(r.memory_limit_bytes) / 16, facts.spec);
   r.state_bytes = StateMemory::bytes_needed(facts.spec, options.n_slots, r.bounds.n_snapshots);
@@ -234,7 +240,9 @@ void set_contexts(Reservation& memory, int n_contexts, const ModelSpec& spec) {
   memory.n_kv_contexts = n_contexts;
   memory.kv_counts = kv_block_counts(spec, memory.context_tokens, n_contexts, memory.prompt_step.tokens,
                                      memory.kv_counts.type);
-  memory.kv_bytes = KvMemory::bytes_needed(spec, memory.kv_counts);
+  const double n_positions = static_cast<double>(memory.kv_counts.n_blocks) * kKvBlockTokens;
+  memory.kv_bytes =
+      KvMemory::bytes_needed(spec, memory.kv_counts) + memory.nextn_kv_position_bytes * n_positions;
 }
 
 ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure) {

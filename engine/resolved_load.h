@@ -16,6 +16,7 @@
 #include "engine/load_options.h"
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
+#include "engine/model/nextn_weights.h"
 #include "engine/model/weights.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/sparsity_choice.h"
@@ -59,9 +60,10 @@ struct Reservation {
   PassBounds bounds;              // the plan sets shares and stream_bytes
   KvBlockCounts kv_counts;
   double kv_bytes = 0, work_bytes = 0;
-  double state_bytes = 0;  // recurrent states of all slots, and snapshots of them (StateMemory)
-  double own_bytes = 0;    // memory of the process besides the model: vocabulary, threads, requests; 0 if
-                           // LoadOptions sets the memory limit
+  double nextn_kv_position_bytes = 0;  // part of kv_bytes at one position; 0 without NextnPass
+  double state_bytes = 0;              // recurrent states of all slots, and snapshots of them (StateMemory)
+  double own_bytes = 0;  // memory of the process besides the model: vocabulary, threads, requests; 0 if
+                         // LoadOptions sets the memory limit
   uint64_t memory_limit_bytes = 0;  // limit for the whole process
 
   /// Returns the bounds of a pass, including those that the plan sets. `plan` is null without a device.
@@ -104,6 +106,7 @@ struct LoadFacts {
   const ModelFile& file;
   const ModelSpec& spec;
   const Weights& weights;
+  const NextnWeights* nextn = nullptr;  // null: no layer drafts
 };
 
 /// Throws std::invalid_argument (one sentence) for options that are invalid for every model.

@@ -54,12 +54,16 @@ void log_memory(const ModelRuntime& model, int n_slots) {
   log_info(pool_text(model, n_slots));
 }
 
-/// Logs the part of the model that is on the GPU, and the reason why the part is not larger.
+/// Logs the part of the model that is on the GPU, the reason why the part is not larger, and the layer that
+/// drafts.
 void log_placement(const ModelRuntime& runtime) {
   if (runtime.placed().plan != nullptr) {
     for (const std::string& line : runtime.placed().plan->lines(runtime.facts().spec)) log_info(line);
   }
   for (const std::string& note : runtime.placed().notes) log_warning(note);
+  if (!runtime.limits().predicts) return;
+  log_info("layer " + std::to_string(runtime.facts().spec.n_layers) +
+           ", which predicts later tokens, drafts (--speculate text turns it off)");
 }
 
 void log_sparsity(const SparsityReport& report) {

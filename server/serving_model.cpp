@@ -228,6 +228,7 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   LoadProgress shares(files.bytes(), std::move(progress));
   // 1. Load the draft and embedding models first, because they reduce the memory for the served model.
   model->load_ = engine_options(options);
+  model->load_.nextn = options.speculate == Options::Speculate::kAuto && options.draft_model.empty();
   model->load_beside(files, options, shares);
   // 2. Load the served model. Its placement uses the measurements of earlier starts.
   model->load_runtime(std::move(files.model), options, environment, cache, recorders.timeline, shares);
@@ -274,7 +275,7 @@ void ServingModel::load_runtime(std::shared_ptr<const ModelFile> file, const Opt
 
 void ServingModel::start_engine(const Options& options, const CacheFolder& cache, ServedTrace* experts) {
   EngineOptions engine = engine_for(*runtime_, options.slots, options.queue);
-  engine.speculation = {.on = options.speculate == Options::Speculate::kAuto,
+  engine.speculation = {.on = options.speculate != Options::Speculate::kOff,
                         .max_draft = options.draft_tokens,
                         .drafter = nullptr,
                         .draft_model = drafter_.get(),

@@ -85,7 +85,7 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
   return {.max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
           .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim(), spec.attended_dim(),
                                 spec.latent.q_rank, spec.latent.d_nope, spec.d_layer_embedding,
-                                static_cast<int>(spec.recurrent.value_dim())}),
+                                bounds.other_cols, static_cast<int>(spec.recurrent.value_dim())}),
           .n_heads = spec.n_heads,
           .max_context = bounds.max_context,
           .d_model = spec.d_model,
@@ -176,7 +176,7 @@ const LayerWeights& ForwardPass::layer_weights(int layer) const {
   return (streamed ? weights_.streamed : weights_.layers)[static_cast<size_t>(layer)];
 }
 
-StepOutput ForwardPass::run(const Batch& batch) {
+StepOutput ForwardPass::run(const Batch& batch, const float* input) {
   int n_tokens = batch.n_tokens();
   assert(n_tokens > 0 && n_tokens <= bounds_.max_tokens &&
          static_cast<int>(batch.logit_rows.size()) <= bounds_.max_logit_rows);
@@ -210,11 +210,15 @@ StepOutput ForwardPass::run(const Batch& batch) {
   ffn_.begin_step(streams_);
   runs_ = states_.begin_step(batch);
 
-  // 1. The residual stream starts with token embeddings, plus learned positions and token types if the model
-  //    has them.
+  // 1. The residual stream starts with the caller's input, or with token embeddings, plus learned positions
+  //    and token types if the model has them.
   Side side = weights_.embeds_on_device ? Side{&devices_.device()->backend(), &on_device_}
                                         : Side{&devices_.cpu(), &on_cpu_};
-  embed(side, batch);
+  if (input != nullptr) {
+    side.backend->copy(input, int64_t{n_tokens} * spec_.d_model, side.work->residual.floats());
+  } else {
+    embed(side, batch);
+  }
   if (layer_embeddings_) layer_embeddings_.begin_step(batch.tokens, side.work->residual.floats());
 
   // 2. Each layer adds its attention and its FFN to the stream.
@@ -374,6 +378,13 @@ std::span<const float> ForwardPass::hidden_states(const Side& side, const Batch&
   const float* values = side.backend->to_host(rows, n);
   hidden_.assign(values, values + n);
   return hidden_;
+}
+
+const float* ForwardPass::all_hidden_states(int n_tokens) {
+  assert(devices_.device() == nullptr && spec_.all_have_own_kv());
+  float* const rows = on_cpu_.normed.floats();
+  norm(devices_.cpu(), on_cpu_.residual.floats(), weights_.output_norm, n_tokens, rows);
+  return rows;
 }
 
 std::span<const float> ForwardPass::logits(const Side& side, const Batch& batch) {

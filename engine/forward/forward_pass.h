@@ -65,6 +65,7 @@ struct PassBounds {
   size_t stream_bytes = 0, stream_kv_bytes = 0;  // see StepBounds
   bool library = false;          // a matrix library multiplies prompt tokens, unless neurons are shared
   bool library_decodes = false;  // see StepBounds
+  int other_cols = 0;            // columns of matrices that the caller multiplies by, beside the layers'
 };
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds);
 
@@ -77,8 +78,13 @@ class ForwardPass {
   /// Bytes of the buffers above on one device. A double, so that absurd sizes do not overflow.
   static double bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows);
 
-  /// One step; see ForwardModel::forward.
-  StepOutput run(const Batch& batch);
+  /// One step; see ForwardModel::forward. input: [n_tokens, d_model], what the residual stream starts with
+  /// instead of the tokens' embeddings, in the CPU's memory; null: the embeddings. REQUIRES: `input` is null
+  /// if there is a device.
+  StepOutput run(const Batch& batch, const float* input = nullptr);
+  /// Returns the hidden states [n_tokens, d_model] of all tokens of the last step, after the output norm;
+  /// valid until the next step. REQUIRES: there is no device; all layers have their own keys and values.
+  const float* all_hidden_states(int n_tokens);
 
   /// Records a trace of all steps from now on: whole steps, and the stages of layers that the CPU runs. (A
   /// device's backend records its own stages.) Null stops the trace. The trace must outlive the pass.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
-#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -24,19 +23,9 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
-/// A job while it runs, with its own sampler and constraint state. Both states begin as copies of the states
-/// of the sequence, and change with each drafted token.
-struct DraftModel::Drafting {
-  Job job;
-  SamplerState sampler_state;
-  std::optional<ConstraintState> constraint;
-  bool done = false;
-};
-
 DraftModel::DraftModel(ForwardModel& model, int n_slots, int n_vocab, int context_tokens)
     : model_(model),
       limits_(model.limits()),
-      n_vocab_(n_vocab),
       context_tokens_(context_tokens),
       most_missing_(std::min(kMostMissing, limits_.max_tokens / n_slots)),
       sampler_(n_vocab),
@@ -104,13 +93,8 @@ void DraftModel::read(const Sequence& sequence, int slot, int n) {
   model_.forward(batch_);
 }
 
-std::span<const DraftModel::PassTime> DraftModel::draft(std::span<const Job> jobs) {
-  std::vector<Drafting> running;
-  for (const Job& job : jobs) {
-    job.draft->clear();
-    running.push_back(
-        {.job = job, .sampler_state = job.sequence->sampler_state, .constraint = job.sequence->constraint});
-  }
+std::span<const DraftPassTime> DraftModel::draft(std::span<const DraftJob> jobs) {
+  std::vector<Drafting> running(jobs.begin(), jobs.end());
   passes_.clear();
   for (;;) {
     // 1. Compute the missing tokens of each sequence. In later rounds, only the token that was just drafted
@@ -140,37 +124,12 @@ std::span<const DraftModel::PassTime> DraftModel::draft(std::span<const Job> job
   }
 }
 
-/// Returns the row, shortened or extended to the vocabulary size of the engine's model. Tokens that only one
-/// of the two models has are never drafted.
-std::span<const float> DraftModel::as_wide(std::span<const float> row) {
-  const auto n_vocab = static_cast<size_t>(n_vocab_);
-  if (row.size() >= n_vocab) return row.first(n_vocab);
-  wide_.assign(n_vocab, -std::numeric_limits<float>::infinity());
-  std::ranges::copy(row, wide_.begin());
-  return wide_;
-}
-
 // Chooses the next token by the engine's rules. Returns whether another token may follow.
 bool DraftModel::sample(Drafting& drafting, std::span<const float> row) {
-  const Sequence& sequence = *drafting.job.sequence;
   const std::vector<int32_t>& text = texts_[static_cast<size_t>(drafting.job.slot)];
-  int32_t token = 0;
-  try {
-    const SampleResult result = sampler_.choose(sequence.request,
-                                                {.tokens = text,
-                                                 .n_prompt = sequence.n_prompt,
-                                                 .constraint = drafting.constraint,
-                                                 .sampler_state = drafting.sampler_state},
-                                                as_wide(row));
-    token = result.token;
-    if (!result.error.empty() || is_end_token(sequence.request, token)) return false;
-    if (drafting.constraint && !drafting.constraint->accept(token)) return false;
-  } catch (const ConstraintError&) {
-    return false;  // the engine will meet the same error and report it to the client
-  }
-  std::vector<int32_t>& draft = *drafting.job.draft;
-  draft.push_back(token);
-  return static_cast<int>(draft.size()) < drafting.job.n_wanted && token < limits_.n_vocab &&
+  if (!sampler_.append(drafting, text, row)) return false;
+  const std::vector<int32_t>& draft = *drafting.job.draft;
+  return static_cast<int>(draft.size()) < drafting.job.n_wanted && draft.back() < limits_.n_vocab &&
          static_cast<int>(text.size()) < context_tokens_;
 }
 

@@ -1,8 +1,6 @@
 // A second, smaller model that drafts tokens for the main model (Leviathan et al. 2023; Chen et al. 2023).
 //
-// It samples with the sequence's own sampling parameters, and with the random numbers that will be used for
-// the main model's tokens. The two models therefore agree more often than if the draft model always took its
-// most likely token. The model drafts for all sequences together, one token for each at a time.
+// It samples as DraftSampler does, and drafts for all sequences together, one token for each at a time.
 //
 // The draft model has its own KV cache. Each slot of the engine owns a fixed part of it, which holds the last
 // text computed for that slot. A prefix that is already cached is not computed again: rejected draft tokens
@@ -17,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/generation/request_sampler.h"
+#include "engine/generation/draft_sampler.h"
 #include "engine/step/batch.h"
 #include "engine/step/fixed_blocks.h"
 
@@ -27,14 +25,6 @@ struct Sequence;
 
 class DraftModel {
  public:
-  /// A sequence to draft for, and the vector that receives its draft.
-  struct Job {
-    const Sequence* sequence = nullptr;
-    int slot = 0;
-    int n_wanted = 0;                       // tokens to draft
-    std::vector<int32_t>* draft = nullptr;  // out: replaced by at most n_wanted tokens
-  };
-
   /// model: must outlive this object, and nothing else may run it. n_slots, n_vocab: as in the engine; the
   /// two models must have the same vocabulary, except for padding tokens. context_tokens: the maximum length
   /// of a sequence, in tokens. Throws std::invalid_argument if the model has too little memory for the slots,
@@ -58,34 +48,25 @@ class DraftModel {
   /// Drafts for all jobs. A draft may be shorter than n_wanted, for example if the model chooses an end
   /// token. Returns the number of tokens and the duration of each step of the draft model. REQUIRES: each
   /// slot occurs at most once; n_wanted >= 1; at most most_missing() tokens are missing in each slot.
-  struct PassTime {
-    int n_tokens = 0;
-    double seconds = 0;
-  };
-  std::span<const PassTime> draft(std::span<const Job> jobs);
+  std::span<const DraftPassTime> draft(std::span<const DraftJob> jobs);
 
  private:
-  struct Drafting;  // a job while it runs
-
   int n_shared(const Sequence& sequence, int slot) const;
   void cut(int slot, int n_tokens);
   void append(int slot, int32_t token);
-  std::span<const float> as_wide(std::span<const float> row);
   bool sample(Drafting& drafting, std::span<const float> row);
 
   ForwardModel& model_;
   const StepLimits limits_;
-  const int n_vocab_;  // vocabulary size of the engine's model
   const int context_tokens_;
   const int most_missing_;
-  RequestSampler sampler_;
+  DraftSampler sampler_;
   Batch batch_;
   FixedBlocks blocks_;
   std::vector<std::vector<int32_t>> texts_;  // [n_slots] tokens whose keys and values are cached
   // [n_slots] The greatest length that the slot's text has had since it was last empty.
   std::vector<int> n_reached_;
-  std::vector<float> wide_;       // [n_vocab] scratch of as_wide()
-  std::vector<PassTime> passes_;  // results of the last draft()
+  std::vector<DraftPassTime> passes_;  // results of the last draft()
 };
 
 }  // namespace hearth

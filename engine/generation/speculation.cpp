@@ -51,7 +51,11 @@ bool decodes(const Sequence& sequence) {
 
 Speculation::Speculation(SpeculationOptions options, int n_slots, int n_vocab, int context_tokens)
     : options_(std::move(options)), of_texts_(kTextsFirst, kTextsMost), of_model_(kModelFirst, kModelMost) {
-  if (!options_.on || options_.draft_model == nullptr) return;
+  if (!options_.on) return;
+  if (options_.draft_model == nullptr) {
+    if (options_.predictor != nullptr) nextn_.emplace(*options_.predictor, n_slots);
+    return;
+  }
   model_.emplace(*options_.draft_model, n_slots, n_vocab, std::min(options_.draft_context, context_tokens));
 }
 
@@ -69,7 +73,8 @@ void Speculation::draft(std::span<const std::unique_ptr<Sequence>> slots, int n_
   if (plain && !options_.whatever_it_costs) return;
   read_ahead(n_more);
   choose(n_more);
-  run_model();
+  plan_model();
+  if (model_) run_model();
 }
 
 /// Lists the sequences for which tokens can be drafted, and looks up the drafts that cost nothing.
@@ -98,6 +103,7 @@ void Speculation::collect(std::span<const std::unique_ptr<Sequence>> slots) {
     } else {
       look_up(sequence);
       if (model_) candidate.n_missing = model_->n_missing(sequence, candidate.slot);
+      if (nextn_ && NextnDrafter::can_draft(sequence)) candidate.n_missing = 1;
     }
     candidates_.push_back(candidate);
   }
@@ -137,7 +143,7 @@ ModelSeconds Speculation::model_seconds(int n_missing, int n_sequences) const {
 }
 
 bool Speculation::is_ready(const Candidate& candidate) const {
-  return candidate.n_missing && *candidate.n_missing <= model_->most_missing();
+  return candidate.n_missing && (nextn_ || *candidate.n_missing <= model_->most_missing());
 }
 
 DraftChoice Speculation::model_choice(const Candidate& candidate) const {
@@ -213,12 +219,14 @@ void Speculation::choose(int n_more) {
   }
 }
 
-void Speculation::run_model() {
+/// Lists the sequences for which the draft model or the model's own layer drafts.
+void Speculation::plan_model() {
   jobs_.clear();
   for (const Candidate& candidate : candidates_) {
     SequenceDrafts& drafts = candidate.sequence->drafts;
     if (!drafts.by_model) continue;
     drafts.modeled.kind = Draft::kModel;
+    drafts.modeled.tokens.clear();
     drafts.in_prediction = false;
     drafts.next_trial =
         candidate.sequence->n_generated() + std::max(kFirstTrial, candidate.sequence->n_generated());
@@ -228,8 +236,39 @@ void Speculation::run_model() {
                      .draft = &drafts.modeled.tokens});
   }
   by_model_ = !jobs_.empty();
+}
+
+void Speculation::run_model() {
+  if (by_model_) finish_model(model_->draft(jobs_));
+}
+
+void Speculation::predict(std::span<const std::unique_ptr<Sequence>> slots, std::span<StepPiece> pieces,
+                          const Batch& tables) {
+  if (!nextn_ || !by_model_) return;
+  // 1. The scheduler may have shortened drafts, or taken sequences out of their slots.
+  const auto piece_of = [&](const DraftJob& job) {
+    return std::ranges::find_if(pieces, [&](const StepPiece& piece) {
+      return piece.slot == job.slot && slots[static_cast<size_t>(piece.slot)].get() == job.sequence;
+    });
+  };
+  std::erase_if(jobs_, [&](DraftJob& job) {
+    const auto piece = piece_of(job);
+    job.n_wanted = piece == pieces.end() ? 0 : piece->n_drafted;
+    return job.n_wanted == 0;
+  });
+  by_model_ = !jobs_.empty();
   if (!by_model_) return;
-  for (const DraftModel::PassTime& pass : model_->draft(jobs_)) {
+  // 2. Draft, and leave out of the step what was not drafted.
+  finish_model(nextn_->draft(jobs_, tables));
+  for (const DraftJob& job : jobs_) {
+    StepPiece& piece = *piece_of(job);
+    const int n_less = piece.n_drafted - static_cast<int>(job.draft->size());
+    for (int* const n : {&piece.n_drafted, &piece.n_tokens, &piece.n_rows}) *n -= n_less;
+  }
+}
+
+void Speculation::finish_model(std::span<const DraftPassTime> passes) {
+  for (const DraftPassTime& pass : passes) {
     model_costs_.add(pass.n_tokens, pass.seconds);
     model_seconds_ += pass.seconds;
   }

@@ -11,6 +11,7 @@
 #include "engine/model/binder.h"
 #include "engine/model/delta_weights.h"
 #include "engine/model/mamba_weights.h"
+#include "engine/model/nextn_weights.h"
 #include "kernels/quant/dequantize.h"
 
 namespace hearth {
@@ -267,9 +268,9 @@ void bind_layer_end(Binder& bind, const ModelSpec& spec, const std::string& pref
   }
 }
 
-/// weights: stores the matrices that are not in the file's order.
-LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, Weights& weights) {
-  const std::string prefix = "blk." + std::to_string(layer) + ".";
+/// block: the layer's number in the file. weights: stores the matrices that are not in the file's order.
+LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, int block, Weights& weights) {
+  const std::string prefix = "blk." + std::to_string(block) + ".";
   LayerWeights w;
   const LayerSpec facts = spec.layer(layer);
   bind_norms(bind, spec, layer, prefix, w);
@@ -570,6 +571,13 @@ void bind_output(Binder& bind, const ModelSpec& spec, Weights& weights) {
 
 }  // namespace
 
+Weights bind_nextn_layer(Binder& bind, const ModelSpec& spec, int block) {
+  Weights weights;
+  weights.turned_keys.resize(1);
+  weights.layers.push_back(bind_layer(bind, spec, 0, block, weights));
+  return weights;
+}
+
 Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
   Binder bind(file);
   Weights weights;
@@ -583,7 +591,7 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
   weights.layers.reserve(static_cast<size_t>(spec.n_layers));
   weights.turned_keys.resize(static_cast<size_t>(spec.n_layers));
   for (int layer = 0; layer < spec.n_layers; ++layer) {
-    weights.layers.push_back(bind_layer(bind, spec, layer, weights));
+    weights.layers.push_back(bind_layer(bind, spec, layer, layer, weights));
   }
   require_all_predictors_or_none(bind, weights);
   let_queries_grow(spec, weights);

@@ -45,12 +45,16 @@ Batch reserved_batch(const StepLimits& limits) {
   return batch;
 }
 
-void fill_batch(std::span<const StepPiece> pieces, std::span<const std::unique_ptr<Sequence>> slots,
-                const KvBlocks& blocks, Batch& batch) {
-  batch.clear();
+void set_tables(const KvBlocks& blocks, Batch& batch) {
   batch.block_tables = blocks.tables();
   batch.window_tables = blocks.window_tables();
   batch.max_blocks = blocks.max_blocks();
+}
+
+void fill_batch(std::span<const StepPiece> pieces, std::span<const std::unique_ptr<Sequence>> slots,
+                const KvBlocks& blocks, Batch& batch) {
+  batch.clear();
+  set_tables(blocks, batch);
   for (const StepPiece& piece : pieces) {
     const Sequence& sequence = *slots[static_cast<size_t>(piece.slot)];
     add_rows(piece, sequence, batch);

@@ -14,6 +14,9 @@ namespace hearth {
 /// Returns an empty batch with memory for the largest step, so that fill_batch() allocates nothing.
 Batch reserved_batch(const StepLimits& limits);
 
+/// Points the batch to the block tables.
+void set_tables(const KvBlocks& blocks, Batch& batch);
+
 /// Replaces the batch's contents by the tokens and rows of the pieces, in order, and points the batch to the
 /// block tables. slots: the scheduler's slots. A piece may extend past its sequence's tokens into the
 /// sequence's draft. The batch is valid until the block tables change.

@@ -79,7 +79,8 @@ struct StepLimits {
   /// contains, or from a snapshot. A sequence has at most max_drafts drafts in a step.
   bool recurrent = false;
   int max_drafts = std::numeric_limits<int>::max();
-  int n_snapshots = 0;  // of the states of one sequence
+  int n_snapshots = 0;    // of the states of one sequence
+  bool predicts = false;  // predict() is possible
   /// With a GPU: all steps with at least this many prompt tokens use the same kernels, buffers and copies.
   /// Without a GPU: 0.
   int long_step = 0;
@@ -115,6 +116,16 @@ class ForwardModel {
   /// measurements. Call this on the engine thread, between steps, before the sequence's first step.
   virtual void restore_states([[maybe_unused]] int slot, [[maybe_unused]] int32_t snapshot,
                               [[maybe_unused]] int n_tokens) {}
+  /// Guesses tokens with the model's own layer for this (engine/forward/nextn_pass.h), between two steps. The
+  /// batch has tokens, positions, slots, sequences and block tables; each slot occurs at most once. Returns
+  /// the logits [n_tokens, n_vocab] of the token that follows each of them, valid until the next call of this
+  /// object. If `first`, a token is the next one of its sequence, whose tokens before it have been computed:
+  /// the next step begins with it. Otherwise it follows the slot's token of the last call, and is a guess.
+  /// Engine thread only. REQUIRES: StepLimits::predicts; the block tables list KV blocks of the sequence for
+  /// the tokens' positions, to which only the next step writes.
+  virtual std::span<const float> predict([[maybe_unused]] const Batch& batch, [[maybe_unused]] bool first) {
+    return {};
+  }
   /// Tells observers that the last n_tokens tokens of a sequence in the last step were drafts that do not
   /// continue it. Call this on the engine thread, before the next step. sequence: as in Batch::sequences.
   virtual void reject_drafts([[maybe_unused]] uint64_t sequence, [[maybe_unused]] int n_tokens) {}

@@ -85,8 +85,10 @@ int run_speculation_command(const BenchCommand& command) {
   const auto tokenizer = Tokenizer::from_model(ModelFile::open(command.model.model));
   const int context = context_of(*tokenizer, options), chunk = command.model.prefill_chunk;
   // The model is loaded twice, so that neither run benefits from what the other run leaves in memory.
-  const auto plain = load_model(command.model, context, chunk),
-             with = load_model(command.model, context, chunk);
+  const auto plain = load_model(command.model, context, chunk);
+  ModelOptions drafting = command.model;
+  drafting.nextn = draft_file.empty() && command.model.speculate == Options::Speculate::kAuto;
+  const auto with = load_model(drafting, context, chunk);
   std::unique_ptr<ModelRuntime> draft_model;
   options.speculation.on = true;
   options.speculation.max_draft = command.model.draft_tokens;
@@ -202,9 +204,9 @@ std::function<int()> add_bench_command(CLI::App& app) {
   schema->expected(0, 1)->type_name("[FILE]");
   add_options(*bench, {"slots", "speculate", "draft-tokens", "draft-model"}, command->model);
   CLI::Option* const speculate = bench->get_option("--speculate");
-  speculate->description(
-      speculate->get_description() +
-      " With auto, bench instead measures the gain of drafts, on a text that is copied and on a story.");
+  speculate->description(speculate->get_description() +
+                         " With text or auto, bench instead measures the gain of drafts, on a text that is "
+                         "copied and on a story.");
   bench->add_option("--temperature", command->temperature, "Temperature of the answers with --speculate")
       ->capture_default_str()
       ->type_name("T")
@@ -214,7 +216,7 @@ std::function<int()> add_bench_command(CLI::App& app) {
   const CLI::Option* const generate = bench->get_option("--generate");
   return [command, schema, speculate, generate] {
     command->generate_given = generate->count() > 0;
-    const bool asked = speculate->count() > 0 && command->model.speculate == Options::Speculate::kAuto;
+    const bool asked = speculate->count() > 0 && command->model.speculate != Options::Speculate::kOff;
     command->constraints = schema->count() > 0;
     command->speculation = asked || !command->model.draft_model.empty();
     return run_bench_command(*command);

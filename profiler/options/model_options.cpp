@@ -79,6 +79,7 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
   load.prefill_chunk = chunk;
   load.sparsity.calibrating = options.calibrating;
   load.trace = options.timeline;
+  load.nextn = options.nextn;
   std::optional<PlacementFacts> how = options.placed;
   if (!how && options.placement == Options::Placement::kSolved && options.device != Options::Device::kCpu)
     how = solved_here(options);

@@ -144,3 +144,33 @@ def test_a_draft_model_is_logged_and_counted(drafting):
 def test_an_unsuitable_draft_model_is_refused_at_start(model_path, arguments, word):
     ended = hearthd.run(["--port", "0", "--model", model_path, *arguments])
     assert ended.returncode == 2 and word in ended.stderr, ended.stderr
+
+
+@pytest.fixture(scope="module")
+def predicting():
+    """A model with a layer that predicts later tokens, without drafts, with those of its text, and with all."""
+    servers = {mode: hearthd.Hearthd("--speculate", mode, "--context", "2048", "--slots", "3", "--threads", "2",
+                                     model=hearthd.ROOT / "tests/data/arch/qwen35-nextn.gguf")
+               for mode in ("off", "text", "auto")}
+    yield servers
+    for one in servers.values():
+        one.kill()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_layer_that_predicts_later_tokens_changes_no_answer(predicting, variant):
+    body = {**COPYING, **VARIANTS[variant]}
+    for _ in range(2):
+        said = ask(predicting["off"], body)
+        assert ask(predicting["text"], body) == said and ask(predicting["auto"], body) == said
+    assert props(predicting["off"])["drafted_tokens"] == 0
+
+
+def test_the_layer_that_predicts_later_tokens_is_logged_and_counted(predicting):
+    for seed in range(5):
+        ask(predicting["auto"], {"prompt": f"Once upon {seed}", "max_tokens": 120, "temperature": 0.9, "seed": seed})
+    assert props(predicting["auto"])["drafted_tokens"] > 0
+    lines = {mode: [line for line in server.lines if "predicts later tokens" in line]
+             for mode, server in predicting.items()}
+    assert len(lines["auto"]) == 1 and "layer 5" in lines["auto"][0], lines
+    assert not lines["off"] and not lines["text"], lines

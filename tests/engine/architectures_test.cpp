@@ -174,6 +174,12 @@ TEST_CASE("models with a squared relu give the same logits when only active neur
   CHECK(worst_in_mode("arcee", mode, "arcee") < kCachedTolerance);
 }
 
+TEST_CASE("models with a layer that predicts later tokens give the logits that transformers gives") {
+  const std::string name = GENERATE("qwen35-nextn", "deepseek2-v3-nextn");
+  INFO(name);
+  CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
+}
+
 TEST_CASE("models with recurrent layers give the logits that transformers gives") {
   const std::string name =
       GENERATE("qwen35", "qwen35-equal", "qwen35-tied", "qwen35moe", "qwen35moe-ollama", "qwen3next",

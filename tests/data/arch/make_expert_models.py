@@ -6,13 +6,15 @@ usage: make_expert_models.py OUT_DIR [--checkpoints] [NAME...]      (needs torch
 NAME.gguf is as llama.cpp's converters write it, NAME.logits are little-endian float32 [n_rows, n_vocab] of every 4th
 position of TOKENS, computed in float32 by transformers. The committed files came from this script.
 """
+import copy
+
 import numpy as np
 import torch
 import transformers
 
-from tiny_models import (ATTENTION, CONTEXT, EXPERTS, FFN, FFN_NORM, N_VOCAB, OUTER, QK_NORMS, SECTIONS, TOKENS, VISION,
-                         Tiny, as_mxfp4, fused_qkv, make_all, of_rope, of_vision, permuted, plain_scores, sizes,
-                         split_experts)
+from tiny_models import (ATTENTION, CONTEXT, EXPERTS, FFN, FFN_NORM, N_VOCAB, OUTER, QK_NORMS, SECTIONS, TOKENS,
+                         VISION, Tiny, as_mxfp4, fused_qkv, make_all, nextn_golden, of_rope, of_vision, permuted,
+                         plain_scores, rms_norm, sizes, split_experts)
 
 WINDOW = 8
 SMALL = dict(vocab_size=N_VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -166,10 +168,42 @@ SHARED = {"mlp.shared_experts.gate_proj": "ffn_gate_shexp", "mlp.shared_experts.
 SIGMOID_MOE = {**MOE, **FFN, **SHARED, "mlp.gate.e_score_correction_bias": "exp_probs_b.bias"}
 
 
+def with_nextn(tiny, kind):
+    """Repeats the last layer of a model as one that predicts later tokens, which is in block_count and has no part in the
+    logits."""
+    n_layers, converted = tiny.config.num_hidden_layers, tiny.change
+    last, further = f"blk.{n_layers - 1}.", f"blk.{n_layers}."
+    seen, ones = {}, torch.ones(tiny.config.hidden_size)
+    join = np.random.default_rng(0).standard_normal((32, 64)).astype(np.float16).astype(np.float32)
+
+    def change(name, data):
+        tensors = converted(name, data)
+        seen.update({name.replace(last, further): data for name, data in tensors if name.startswith(last)})
+        return tensors
+
+    def extra():
+        return {**seen, further + "nextn.eh_proj.weight": join,
+                **{f"{further}nextn.{norm}.weight": ones.numpy() for norm in ("enorm", "hnorm", "shared_head_norm")}}
+
+    def golden(model):
+        config = copy.deepcopy(tiny.config)
+        config.num_hidden_layers, config.first_k_dense_replace, config._attn_implementation = 1, 0, "eager"
+        block = kind(config).float().eval()
+        with torch.no_grad():
+            block.model.norm.weight.copy_(ones)
+        block.model.layers[0].load_state_dict(model.model.layers[-1].state_dict())
+        block.lm_head.load_state_dict(model.lm_head.state_dict())
+        norm = rms_norm(ones, config.rms_norm_eps)
+        return nextn_golden(model, block, norm, norm, torch.from_numpy(join))
+
+    tiny.change, tiny.extra, tiny.nextn = change, extra, golden
+    tiny.keys |= {"nextn_predict_layers": 1, "block_count": n_layers + 1}
+    return tiny
+
+
 def glm4moe():
     """RoPE on half of each head; q and k norms and biases; the norm before the FFN is called post_attention_norm; a
-    first dense layer; sigmoid router with a bias for choosing; and a last layer for predicting further tokens, which is
-    in block_count and has no part in the logits."""
+    first dense layer; sigmoid router with a bias for choosing; and a layer that predicts later tokens."""
     n_layers = 3
     config = transformers.Glm4MoeConfig(
         **{**SMALL, "num_hidden_layers": n_layers}, head_dim=16, intermediate_size=64, moe_intermediate_size=32,
@@ -178,33 +212,21 @@ def glm4moe():
     keys = sizes(config, **{"rope.dimension_count": 8, "expert_count": 6, "expert_group_count": 1,
                             "expert_group_used_count": 1, "expert_feed_forward_length": 32, "expert_shared_count": 2,
                             "leading_dense_block_count": 1, "expert_gating_func": 2, "expert_weights_scale": 1.5,
-                            "expert_weights_norm": True, "nextn_predict_layers": 1, "block_count": n_layers + 1})
+                            "expert_weights_norm": True})
     names = {**SIGMOID_MOE, **QK_NORMS, "post_attention_layernorm": "post_attention_norm"}
-    seen = {}  # the last layer's tensors, repeated in the one that counts for nothing
-
-    def change(name, data):
-        tensors = split_experts(name, data)
-        for name, data in tensors:
-            if name.startswith(f"blk.{n_layers - 1}."):
-                seen[name.replace(f"blk.{n_layers - 1}.", f"blk.{n_layers}.")] = data
-        return tensors
-
-    def extra():
-        rng = np.random.default_rng(0)
-        prefix = f"blk.{n_layers}.nextn."
-        return {**seen, prefix + "eh_proj.weight": rng.standard_normal((32, 64)).astype(np.float16).astype(np.float32),
-                **{prefix + norm + ".weight": np.ones(32) for norm in ("enorm", "hnorm", "shared_head_norm")}}
+    tiny = Tiny("glm4moe", config, keys, names, split_experts, scores=biased_scores, n_used=2)
 
     def published(tensors, fields):
         fields["num_nextn_predict_layers"] = 1
         last, further = f"model.layers.{n_layers - 1}.", f"model.layers.{n_layers}."
         tensors |= {name.replace(last, further): data for name, data in tensors.items() if name.startswith(last)}
         parts = {"eh_proj": "eh_proj", "enorm": "enorm", "hnorm": "hnorm", "shared_head.norm": "shared_head_norm"}
-        more = extra()
+        more = tiny.extra()
         return tensors | {f"{further}{ours}.weight": torch.from_numpy(more[f"blk.{n_layers}.nextn.{theirs}.weight"])
                           for ours, theirs in parts.items()}
 
-    return Tiny("glm4moe", config, keys, names, change, scores=biased_scores, n_used=2, extra=extra, published=published)
+    tiny.published = published
+    return with_nextn(tiny, transformers.Glm4MoeForCausalLM)
 
 
 def ernie():
@@ -290,6 +312,13 @@ def deepseek2_v3():
     tiny.scores = biased_scores
     tiny.groups = lambda scores: scores.view(len(scores), 3, -1).topk(2).values.sum(-1)
     tiny.n_groups_used = 2
+    return tiny
+
+
+def deepseek2_v3_nextn():
+    """The same weights and logits, and a layer that predicts later tokens."""
+    tiny = with_nextn(deepseek2_v3(), transformers.DeepseekV3ForCausalLM)
+    tiny.seed = "deepseek2-v3"
     return tiny
 
 
@@ -516,6 +545,7 @@ MODELS = {
     "deepseek2-lite": deepseek2_lite,
     "deepseek2-v2": deepseek2_v2,
     "deepseek2-v3": deepseek2_v3,
+    "deepseek2-v3-nextn": deepseek2_v3_nextn,
     "smallthinker": smallthinker,
     "smallthinker-sigmoid": smallthinker_sigmoid,
     "qwen3vlmoe": qwen3vlmoe,

@@ -7,14 +7,16 @@ Files are as in make_expert_models.py, except that only keys and values are roun
 logits: states stay float32. Before a model is written, transformers must agree with itself: prompts cut in two at
 several places, and token by token, give the logits of the whole prompt. The committed files came from this script.
 """
+import copy
+import dataclasses
 import statistics
 
 import numpy as np
 import torch
 import transformers
 
-from tiny_models import (ATTENTION, EXPERTS, FFN, N_VOCAB, OUTER, QK_NORMS, TOKENS, Tiny, fused_qkv, make_all, of_rope,
-                         plain_scores, sizes, split_experts)
+from tiny_models import (ATTENTION, EXPERTS, FFN, N_VOCAB, OUTER, QK_NORMS, TOKENS, Tiny, fused_qkv, make_all, nextn_golden,
+                         of_rope, plain_scores, randomise, rms_norm, sizes, split_experts, tensors_of)
 
 D_MODEL, HEAD_DIM, N_K_HEADS, N_V_HEADS, STATE, TAPS, N_ROT = 32, 32, 2, 6, 16, 4, 8
 AGREEMENT = 2e-4  # of logits between cuts of one prompt, in their standard deviations
@@ -167,6 +169,42 @@ def qwen35_tied():
     return model
 
 
+def qwen35_nextn():
+    """The same with a last layer that predicts later tokens. Layers add little to the embeddings, in the last layer too,
+    so that its predictions are often right."""
+    config, kind = of_dense()
+    model = tiny("qwen35", config, kind)
+    model.spreads = {**SPREADS, "embed_tokens": 1.0, "o_proj": 0.006, "out_proj": 0.006, "down_proj": 0.006}
+    last = copy.deepcopy(config)
+    last.num_hidden_layers, last.layer_types = 1, ["full_attention"]
+    block = build(kind, last).float().eval()
+    n_layers, rng = config.num_hidden_layers, np.random.default_rng(35)
+    norms = {name: torch.from_numpy(1 + spread * rng.standard_normal(D_MODEL)).half().float()
+             for name, spread in (("enorm", 0.03), ("hnorm", 0.3))}
+    join = np.concatenate([np.eye(D_MODEL), 0.02 * rng.standard_normal((D_MODEL, D_MODEL))], 1)
+    join = torch.from_numpy(join).half().float()
+
+    def settle_both(main):
+        settle(main)
+        randomise(dataclasses.replace(model, settle=lambda one: None), block, rng)
+        block.lm_head.weight.copy_(main.lm_head.weight)
+        block.model.norm.weight.copy_(main.model.norm.weight)
+
+    def extra():
+        prefix = f"blk.{n_layers}."
+        own = {name.replace("blk.0.", prefix): data
+               for name, data in tensors_of(dataclasses.replace(model, extra=dict), block) if name.startswith("blk.0.")}
+        head = {prefix + "nextn.shared_head_norm.weight": (block.model.norm.weight + 1).detach().numpy()}
+        return own | head | {prefix + "nextn.eh_proj.weight": join.numpy(),
+                             **{f"{prefix}nextn.{name}.weight": norm.numpy() for name, norm in norms.items()}}
+
+    model.settle, model.extra = settle_both, extra
+    model.keys |= {"block_count": n_layers + 1, "nextn_predict_layers": 1}
+    model.keys["attention.recurrent_layers"] = [*model.keys["attention.recurrent_layers"], False]
+    model.nextn = lambda main: nextn_golden(main, block, rms_norm(norms["enorm"]), rms_norm(norms["hnorm"]), join)
+    return model
+
+
 def qwen35moe():
     """A mixture with a gated shared expert in every layer, so no feed_forward_length."""
     config = transformers.Qwen3_5MoeTextConfig(**SMALL, **MIXTURE, rope_parameters=rope(mrope_section=list(SECTIONS)))
@@ -218,6 +256,7 @@ MODELS = {
     "qwen35": qwen35,
     "qwen35-equal": qwen35_equal,
     "qwen35-tied": qwen35_tied,
+    "qwen35-nextn": qwen35_nextn,
     "qwen35moe": qwen35moe,
     "qwen35moe-ollama": qwen35moe_ollama,
     "qwen3next": qwen3next,

@@ -67,6 +67,8 @@ class Tiny:
     published: Callable[[dict, dict], dict] = lambda tensors, config: tensors
     # Rounds the model's weights to what its file can hold, after they were drawn
     settle: Callable[[torch.nn.Module], None] = lambda model: None
+    # Golden logits of the layer that predicts later tokens; None: there is no such layer, or no golden
+    nextn: Callable[[torch.nn.Module], torch.Tensor] | None = None
     # Raises an error if the chosen weights are not fit for a golden
     check: Callable[[torch.nn.Module], None] = lambda model: None
 
@@ -334,6 +336,40 @@ def write_gguf(path, tiny, tensors):
     writer.close()
 
 
+CHAIN_STARTS, CHAIN_LENGTH = (11, 23, 43), 3
+
+
+def nextn_golden(model, block, embedding_norm, hidden_norm, join):
+    """Golden rows of the layer that predicts later tokens. block: a model of that layer alone, whose final norm and
+    output are those of the layer. The token at position p enters with the model's normed hidden state at p - 1, which is
+    zero for p = 0. Rows: every 4th position, then for each of CHAIN_STARTS the next CHAIN_LENGTH positions, each with
+    the most likely token of the row before and the layer's own normed hidden state."""
+    tokens = torch.tensor(TOKENS)
+
+    def through(tokens, hidden):
+        x = torch.cat([embedding_norm(model.get_input_embeddings()(tokens)), hidden_norm(hidden)], -1) @ join.T
+        return block.model(inputs_embeds=x[None], use_cache=False).last_hidden_state[0]
+
+    with torch.no_grad():
+        hidden = model.model(tokens[None]).last_hidden_state[0]
+        before = torch.cat([torch.zeros_like(hidden[:1]), hidden[:-1]])
+        rows = [block.lm_head(through(tokens, before))[::4]]
+        for start in CHAIN_STARTS:
+            text, states = tokens[:start + 1], before[:start + 1]
+            out = through(text, states)
+            for _ in range(CHAIN_LENGTH):
+                text = torch.cat([text, block.lm_head(out[-1:]).argmax(-1)])
+                states = torch.cat([states, out[-1:]])
+                out = through(text, states)
+                rows.append(block.lm_head(out[-1:]))
+    return torch.cat(rows)
+
+
+def rms_norm(weight, eps=1e-6):
+    """A function that norms rows with these weights, as files have them."""
+    return lambda x: x * (x.pow(2).mean(-1, keepdim=True) + eps).rsqrt() * weight
+
+
 def make_all(models):
     """Writes every model of a table into the folder that the command line names; further words choose some."""
     torch.set_num_threads(1)
@@ -353,9 +389,12 @@ def make_all(models):
         tiny.check(model)
         with cache_of_halves(model):
             golden, _ = run(tiny, model)
+            of_nextn = tiny.nextn(model) if tiny.nextn else None
         write_gguf(out / f"{name}.gguf", tiny, tensors_of(tiny, model))
         if CHECKPOINTS in sys.argv and tiny.converts:
             write_checkpoint(out / name, model, tiny.vocabulary, tiny.published)
+        if of_nextn is not None:
+            of_nextn.numpy().astype("<f4").tofile(out / f"{name}.nextn.logits")
         rows = golden if tiny.hidden else golden[::4]
         rows.numpy().astype("<f4").tofile(out / f"{name}.{'hidden' if tiny.hidden else 'logits'}")
         print(name, tuple(rows.shape), "spread", round(golden.std().item(), 3), "router gap",

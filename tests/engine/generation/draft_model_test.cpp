@@ -25,7 +25,7 @@ Sequence decoding(std::vector<int32_t> tokens, int n_prompt) {
 
 std::vector<int32_t> draft_one(DraftModel& model, const Sequence& sequence, int slot, int n) {
   std::vector<int32_t> draft = {1, 2, 3};  // is replaced
-  const DraftModel::Job job{.sequence = &sequence, .slot = slot, .n_wanted = n, .draft = &draft};
+  const DraftJob job{.sequence = &sequence, .slot = slot, .n_wanted = n, .draft = &draft};
   model.draft(std::span(&job, 1));
   return draft;
 }
@@ -105,12 +105,12 @@ TEST_CASE("draft model: sequences are drafted for together, each as long as it w
   DraftModel model(scripted, 3, 97, kDraftContext);
   const Sequence a = decoding(some_tokens(6, 1), 6), b = decoding(some_tokens(5, 2), 5);
   std::vector<int32_t> of_a, of_b;
-  const std::vector<DraftModel::Job> jobs = {{&a, 2, 5, &of_a}, {&b, 0, 2, &of_b}};
-  const std::span<const DraftModel::PassTime> steps = model.draft(jobs);
+  const std::vector<DraftJob> jobs = {{&a, 2, 5, &of_a}, {&b, 0, 2, &of_b}};
+  const std::span<const DraftPassTime> steps = model.draft(jobs);
   CHECK(of_a == continuation(a.tokens, 5));
   CHECK(of_b == continuation(b.tokens, 2));
   std::vector<int> sizes;
-  for (const DraftModel::PassTime& step : steps) sizes.push_back(step.n_tokens);
+  for (const DraftPassTime& step : steps) sizes.push_back(step.n_tokens);
   CHECK(sizes == std::vector<int>{11, 2, 1, 1, 1});
 }
 

@@ -1,0 +1,89 @@
+// Runs the layer that predicts later tokens (engine/model/nextn_weights.h), beside the model's own pass.
+//
+// The layer has keys and values for the positions of its model's KV blocks, so prefixes that the engine keeps
+// have them too. At each position, the layer needs the hidden state of the token before. Tokens of prompts go
+// through the layer in the step that computes them. Those of answers wait until the next prediction, which
+// needs one pass through the layer for all of them, or until kMostWaiting of them wait.
+//
+// Predictions are guesses, so a hidden state may be missing: after a prefix from the cache, the first token's
+// is taken as zeros. The last tokens of a sequence may never have gone through the layer when another
+// sequence continues them; then the layer sees what is in the memory, which is at least initialized. Neither
+// changes an answer, only how many guesses are right.
+//
+// ModelRuntime owns it; engine thread. The CPU computes everything.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/forward/forward_pass.h"
+#include "engine/forward/kv_memory.h"
+#include "engine/model/nextn_weights.h"
+#include "engine/step/batch.h"
+#include "kernels/backend.h"
+
+namespace hearth {
+
+class NextnPass {
+ public:
+  /// counts: the model's. bounds: the model's; n_states is the number of slots. Reserves scratch memory in
+  /// the backend; a pass that is made later must reserve at least as much (bounds_with_nextn()). All
+  /// references must outlive this object. Throws std::bad_alloc.
+  NextnPass(Backend& cpu, const NextnWeights& weights, const KvBlockCounts& counts, const PassBounds& bounds);
+
+  /// Bytes that the constructor allocates: of keys and values at one position, and of everything else.
+  /// Doubles, so that absurd sizes do not overflow.
+  static double kv_position_bytes(const NextnWeights& weights, KvType type);
+  static double bytes_needed(const NextnWeights& weights, const PassBounds& bounds);
+
+  /// Call after each step of the model. hidden: [n_tokens, d_model], ForwardPass::all_hidden_states().
+  void after_step(const Batch& batch, const float* hidden);
+
+  /// See ForwardModel::predict().
+  std::span<const float> predict(const Batch& batch, bool first);
+
+  size_t kv_bytes() const { return kv_.bytes(); }
+
+ private:
+  // Tokens of a sequence that wait for the layer.
+  static constexpr int kMostWaiting = 32;
+
+  /// What a slot's sequence has for the layer. Keys and values are right for the positions [0, n_done).
+  struct Slot {
+    uint64_t sequence = 0;
+    int n_done = 0;
+    /// The tokens of the positions from `first` on, and their hidden states. Either first is n_done - 1, or
+    /// the hidden state before n_done is not known.
+    int first = 0;
+    std::vector<int32_t> tokens;
+    std::vector<float> hidden;   // [tokens.size(), d_model]
+    std::vector<float> guessed;  // [d_model] h' of the last prediction
+
+    int end() const { return first + static_cast<int>(tokens.size()); }
+  };
+  Slot& slot_of(const Batch& batch, size_t token) { return slots_[static_cast<size_t>(batch.slots[token])]; }
+  void go_to(Slot& slot, uint64_t sequence, int position) const;
+  void forget_done(Slot& slot) const;
+  const float* hidden_before(const Slot& slot, int position) const;
+  void add_row(const Batch& batch, size_t token, int32_t id, int position, const float* hidden);
+  void add_waiting(const Batch& batch, size_t token, int end);
+  std::span<const float> run(const Batch& batch);
+
+  Backend& cpu_;
+  const NextnWeights& weights_;
+  const PassBounds bounds_;
+  KvMemory kv_;
+  ForwardPass pass_;
+  Buffer embedded_, joined_, input_;  // [max_tokens, d_model | 2 * d_model | d_model]
+  std::vector<float> nothing_;        // [d_model] zeros
+  std::vector<Slot> slots_;
+  Batch rows_;                // rows of the next pass
+  std::vector<float> given_;  // [rows, d_model] the hidden states of the tokens before
+};
+
+/// Returns the bounds of the model's own pass, so that a NextnPass can share its backend.
+PassBounds bounds_with_nextn(PassBounds bounds, const NextnWeights& weights);
+
+}  // namespace hearth
