@@ -152,6 +152,10 @@ void check_options(const SynthCommand& command) {
     throw std::invalid_argument("--active says how many neurons fire, and those of " + name +
                                 " are never zero; leave it out.");
   }
+  if (shape.full_interval > 0) {
+    throw std::invalid_argument(name +
+                                " has recurrent layers, which synth cannot make; plan takes the shape.");
+  }
   if (shape.d_shared > 0) {
     throw std::invalid_argument(name + " has an expert that all tokens share, which synth cannot make; " +
                                 "plan and bench --simulate take the shape.");

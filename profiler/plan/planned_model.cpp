@@ -49,7 +49,8 @@ class ShapeMaker {
     spec.n_vocab = shape_.n_vocab;
     spec.context_train = shape_.context_tokens;
     spec.gated = spec.arch.gated;
-    spec.rope.n_rot = spec.head_dim;
+    spec.rope.n_rot = shape_.n_rot > 0 ? shape_.n_rot : spec.head_dim;
+    spec.recurrent = shape_.recurrent;
     // For these shapes, PowerInfer publishes model files with predictors. In these files, the activation
     // differs from the architecture's original one.
     spec.activation = shape_.predictor_rank > 0 ? *spec.arch.powerinfer_activation : spec.arch.activation;
@@ -69,8 +70,9 @@ class ShapeMaker {
     for (int i = 0; i < shape_.n_layers; ++i) {
       const WindowPattern& pattern = spec.arch.window;
       const bool full = pattern.period > 0 && i % pattern.period == pattern.full;
-      spec.layers.push_back(
-          {.window = full ? 0 : shape_.window, .experts = shape_.has_experts() && i >= shape_.n_dense});
+      spec.layers.push_back({.window = full ? 0 : shape_.window,
+                             .experts = shape_.has_experts() && i >= shape_.n_dense,
+                             .recurrent = shape_.is_recurrent(i)});
     }
     return spec;
   }
@@ -86,7 +88,7 @@ class ShapeMaker {
     w.output = linear(shape_.n_vocab, shape_.d_model, false);
     const bool tied = shape_.tied || spec.arch.name == "opt";
     if (tied) w.output.weight.data = w.token_embedding.data;
-    for (int i = 0; i < shape_.n_layers; ++i) w.layers.push_back(layer(spec, spec.layer(i).experts));
+    for (int i = 0; i < shape_.n_layers; ++i) w.layers.push_back(layer(spec, spec.layer(i)));
     return w;
   }
   Buffer zeros() && { return std::move(zeros_); }
@@ -124,7 +126,22 @@ class ShapeMaker {
   NormWeights norm(const ModelSpec& spec) {
     return {vector(spec.d_model), spec.arch.norm == NormKind::kLayer ? vector(spec.d_model) : nullptr};
   }
-  MixtureWeights mixture() {
+  DeltaWeights delta(const RecurrentShape& shape) {
+    const int64_t d = shape_.d_model;
+    DeltaWeights w;
+    w.qkv = linear(shape.conv_dim(), d, false);
+    w.z = linear(shape.value_dim(), d, false);
+    w.beta = linear(shape.n_v_heads, d, false);
+    w.alpha = linear(shape.n_v_heads, d, false);
+    w.out = linear(d, shape.value_dim(), false);
+    w.taps = vector(shape.n_taps * shape.conv_dim());
+    w.dt = vector(shape.n_v_heads);
+    w.a = vector(shape.n_v_heads);
+    w.norm = vector(shape.head_dim);
+    return w;
+  }
+  /// shared_has_gate: the shared expert is a part of the mixture.
+  MixtureWeights mixture(bool shared_has_gate) {
     const int64_t d = shape_.d_model, width = shape_.d_expert;
     MixtureWeights w;
     const DType type = shape_.mxfp4_experts ? DType::kMXFP4 : type_;
@@ -133,25 +150,36 @@ class ShapeMaker {
       w.experts.push_back(
           {.gate = matrix(width, d, type), .up = matrix(width, d, type), .down = matrix(d, width, type)});
     }
+    if (shared_has_gate) {
+      w.shared_gate = {matrix(1, d, DType::kF32), nullptr};
+      w.shared.push_back({.gate = matrix(shape_.d_shared, d),
+                          .up = matrix(shape_.d_shared, d),
+                          .down = matrix(d, shape_.d_shared)});
+    }
     return w;
   }
-  LayerWeights layer(const ModelSpec& spec, bool experts) {
-    const int64_t d = shape_.d_model, ff = experts ? shape_.d_shared : shape_.d_ff;
+  LayerWeights layer(const ModelSpec& spec, const LayerSpec& facts) {
+    const bool experts = facts.experts, gated_shared = experts && spec.arch.mixture.shared_has_gate;
+    const int64_t d = shape_.d_model, ff = gated_shared ? 0 : experts ? shape_.d_shared : shape_.d_ff;
     const bool bias = spec.arch.qkv_bias || spec.arch.name == "opt";
     LayerWeights w;
     w.attention_norm = norm(spec);
     w.ffn_norm = norm(spec);
-    w.q = linear(spec.q_dim(), d, bias);
-    w.k = linear(spec.kv_dim(), d, bias);
-    w.v = linear(spec.kv_dim(), d, bias);
-    w.attention_out = linear(d, spec.q_dim(), spec.arch.name == "opt");
-    if (spec.arch.qk_norm != QkNorm::kNone && !spec.arch.qk_norm_optional) {
+    if (facts.recurrent) {
+      w.delta = delta(spec.recurrent);
+    } else {
+      w.q = linear(spec.projected_q_dim(), d, bias);
+      w.k = linear(spec.kv_dim(), d, bias);
+      w.v = linear(spec.kv_dim(), d, bias);
+      w.attention_out = linear(d, spec.q_dim(), spec.arch.name == "opt");
+    }
+    if (!facts.recurrent && spec.arch.qk_norm != QkNorm::kNone && !spec.arch.qk_norm_optional) {
       const NormShape of_q = spec.qk_norm_shape(spec.n_heads, 0);
       const NormShape of_k = spec.qk_norm_shape(spec.n_kv_heads, 0);
       w.q_norm = vector(int64_t{of_q.n_rows} * of_q.n_cols);
       w.k_norm = vector(int64_t{of_k.n_rows} * of_k.n_cols);
     }
-    if (experts) w.mixture = mixture();
+    if (experts) w.mixture = mixture(gated_shared);
     if (ff == 0) return w;
     if (spec.gated) w.gate = linear(ff, d, false);
     w.up = linear(ff, d, spec.arch.name == "opt");
@@ -176,11 +204,33 @@ template <class Visit>
 void each_matrix(Weights& w, const Visit& visit) {
   visit(w.token_embedding);
   visit(w.position_embedding);
+  visit(w.layer_embeddings);
+  visit(w.layer_projection.weight);
   visit(w.output.weight);
   for (LayerWeights& layer : w.layers) {
-    for (Matrix* m : {&layer.q.weight, &layer.k.weight, &layer.v.weight, &layer.attention_out.weight,
-                      &layer.gate.weight, &layer.up.weight, &layer.down.weight, &layer.down_rows.weight,
-                      &layer.predictor_in, &layer.predictor_out}) {
+    LatentWeights& latent = layer.latent;
+    DeltaWeights& delta = layer.delta;
+    for (Matrix* m : {&layer.q.weight,
+                      &layer.k.weight,
+                      &layer.v.weight,
+                      &layer.attention_out.weight,
+                      &latent.q_a.weight,
+                      &latent.kv_a.weight,
+                      &latent.keys,
+                      &latent.values,
+                      &delta.qkv.weight,
+                      &delta.z.weight,
+                      &delta.beta.weight,
+                      &delta.alpha.weight,
+                      &delta.out.weight,
+                      &layer.embedding_gate.weight,
+                      &layer.embedding_projection.weight,
+                      &layer.gate.weight,
+                      &layer.up.weight,
+                      &layer.down.weight,
+                      &layer.down_rows.weight,
+                      &layer.predictor_in,
+                      &layer.predictor_out}) {
       visit(*m);
     }
   }
@@ -201,6 +251,8 @@ Weights views_of(const Weights& from) {
   Weights w;
   w.token_embedding = from.token_embedding;
   w.position_embedding = from.position_embedding;
+  w.layer_embeddings = from.layer_embeddings;
+  w.layer_projection = from.layer_projection;
   w.layers = from.layers;
   w.output_norm = from.output_norm;
   w.output = from.output;
@@ -225,7 +277,14 @@ double PlannedModel::weight_bytes() const {
   each_matrix(w, [&](const Matrix& m) {
     if (m) bytes += static_cast<double>(m.bytes());
   });
-  for (const LayerWeights& layer : w.layers) bytes += expert_bytes(layer.mixture);
+  for (const LayerWeights& layer : w.layers) {
+    bytes += expert_bytes(layer.mixture);
+    // Older files store keys and values in one matrix, whose rows were counted twice.
+    const LatentWeights& latent = layer.latent;
+    if (latent.first_value > 0)
+      bytes -= static_cast<double>(latent.values.bytes()) * static_cast<double>(latent.first_value) /
+               static_cast<double>(latent.rows_apart);
+  }
   return weights.tied() ? bytes - static_cast<double>(weights.output.weight.bytes()) : bytes;
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "kernels/dtype.h"
+#include "kernels/recurrent.h"
 
 namespace hearth {
 
@@ -33,11 +34,17 @@ struct ModelShape {
   bool mxfp4_experts = false;  // experts are MXFP4, regardless of the type of other matrices
   int d_shared = 0;            // neurons of the shared expert; 0 if there is none
   int n_dense = 0;             // number of first layers without experts
+  /// Recurrent layers: all except every full_interval-th; 0 and no shape if there are none. Synthetic models
+  /// cannot have them yet.
+  int full_interval = 0;
+  RecurrentShape recurrent = {};
+  int n_rot = 0;  // dimensions of a head that turn; 0: all
 
   int head_dim() const { return d_head > 0 ? d_head : d_model / n_heads; }
   int q_dim() const { return n_heads * head_dim(); }
   int kv_dim() const { return n_kv_heads * head_dim(); }
   bool has_experts() const { return n_experts > 0; }
+  bool is_recurrent(int layer) const { return full_interval > 0 && (layer + 1) % full_interval != 0; }
   /// Returns whether the FFN has a gate matrix in addition to up and down.
   bool gated() const { return architecture != "opt" && architecture != "falcon"; }
   /// Returns whether the activation leaves neurons at zero. If so, a synthetic model of this shape has

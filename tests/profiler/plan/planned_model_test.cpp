@@ -8,6 +8,7 @@
 #include "profiler/synthesis/synth_file.h"
 #include "profiler/synthesis/synth_model.h"
 #include "tests/support/catch.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temp_folder.h"
 
 namespace hearth::testing {
@@ -21,6 +22,34 @@ void check_same_facts(const ModelFacts& a, const ModelFacts& b) {
   CHECK(a.ram_fixed == b.ram_fixed);
   REQUIRE(a.layers.size() == b.layers.size());
   for (size_t i = 0; i < a.layers.size(); ++i) CHECK(a.layers[i] == b.layers[i]);
+}
+
+TEST_CASE("the bytes of all matrices of a file are counted") {
+  const std::filesystem::path folder = source_dir() + "/tests/data/arch";
+  int n_models = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".gguf") continue;
+    const ModelFile file = ModelFile::open(entry.path());
+    const ModelSpec spec = read_model_spec(file);
+    if (!spec.cpu_only_kind().empty()) continue;
+    const std::string beyond = "blk." + std::to_string(spec.n_layers) + ".";  // predicts further tokens
+    double bytes = 0;
+    for (const TensorInfo& tensor : file.tensors()) {
+      const std::string_view name = tensor.name;
+      const bool runs = !name.starts_with(beyond) && !name.starts_with("v.") && !name.starts_with("mm.");
+      const bool is_vector = tensor.n_dims < 2 || name.ends_with("_norm.weight") || name.ends_with(".bias") ||
+                             name.ends_with("conv1d.weight");
+      if (runs && !is_vector) bytes += static_cast<double>(tensor.bytes);
+    }
+    INFO(entry.path().filename() << ": " << bytes << " bytes of matrices");
+    const PlannedModel model = model_of_file(entry.path(), "");
+    // Matrices that are copied in another order or type count with the copy's bytes.
+    const double copied = model.weights.copied_bytes();
+    CHECK(model.weight_bytes() >= 0.98 * bytes - copied);
+    CHECK(model.weight_bytes() <= 1.02 * bytes + copied);
+    ++n_models;
+  }
+  CHECK(n_models > 40);
 }
 
 TEST_CASE("a shape has the bytes of a file of that shape") {

@@ -66,6 +66,15 @@ TEST_CASE("shapes have as many parameters as their names promise") {
   CHECK(static_cast<double>(oss.plain_bytes) == Approx(19.1e9 * 17 / 32 + 1.8e9 * 2).epsilon(0.02));
   const SynthSizes large = synth_sizes({.shape = *find_shape("gpt-oss-120b"), .dtype = DType::kF16});
   CHECK(static_cast<double>(large.plain_bytes) == Approx(114.7e9 * 17 / 32 + 2.1e9 * 2).epsilon(0.02));
+  // Models with recurrent layers, which are only planned.
+  for (const auto& [name, billions] : {std::pair{"qwen3.5-4b", 4.21},
+                                       {"qwen3.6-27b", 26.9},
+                                       {"qwen3.6-35b-a3b", 34.7},
+                                       {"qwen3-coder-next", 79.7}}) {
+    CAPTURE(name);
+    const PlannedModel planned = model_of_shape(*find_shape(name), DType::kQ8_0, "");
+    CHECK(planned.weight_bytes() * 32 / 34 == Approx(billions * 1e9).epsilon(0.02));
+  }
   // 106 billion for GLM-4.5-Air, without the layer that predicts a further token.
   CHECK(model_of_shape(*find_shape("glm-4.5-air"), DType::kQ8_0, "").weight_bytes() * 32 / 34 ==
         Approx(106e9).epsilon(0.02));
