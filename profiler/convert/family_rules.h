@@ -1,0 +1,295 @@
+// The rules by which the tensors of families get their names and their order of rows. Included by family.cpp
+// only.
+#pragma once
+
+#include "profiler/convert/family.h"
+
+namespace hearth::convert::rules {
+
+using enum Rearrange;
+
+// Tensor names that most families use. Tensors outside of layers come first, as in the checkpoints' files.
+inline constexpr Rule kCommon[] = {
+    {"model.embed_tokens", "token_embd"},
+    {"model.norm", "output_norm"},
+    {"lm_head", "output"},
+    {"input_layernorm", "attn_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"self_attn.rotary_emb.inv_freq", "", kSkip},
+    {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+    // Experts: stored as one tensor for each expert, or as one tensor for all experts.
+    {"mlp.gate", "ffn_gate_inp"},
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
+    {"mlp.e_score_correction_bias", "exp_probs_b.bias"},
+    {"mlp.experts.#.gate_proj", "ffn_gate_exps", kPart},
+    {"mlp.experts.#.up_proj", "ffn_up_exps", kPart},
+    {"mlp.experts.#.down_proj", "ffn_down_exps", kPart},
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps|ffn_up_exps", kSplit},
+    {"mlp.experts.down_proj", "ffn_down_exps"},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+    // Layers that predict further tokens.
+    {"eh_proj", "nextn.eh_proj"},
+    {"enorm", "nextn.enorm"},
+    {"hnorm", "nextn.hnorm"},
+    {"embed_tokens", "nextn.embed_tokens"},
+    {"shared_head.norm", "nextn.shared_head_norm"},
+    {"shared_head.head", "nextn.shared_head_head"},
+};
+
+// Names of experts in Mixtral and in models derived from it.
+inline constexpr Rule kBlockSparse[] = {
+    {"block_sparse_moe.gate", "ffn_gate_inp"},
+    {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"},
+    {"block_sparse_moe.experts.#.w1", "ffn_gate_exps", kPart},
+    {"block_sparse_moe.experts.#.w3", "ffn_up_exps", kPart},
+    {"block_sparse_moe.experts.#.w2", "ffn_down_exps", kPart},
+};
+inline constexpr Rule kSmallThinker[] = {
+    {"block_sparse_moe.primary_router", "ffn_gate_inp"},
+    {"block_sparse_moe.experts.#.gate", "ffn_gate_exps", kPart},
+    {"block_sparse_moe.experts.#.up", "ffn_up_exps", kPart},
+    {"block_sparse_moe.experts.#.down", "ffn_down_exps", kPart},
+};
+inline constexpr Rule kFalcon[] = {
+    {"transformer.word_embeddings", "token_embd"},
+    {"transformer.ln_f", "output_norm"},
+    {"self_attention.query_key_value", "attn_qkv", kGroupsToParts},
+    {"self_attention.dense", "attn_output"},
+    {"self_attention.rotary_emb.inv_freq", "", kSkip},
+    {"ln_mlp", "attn_norm"},
+    {"ln_attn", "attn_norm_2"},
+    {"mlp.dense_h_to_4h", "ffn_up"},
+    {"mlp.dense_4h_to_h", "ffn_down"},
+};
+inline constexpr Rule kOpt[] = {
+    {"model.decoder.embed_tokens", "token_embd"},
+    {"model.decoder.embed_positions", "position_embd"},
+    {"model.decoder.final_layer_norm", "output_norm"},
+    {"self_attn.out_proj", "attn_output"},
+    {"self_attn_layer_norm", "attn_norm"},
+    {"final_layer_norm", "ffn_norm"},
+    {"fc1", "ffn_up"},
+    {"fc2", "ffn_down"},
+};
+inline constexpr Rule kFourNorms[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+};
+inline constexpr Rule kGemma4[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"layer_scalar", "layer_output_scale"},
+    // Embeddings of tokens for each layer.
+    {"model.embed_tokens_per_layer", "per_layer_token_embd"},
+    {"model.per_layer_model_projection", "per_layer_model_proj"},
+    {"model.per_layer_projection_norm", "per_layer_proj_norm"},
+    {"per_layer_input_gate", "inp_gate"},
+    {"per_layer_projection", "proj"},
+    {"post_per_layer_input_norm", "post_norm"},
+    // Experts beside the dense FFN.
+    {"router.proj", "ffn_gate_inp"},
+    {"router.scale", "ffn_gate_inp.scale"},
+    {"router.per_expert_scale", "ffn_down_exps.scale"},
+    {"experts.gate_up_proj", "ffn_gate_up_exps"},
+    {"experts.down_proj", "ffn_down_exps"},
+    {"post_feedforward_layernorm_1", "post_ffw_norm_1"},
+    {"pre_feedforward_layernorm_2", "pre_ffw_norm_2"},
+    {"post_feedforward_layernorm_2", "post_ffw_norm_2"},
+};
+inline constexpr Rule kGptOss[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"self_attn.sinks", "attn_sinks"},
+    {"mlp.router", "ffn_gate_inp"},
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps|ffn_up_exps", kSplitTurned},
+    {"mlp.experts.down_proj", "ffn_down_exps", kTurn},
+    {"mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias|ffn_up_exps.bias", kSplitColumns},
+    {"mlp.experts.down_proj_bias", "ffn_down_exps.bias"},
+    {"mlp.experts.gate_up_proj_blocks", "ffn_gate_exps|ffn_up_exps", kMxfp4Split},
+    {"mlp.experts.down_proj_blocks", "ffn_down_exps", kMxfp4},
+    {"mlp.experts.gate_up_proj_scales", "", kSkip},  // read with the blocks
+    {"mlp.experts.down_proj_scales", "", kSkip},
+};
+// Gated delta nets. The files of Qwen3-Next have the value heads in the checkpoint's order, those of Qwen3.5
+// in another one.
+inline constexpr Rule kQwen3Next[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"linear_attn.in_proj_qkvz", "attn_qkv|attn_gate", kKeyGroups},
+    {"linear_attn.in_proj_ba", "ssm_ba"},
+    {"linear_attn.conv1d", "ssm_conv1d", kTaps},
+    {"linear_attn.A_log", "ssm_a."},
+    {"linear_attn.dt_bias", "ssm_dt.bias"},
+    {"linear_attn.norm", "ssm_norm"},
+    {"linear_attn.out_proj", "ssm_out"},
+    {"mtp.fc", "nextn.eh_proj"},
+    {"mtp.pre_fc_norm_embedding", "nextn.enorm"},
+    {"mtp.pre_fc_norm_hidden", "nextn.hnorm"},
+    {"mtp.norm", "nextn.shared_head_norm"},
+};
+inline constexpr Rule kQwen35[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"linear_attn.in_proj_qkv", "attn_qkv", kValueHeads},
+    {"linear_attn.in_proj_z", "attn_gate", kValueHeads},
+    {"linear_attn.in_proj_a", "ssm_alpha", kValueHeads},
+    {"linear_attn.in_proj_b", "ssm_beta", kValueHeads},
+    {"linear_attn.conv1d", "ssm_conv1d", kValueHeads},
+    {"linear_attn.A_log", "ssm_a.", kValueHeads},
+    {"linear_attn.dt_bias", "ssm_dt.bias", kValueHeads},
+    {"linear_attn.norm", "ssm_norm"},
+    {"linear_attn.out_proj", "ssm_out", kValueColumns},
+    {"mtp.fc", "nextn.eh_proj"},
+    {"mtp.pre_fc_norm_embedding", "nextn.enorm"},
+    {"mtp.pre_fc_norm_hidden", "nextn.hnorm"},
+    {"mtp.norm", "nextn.shared_head_norm"},
+};
+inline constexpr Rule kQwen3VlMoe[] = {
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps|ffn_up_exps", kSplitBeside},
+    {"mlp.experts.down_proj", "ffn_down_exps", kTurnDown},
+};
+inline constexpr Rule kGraniteMoe[] = {
+    {"block_sparse_moe.router.layer", "ffn_gate_inp"},
+    {"block_sparse_moe.router", "ffn_gate_inp"},
+    {"block_sparse_moe.input_linear", "ffn_gate_exps|ffn_up_exps", kSplit},
+    {"block_sparse_moe.output_linear", "ffn_down_exps"},
+    {"block_sparse_moe.experts.gate_up_proj", "ffn_gate_exps|ffn_up_exps", kSplit},
+    {"block_sparse_moe.experts.down_proj", "ffn_down_exps"},
+    {"shared_mlp.input_linear", "ffn_gate_shexp|ffn_up_shexp", kSplit},
+    {"shared_mlp.output_linear", "ffn_down_shexp"},
+};
+inline constexpr Rule kGlm4[] = {
+    {"mlp.gate_up_proj", "ffn_up"},
+    {"post_self_attn_layernorm", "post_attention_norm"},
+    {"post_mlp_layernorm", "post_ffw_norm"},
+};
+inline constexpr Rule kPostAttention[] = {{"post_attention_layernorm", "post_attention_norm"}};
+inline constexpr Rule kErnie[] = {
+    {"mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias"},
+    {"mlp.gate.moe_statics.e_score_correction_bias", "exp_probs_b.bias"},
+};
+inline constexpr Rule kLatent[] = {
+    {"self_attn.q_a_proj", "attn_q_a"},
+    {"self_attn.q_a_layernorm", "attn_q_a_norm"},
+    {"self_attn.q_b_proj", "attn_q_b"},
+    {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},
+    {"self_attn.kv_a_layernorm", "attn_kv_a_norm"},
+    {"self_attn.kv_b_proj", "attn_k_b|attn_v_b", kLatentParts},
+};
+inline constexpr Rule kHunyuan[] = {
+    {"self_attn.query_layernorm", "attn_q_norm"},
+    {"self_attn.key_layernorm", "attn_k_norm"},
+    {"mlp.gate.wg", "ffn_gate_inp"},
+    {"mlp.shared_mlp.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_mlp.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_mlp.down_proj", "ffn_down_shexp"},
+};
+inline constexpr Rule kPhi2[] = {
+    {"model.final_layernorm", "output_norm"},
+    {"self_attn.dense", "attn_output"},
+    {"mlp.fc1", "ffn_up"},
+    {"mlp.fc2", "ffn_down"},
+};
+inline constexpr Rule kPhi3[] = {
+    {"self_attn.qkv_proj", "attn_qkv"},
+    {"mlp.gate_up_proj", "ffn_up"},
+};
+inline constexpr Rule kStarcoder2[] = {
+    {"mlp.c_fc", "ffn_up"},
+    {"mlp.c_proj", "ffn_down"},
+};
+inline constexpr Rule kGpt2[] = {
+    {"transformer.wte", "token_embd"},
+    {"transformer.wpe", "position_embd"},
+    {"transformer.ln_f", "output_norm"},
+    {"wte", "token_embd"},
+    {"wpe", "position_embd"},
+    {"ln_f", "output_norm"},
+    {"ln_1", "attn_norm"},
+    {"attn.c_attn", "attn_qkv", kTurn},
+    {"attn.c_proj", "attn_output", kTurn},
+    {"attn", "", kSkip},  // attn.bias, a mask
+    {"attn.masked_bias", "", kSkip},
+    {"ln_2", "ffn_norm"},
+    {"mlp.c_fc", "ffn_up", kTurn},
+    {"mlp.c_proj", "ffn_down", kTurn},
+};
+inline constexpr Rule kGptNeox[] = {
+    {"gpt_neox.embed_in", "token_embd"},
+    {"gpt_neox.final_layer_norm", "output_norm"},
+    {"embed_out", "output"},
+    {"attention.query_key_value", "attn_qkv", kHeadsToParts},
+    {"attention.dense", "attn_output"},
+    {"attention", "", kSkip},  // attention.bias, a mask
+    {"attention.masked_bias", "", kSkip},
+    {"attention.rotary_emb.inv_freq", "", kSkip},
+    {"mlp.dense_h_to_4h", "ffn_up"},
+    {"mlp.dense_4h_to_h", "ffn_down"},
+};
+inline constexpr Rule kStableLm[] = {
+    {"self_attn.q_layernorm.norms.#", "attn_q_norm", kPart},
+    {"self_attn.k_layernorm.norms.#", "attn_k_norm", kPart},
+};
+inline constexpr Rule kBert[] = {
+    {"embeddings.word_embeddings", "token_embd"},
+    {"embeddings.token_type_embeddings", "token_types"},
+    {"embeddings.position_embeddings", "position_embd", kFromPosition},
+    {"embeddings.LayerNorm", "token_embd_norm"},
+    {"embeddings.position_ids", "", kSkip},
+    {"attention.self.query", "attn_q"},
+    {"attention.self.key", "attn_k"},
+    {"attention.self.value", "attn_v"},
+    {"attention.output.dense", "attn_output"},
+    {"attention.output.LayerNorm", "attn_output_norm"},
+    {"intermediate.dense", "ffn_up"},
+    {"output.dense", "ffn_down"},
+    {"output.LayerNorm", "layer_output_norm"},
+    {"pooler.dense", "", kSkip},  // not part of an embedding
+    {"cls.predictions.bias", "", kSkip},
+    {"cls.predictions", "", kSkip},
+    {"cls.predictions.transform.dense", "", kSkip},
+    {"cls.predictions.transform.LayerNorm", "", kSkip},
+    {"cls.predictions.decoder", "", kSkip},
+    {"cls.seq_relationship", "", kSkip},
+    {"lm_head.bias", "", kSkip},
+    {"lm_head.dense", "", kSkip},
+    {"lm_head.layer_norm", "", kSkip},
+    {"lm_head.decoder", "", kSkip},
+    {"lm_head", "", kSkip},
+};
+// Contains the tensor names of both implementations: the model's own code and the transformers library.
+inline constexpr Rule kNomicBert[] = {
+    {"emb_ln", "token_embd_norm"},
+    {"attn.Wqkv", "attn_qkv"},
+    {"attn.out_proj", "attn_output"},
+    {"norm1", "attn_output_norm"},
+    {"norm2", "layer_output_norm"},
+    {"mlp.fc11", "ffn_up"},
+    {"mlp.fc12", "ffn_gate"},
+    {"mlp.fc2", "ffn_down"},
+    {"self_attn.q_proj", "attn_qkv", kPart, 0},
+    {"self_attn.k_proj", "attn_qkv", kPart, 1},
+    {"self_attn.v_proj", "attn_qkv", kPart, 2},
+    {"self_attn.o_proj", "attn_output"},
+    {"post_attention_layernorm", "attn_output_norm"},
+    {"post_mlp_layernorm", "layer_output_norm"},
+    {"embeddings.word_embeddings", "token_embd"},
+    {"embeddings.token_type_embeddings", "token_types"},
+    {"embeddings.LayerNorm", "token_embd_norm"},
+    {"pooler.dense", "", kSkip},
+};
+
+}  // namespace hearth::convert::rules
