@@ -217,6 +217,66 @@ void add_qwen35_keys(const Config& config, KeyList& keys) {
   add_axes(config, keys, {11, 11, 10});
 }
 
+namespace {
+
+/// Adds the keys that the models of LFM2 share. Layers are attention or short convolutions.
+void add_short_conv_keys(const Config& config, KeyList& keys) {
+  if (config.find_bool("conv_bias").value_or(false))
+    config.fail("conv_bias is true: convolutions with biases do not run yet in this family.");
+  const int64_t n_layers = config.n_layers(), n_kv_heads = config.n_kv_heads();
+  const json& types = config.field({"layer_types"});
+  const json& full = config.field({"full_attn_idxs"});  // of older configs
+  std::vector<int32_t> heads;
+  for (size_t i = 0; i < static_cast<size_t>(n_layers); ++i) {
+    if (types.is_array() && i < types.size()) {
+      heads.push_back(static_cast<int32_t>(types[i] == "conv" ? 0 : n_kv_heads));
+    } else if (types.is_null() && full.is_array()) {
+      const bool is_full = std::find(full.begin(), full.end(), json(i)) != full.end();
+      heads.push_back(static_cast<int32_t>(is_full ? n_kv_heads : 0));
+    }
+  }
+  if (static_cast<int64_t>(heads.size()) != n_layers || (types.is_array() && types.size() != heads.size())) {
+    config.fail("layer_types does not say of each of " + std::to_string(n_layers) +
+                " layers whether it is a convolution; download the file again.");
+  }
+  keys.of_model("attention.head_count_kv", heads);
+  keys.count("vocab_size", config.get_int({"vocab_size"}));
+  keys.count("shortconv.l_cache", config.get_int({"conv_L_cache"}));
+}
+
+}  // namespace
+
+void add_lfm2_keys(const Config& config, KeyList& keys) {
+  add_short_conv_keys(config, keys);
+  // In the model's code, two thirds of the field and then a multiple of a number.
+  int64_t width = config.get_int({"block_ff_dim", "intermediate_size"});
+  if (config.find_bool("block_auto_adjust_ff_dim").value_or(true)) {
+    const int64_t multiple = config.get_int({"block_multiple_of"});
+    const double factor = config.get_number({"block_ffn_dim_multiplier"});
+    const double adjusted = std::trunc(factor * std::trunc(2.0 * static_cast<double>(width) / 3.0));
+    if (multiple < 1 || !(adjusted >= 1.0 && adjusted <= double{INT32_MAX})) {
+      config.fail("block_multiple_of is " + std::to_string(multiple) + " and intermediate_size is " +
+                  std::to_string(width) + ", expected a number of neurons; the file is damaged.");
+    }
+    width = (static_cast<int64_t>(adjusted) + multiple - 1) / multiple * multiple;
+  }
+  keys.count("feed_forward_length", width);
+}
+
+void add_lfm2moe_keys(const Config& config, KeyList& keys) {
+  add_short_conv_keys(config, keys);
+  if (config.find_number({"routed_scaling_factor"}).value_or(1.0) != 1.0 ||
+      !config.find_bool("norm_topk_prob").value_or(true)) {
+    config.fail(
+        "norm_topk_prob is false or routed_scaling_factor is not 1, unlike in the family's other models; "
+        "such "
+        "models do not run yet.");
+  }
+  keys.count("expert_feed_forward_length", config.get_int({"moe_intermediate_size"}));
+  keys.count("leading_dense_block_count", config.find_int({"num_dense_layers"}).value_or(2));
+  keys.count("expert_gating_func", kSigmoid);
+}
+
 void add_qwen3vl_keys(const Config& config, KeyList& keys) {
   add_axes(config, keys);
   const json& vision = config.field({"vision_config"});

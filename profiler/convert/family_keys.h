@@ -27,6 +27,8 @@ void add_opt_keys(const Config& config, KeyList& keys);
 void add_expert_width_keys(const Config& config, KeyList& keys);
 void add_qwen3next_keys(const Config& config, KeyList& keys);
 void add_qwen35_keys(const Config& config, KeyList& keys);
+void add_lfm2_keys(const Config& config, KeyList& keys);
+void add_lfm2moe_keys(const Config& config, KeyList& keys);
 void add_qwen3vl_keys(const Config& config, KeyList& keys);
 void add_qwen3vlmoe_keys(const Config& config, KeyList& keys);
 void add_gemma_keys(const Config& config, KeyList& keys);

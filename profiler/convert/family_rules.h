@@ -157,6 +157,28 @@ inline constexpr Rule kQwen35[] = {
     {"mtp.pre_fc_norm_hidden", "nextn.hnorm"},
     {"mtp.norm", "nextn.shared_head_norm"},
 };
+// Published checkpoints have the experts w1, w2 and w3; transformers 5 saves gate_up_proj and down_proj.
+inline constexpr Rule kLfm2[] = {
+    {"model.embedding_norm", "token_embd_norm"},
+    {"operator_norm", "attn_norm"},
+    {"ffn_norm", "ffn_norm"},
+    {"conv.conv", "shortconv.conv.weight", kTaps},
+    {"conv.in_proj", "shortconv.in_proj.weight"},
+    {"conv.out_proj", "shortconv.out_proj.weight"},
+    {"self_attn.out_proj", "attn_output"},
+    {"self_attn.q_layernorm", "attn_q_norm"},
+    {"self_attn.k_layernorm", "attn_k_norm"},
+    {"feed_forward.w1", "ffn_gate"},
+    {"feed_forward.w3", "ffn_up"},
+    {"feed_forward.w2", "ffn_down"},
+    {"feed_forward.gate", "ffn_gate_inp"},
+    {"feed_forward.expert_bias", "exp_probs_b.bias"},
+    {"feed_forward.experts.#.w1", "ffn_gate_exps", kPart},
+    {"feed_forward.experts.#.w3", "ffn_up_exps", kPart},
+    {"feed_forward.experts.#.w2", "ffn_down_exps", kPart},
+    {"feed_forward.experts.gate_up_proj", "ffn_gate_exps|ffn_up_exps", kSplit},
+    {"feed_forward.experts.down_proj", "ffn_down_exps"},
+};
 inline constexpr Rule kQwen3VlMoe[] = {
     {"mlp.experts.gate_up_proj", "ffn_gate_exps|ffn_up_exps", kSplitBeside},
     {"mlp.experts.down_proj", "ffn_down_exps", kTurnDown},

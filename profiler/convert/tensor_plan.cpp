@@ -561,8 +561,8 @@ class Planner {
 
   DType type_of(const PlannedTensor& tensor) const {
     constexpr std::string_view kSingle[] = {
-        "_norm.weight",         "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight",
-        "position_embd.weight", "token_types.weight",  "ssm_conv1d.weight"};
+        "_norm.weight",       "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight",
+        "token_types.weight", "ssm_conv1d.weight",   "shortconv.conv.weight"};
     if (tensor.parts.front().mxfp4) return DType::kMXFP4;
     if (tensor.shape.size() <= 1 || !tensor.name.ends_with(".weight")) return DType::kF32;
     const bool single = std::any_of(std::begin(kSingle), std::end(kSingle),

@@ -198,6 +198,35 @@ def test_layers_that_predict_further_tokens_follow_the_others(tmp_path):
                           made.tensors["output_norm.weight"].data)
 
 
+def test_older_configs_of_lfm2_give_the_layers_by_numbers_and_the_width_by_a_rule(tmp_path):
+    dense = Checkpoint.copy_of(CHECKPOINTS / "lfm2moe", tmp_path / "dense")
+    ffn = "model.layers.0.feed_forward."
+    for name in [name for name in dense.tensors if ".feed_forward." in name and not name.startswith(ffn)]:
+        del dense.tensors[name]
+    for name in [name for name in dense.tensors if name.startswith(ffn)]:
+        for layer in (1, 2, 3):
+            dense.tensors[name.replace(".0.", f".{layer}.")] = dense.tensors[name]
+    for field in ("layer_types", "intermediate_size", "num_experts", "num_experts_per_tok"):
+        del dense.config[field]
+    # Two thirds of 130 are 86; 1.1 times that is 94, and the next multiple of 32 is 96.
+    dense.config |= {"architectures": ["Lfm2ForCausalLM"], "full_attn_idxs": [2], "block_ff_dim": 130,
+                     "block_ffn_dim_multiplier": 1.1, "block_multiple_of": 32}
+    dense.write()
+    done = convert(dense.folder, tmp_path / "m.gguf", "--type", "f16")
+    assert done.returncode == 0, done.stderr
+    made = contents(tmp_path / "m.gguf")
+    assert made.keys["lfm2.feed_forward_length"] == 96
+    assert made.keys["lfm2.attention.head_count_kv"] == [0, 0, 2, 0]
+    assert made.tensors["blk.3.shortconv.conv.weight"].tensor_type == gguf.GGMLQuantizationType.F32
+    for field, value, says in (("full_attn_idxs", None, "layer_types does not say of each of 4 layers"),
+                               ("conv_bias", True, "conv_bias is true: convolutions with biases do not run"),
+                               ("block_multiple_of", 0, "block_multiple_of is 0 and intermediate_size is 130")):
+        bad = Checkpoint.copy_of(dense.folder, tmp_path / field)
+        bad.config[field] = value
+        bad.write()
+        assert says in refused(convert(bad.folder, tmp_path / "bad.gguf"))
+
+
 def test_the_chat_template_and_end_tokens_are_converted_too(tiny, tmp_path):
     (tiny.folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
     (tiny.folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, 7, 9]}))
@@ -445,7 +474,8 @@ def places(value, path=()):
         yield from places(child, (*path, key))
 
 
-@pytest.mark.parametrize("name", ["deepseek2-lite", "gpt-oss-mxfp4", "bert", "gemma2", "qwen35", "gemma4"])
+@pytest.mark.parametrize("name", ["deepseek2-lite", "gpt-oss-mxfp4", "bert", "gemma2", "qwen35", "gemma4",
+                                  "lfm2moe"])
 def test_other_values_in_json_files_are_refused_or_converted_and_nothing_else(name, tmp_path):
     """Each run puts a value of another kind somewhere into one of the JSON files. The result must be a file
     or one message."""

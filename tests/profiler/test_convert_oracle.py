@@ -18,11 +18,11 @@ from converted import BUILD, assert_same_file, convert
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests/data/arch"
 MAKERS = ("make_models.py", "make_sparse_models.py", "make_expert_models.py", "make_dense_models.py",
-          "make_encoder_models.py", "make_recurrent_models.py", "make_gemma4_models.py")
+          "make_encoder_models.py", "make_recurrent_models.py", "make_gemma4_models.py", "make_lfm2_models.py")
 pytestmark = [pytest.mark.nightly, pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")]
 # Files that the scripts write in other formats; their checkpoints convert to the usual format.
 OTHER_FORMS = {"mixtral-split", "qwen2moe-fused", "deepseek2-v2", "qwen35-tied", "qwen35moe-ollama",
-               "qwen3next-legacy", "gemma4-e2b", "gemma4-moe-split"}
+               "qwen3next-legacy", "gemma4-e2b", "gemma4-moe-split", "lfm2-wide"}
 # Files of quantized weights; their checkpoints have the dequantized values, in float32.
 QUANTIZED = {"relu-llama", "bamboo", "falcon-7b", "falcon-40b", "opt"}
 
