@@ -237,11 +237,12 @@ ToolSyntax llama() {
   return syntax;
 }
 
-constexpr std::array<Family, 7> kFamilies{{{"<|/tool|>", phi},
+constexpr std::array<Family, 8> kFamilies{{{"<|/tool|>", phi},
                                            {"<|tool_call|>", granite},
                                            {"[AVAILABLE_TOOLS]", mistral},
                                            {"<|tool_call_start|>", lfm},
                                            {"<|tool_list_start|>", lfm},
+                                           {"List of tools: [", lfm},  // LFM2.5
                                            {"<start_function_declaration>", function_gemma},
                                            {"<|python_tag|>", llama}}};
 

@@ -70,6 +70,9 @@ const std::vector<Scripted>& scripted_answers() {
       {"lfm2",
        "Wait: <|tool_call_start|>[get_weather(city='Bern', days=2), now()]<|tool_call_end|>",
        {"Wait:", "", made_calls(kCompactBern)}},
+      {"lfm25",
+       "<|tool_call_start|>[get_weather(city='Bern', days=2), now()]<|tool_call_end|>",
+       {"", "", made_calls(kCompactBern)}},
       {"gemma4",
        "<|channel>thought\nHm.\n<channel|>Wait:<|tool_call>call:get_weather{city:<|\"|>Bern<|\"|>,days:2}"
        "<tool_call|><|tool_call>call:now{}<tool_call|>",

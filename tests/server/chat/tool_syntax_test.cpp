@@ -110,7 +110,13 @@ TEST_CASE("templates that show tools but no calls are recognized by their words"
   CHECK(phi.section_begin == "<|tool_call|>[");
   CHECK(phi.section_end == "]<|/tool_call|>");
   CHECK(derive_tool_syntax(chat_template("granite_33")).section_end == "]");
-  CHECK(derive_tool_syntax(chat_template("lfm2")).form == Form::kPython);
+  for (const char* name : {"lfm2", "lfm25"}) {
+    INFO(name);
+    const ToolSyntax lfm = derive_tool_syntax(chat_template(name));
+    CHECK(lfm.form == Form::kPython);
+    CHECK(lfm.section_begin == "<|tool_call_start|>[");
+    CHECK(lfm.section_end == "]<|tool_call_end|>");
+  }
   CHECK(derive_tool_syntax(chat_template("functiongemma")).string_mark == "<escape>");
 }
 
