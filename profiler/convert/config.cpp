@@ -102,7 +102,10 @@ double Config::get_number(std::initializer_list<const char*> names) const {
 
 int64_t Config::n_layers() const {
   constexpr int64_t kMost = 1 << 16;  // far beyond any model
-  const int64_t n = get_int({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
+  const json& blocks = field({"layers_block_type"});
+  const bool is_listed = !has("num_hidden_layers") && blocks.is_array();
+  const int64_t n = is_listed ? static_cast<int64_t>(blocks.size())
+                              : get_int({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
   if (n < 1 || n > kMost)
     fail("num_hidden_layers is " + std::to_string(n) + ", expected a number of layers.");
   return n;

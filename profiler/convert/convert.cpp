@@ -34,7 +34,8 @@ const Family& family_of(const Checkpoint& checkpoint) {
       checkpoint.config().contains("architectures") ? checkpoint.config()["architectures"] : json();
   const std::string name =
       classes.is_array() && !classes.empty() && classes[0].is_string() ? classes[0].get<std::string>() : "";
-  if (const Family* family = find_family(name)) return *family;
+  const Config config(checkpoint.config(), "", checkpoint.label());
+  if (const Family* family = find_family(name, config)) return *family;
   if (name.empty())
     checkpoint.fail(
         "config.json has no \"architectures\", expected the name of the model's class; download it again");

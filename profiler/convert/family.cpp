@@ -203,6 +203,50 @@ constexpr auto kFamilies = std::to_array<Family>({
      .pairs = true,
      .rope_factors = true,
      .pre = "refact"},
+    // Granite 4 without recurrent layers is a model of the older architecture.
+    {.classes = "GraniteMoeHybridForCausalLM",
+     .architecture = "granite",
+     .activations = kSilu,
+     .rules = kGraniteMamba,
+     .shared = kCommon,
+     .keys = add_granite4_keys,
+     .pairs = true,
+     .pre = "refact",
+     .applies = is_granite4_of_attention},
+    {.classes = "GraniteMoeHybridForCausalLM",
+     .architecture = "granitehybrid",
+     .activations = kSilu,
+     .rules = kGraniteMambaExperts,
+     .shared = kCommon,
+     .keys = add_granitehybrid_keys,
+     .pairs = true,
+     .pre = "refact",
+     .applies = has_local_experts},
+    {.classes = "GraniteMoeHybridForCausalLM",
+     .architecture = "granitehybrid",
+     .activations = kSilu,
+     .rules = kGraniteMamba,
+     .shared = kCommon,
+     .keys = add_granitehybrid_keys,
+     .pairs = true,
+     .pre = "refact"},
+    {.classes = "NemotronHForCausalLM",
+     .architecture = "nemotron_h_moe",
+     .activations = "relu2",
+     .rules = kNemotronH,
+     .shared = kCommon,
+     .keys = add_nemotron_h_keys,
+     .own_keys = true,
+     .pre = "tekken pixtral",
+     .applies = has_expert_blocks},
+    {.classes = "NemotronHForCausalLM",
+     .architecture = "nemotron_h",
+     .activations = "relu2",
+     .rules = kNemotronH,
+     .shared = kCommon,
+     .keys = add_nemotron_h_keys,
+     .own_keys = true,
+     .pre = "tekken pixtral"},
     {.classes = "Glm4ForCausalLM",
      .architecture = "glm4",
      .activations = kSilu,
@@ -410,9 +454,9 @@ bool is_one_of(std::string_view word, std::string_view words) {
   return false;
 }
 
-const Family* find_family(std::string_view class_name) {
+const Family* find_family(std::string_view class_name, const Config& config) {
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& family) {
-    return is_one_of(class_name, family.classes);
+    return is_one_of(class_name, family.classes) && (family.applies == nullptr || family.applies(config));
   });
   return found == kFamilies.end() ? nullptr : &*found;
 }

@@ -33,6 +33,8 @@ enum class Rearrange : uint8_t {
   kMxfp4Split,     // two MXFP4 tensors with alternating rows
   kFromPosition,   // position table without the rows before a text's first position, which are for padding
   kTaps,           // a convolution's filters [channels, 1, taps] lose the dimension of 1
+  kColumn,         // a vector of n numbers becomes n rows of one
+  kGroups,         // a vector becomes a row for each of Mamba-2's groups of heads
   // Gated delta nets. In checkpoints, the value heads of one key head are neighbors. In files of Qwen3.5,
   // neighboring value heads have neighboring key heads.
   kValueHeads,    // reorders the value heads' rows, which are all rows, or those behind the rows of q and k
@@ -55,6 +57,8 @@ class Config;
 
 /// A function that adds the keys of one family, after the common keys (but see Family::own_keys).
 using FamilyKeys = void (*)(const Config& config, KeyList& keys);
+/// A function that tells whether a model of the family's classes belongs to this family.
+using FamilyTest = bool (*)(const Config& config);
 
 struct Family {
   std::string_view classes;           // names in config.json's "architectures", separated by spaces
@@ -70,12 +74,13 @@ struct Family {
   bool keeps_next_layers = false;  // the file keeps the extra layers that predict later tokens
   std::string_view pre = "";       // preferred names of the pre-tokenizer, separated by spaces
   std::string_view defaults = "";  // JSON: the class's values for fields that config.json lacks
+  FamilyTest applies = nullptr;    // for classes of several families; null: always
 };
 
 std::span<const Family> families();
 
-/// Returns the family that contains this class, or null if there is none.
-const Family* find_family(std::string_view class_name);
+/// Returns the first family that contains this class and applies to the model, or null if there is none.
+const Family* find_family(std::string_view class_name, const Config& config);
 
 /// Returns whether `word` is one of `words`, which are separated by spaces.
 bool is_one_of(std::string_view word, std::string_view words);

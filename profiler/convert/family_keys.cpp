@@ -20,30 +20,9 @@ void add_vocabulary_and_turned(const Config& config, KeyList& keys) {
   keys.count("rope.dimension_count", config.head_dim());
 }
 
-void copy_count(const Config& config, KeyList& keys, const char* key, const char* field) {
-  if (const auto found = config.find_int({field})) keys.count(key, *found);
-}
-
-void copy_number(const Config& config, KeyList& keys, const char* key, const char* field) {
-  if (const auto found = config.find_number({field})) keys.number(key, *found);
-}
-
 /// Reads the epsilon of the model's norms, which has several names.
 double norm_eps(const Config& config) {
   return config.get_number({"layer_norm_epsilon", "layer_norm_eps", "norm_eps", "layernorm_epsilon"});
-}
-
-/// Adds the size keys for families that do not get the common keys.
-void add_sizes(const Config& config, KeyList& keys, int64_t context, int64_t d_ff) {
-  keys.count("block_count", config.n_layers());
-  keys.count("context_length", context);
-  keys.count("embedding_length", config.d_model());
-  keys.count("feed_forward_length", d_ff);
-  keys.count("attention.head_count", config.n_heads());
-}
-
-int64_t context_of(const Config& config) {
-  return config.get_int({"max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length"});
 }
 
 /// Returns which layers have windows, according to layer_types or sliding_window_pattern; empty if these
@@ -94,6 +73,26 @@ void check_windows(const Config& config, int64_t period, int64_t full) {
 }
 
 }  // namespace
+
+void copy_count(const Config& config, KeyList& keys, const char* key, const char* field) {
+  if (const auto found = config.find_int({field})) keys.count(key, *found);
+}
+
+void copy_number(const Config& config, KeyList& keys, const char* key, const char* field) {
+  if (const auto found = config.find_number({field})) keys.number(key, *found);
+}
+
+void add_sizes(const Config& config, KeyList& keys, int64_t context, int64_t d_ff) {
+  keys.count("block_count", config.n_layers());
+  keys.count("context_length", context);
+  keys.count("embedding_length", config.d_model());
+  keys.count("feed_forward_length", d_ff);
+  keys.count("attention.head_count", config.n_heads());
+}
+
+int64_t context_of(const Config& config) {
+  return config.get_int({"max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length"});
+}
 
 int64_t falcon_kv_heads(const Config& config) {
   if (config.find_bool("new_decoder_architecture").value_or(false)) {

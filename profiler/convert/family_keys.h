@@ -25,6 +25,12 @@ void add_plain_window_keys(const Config& config, KeyList& keys);
 void add_falcon_keys(const Config& config, KeyList& keys);
 void add_opt_keys(const Config& config, KeyList& keys);
 void add_expert_width_keys(const Config& config, KeyList& keys);
+bool is_granite4_of_attention(const Config& config);
+bool has_local_experts(const Config& config);
+bool has_expert_blocks(const Config& config);
+void add_granite4_keys(const Config& config, KeyList& keys);
+void add_granitehybrid_keys(const Config& config, KeyList& keys);
+void add_nemotron_h_keys(const Config& config, KeyList& keys);
 void add_qwen3next_keys(const Config& config, KeyList& keys);
 void add_qwen35_keys(const Config& config, KeyList& keys);
 void add_lfm2_keys(const Config& config, KeyList& keys);
@@ -60,5 +66,15 @@ void add_gpt2_keys(const Config& config, KeyList& keys);
 void add_gptneox_keys(const Config& config, KeyList& keys);
 void add_stablelm_keys(const Config& config, KeyList& keys);
 void add_bert_keys(const Config& config, KeyList& keys);
+
+// Helpers of the functions above.
+
+/// Adds the key if config.json has the field.
+void copy_count(const Config& config, KeyList& keys, const char* key, const char* field);
+void copy_number(const Config& config, KeyList& keys, const char* key, const char* field);
+/// Adds the size keys for families that do not get the common keys.
+void add_sizes(const Config& config, KeyList& keys, int64_t context, int64_t d_ff);
+/// Returns the longest text that the model was trained on, in tokens.
+int64_t context_of(const Config& config);
 
 }  // namespace hearth::convert

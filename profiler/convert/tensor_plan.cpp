@@ -305,6 +305,14 @@ class Planner {
       }
       case Rearrange::kTaps:
         return collect(full(one), -1, plain([](int64_t row) { return row; }), filters(tensor));
+      case Rearrange::kColumn:
+        return collect(full(one), -1, view_of(tensor, n, 1, [](int64_t row) { return row; }), {1, n});
+      case Rearrange::kGroups: {
+        const int64_t n_groups = config_.get_int({"mamba_n_groups", "n_groups"});
+        if (tensor.shape.size() != 1 || n_groups < 1 || n % n_groups != 0)
+          refuse(tensor, "does not divide into " + std::to_string(n_groups) + " groups of heads");
+        return collect(full(one), -1, plain([](int64_t row) { return row; }), {n / n_groups, n_groups});
+      }
       case Rearrange::kValueHeads:
         return value_heads(tensor, full(one));
       case Rearrange::kValueColumns:

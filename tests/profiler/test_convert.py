@@ -220,7 +220,8 @@ def test_older_configs_of_lfm2_give_the_layers_by_numbers_and_the_width_by_a_rul
     assert made.tensors["blk.3.shortconv.conv.weight"].tensor_type == gguf.GGMLQuantizationType.F32
     for field, value, says in (("full_attn_idxs", None, "layer_types does not say of each of 4 layers"),
                                ("conv_bias", True, "conv_bias is true: convolutions with biases do not run"),
-                               ("block_multiple_of", 0, "block_multiple_of is 0 and intermediate_size is 130")):
+                               ("block_multiple_of", 0,
+                                "block_multiple_of is 0 and intermediate_size is 130")):
         bad = Checkpoint.copy_of(dense.folder, tmp_path / field)
         bad.config[field] = value
         bad.write()

@@ -67,7 +67,10 @@ std::string classes_of(const Architecture& arch) {
   for (const convert::Family& family : convert::families()) {
     if (family.architecture != arch.name) continue;
     std::istringstream names{std::string(family.classes)};
-    for (std::string name; names >> name;) classes.push_back("`" + name + "`");
+    for (std::string name; names >> name;) {
+      const std::string quoted = "`" + name + "`";
+      if (std::ranges::find(classes, quoted) == classes.end()) classes.push_back(quoted);  // of two families
+    }
   }
   return joined(classes);
 }

@@ -1,0 +1,116 @@
+// Adds the keys of families with layers of Mamba-2.
+#include <string>
+#include <vector>
+
+#include "kernels/base/file_error.h"
+#include "profiler/convert/config.h"
+#include "profiler/convert/family_keys.h"
+
+namespace hearth::convert {
+namespace {
+
+/// The block of each layer as a letter: M for Mamba-2, * for attention, - for an FFN, E for experts.
+/// Nemotron-H has such letters or names, Granite 4 has names of layers that also have an FFN.
+std::string block_letters(const Config& config) {
+  const nlohmann::json& pattern = config.field({"hybrid_override_pattern"});
+  if (pattern.is_string()) return pattern.get<std::string>();
+  const nlohmann::json& names = config.field({"layers_block_type", "layer_types"});
+  std::string letters;
+  for (size_t i = 0; names.is_array() && i < names.size(); ++i) {
+    const std::string name = names[i].is_string() ? names[i].get<std::string>() : "";
+    if (name == "mamba" || name == "linear_attention") {
+      letters += 'M';
+    } else if (name == "attention" || name == "full_attention") {
+      letters += '*';
+    } else if (name == "mlp" || name == "moe") {
+      letters += name == "moe" ? 'E' : '-';
+    } else {
+      config.fail("layer " + std::to_string(i) + " is " + file_error::quoted(names[i].dump()) +
+                  ", expected mamba, attention, mlp or moe; such models do not run yet.");
+    }
+  }
+  return letters;
+}
+
+/// Adds which layers have attention, and the sizes of Mamba-2.
+void add_mamba_keys(const Config& config, KeyList& keys, int64_t head_dim, int64_t n_heads) {
+  const std::string letters = block_letters(config);
+  if (static_cast<int64_t>(letters.size()) != config.n_layers()) {
+    config.fail("the kinds of " + std::to_string(letters.size()) + " layers are known, expected " +
+                std::to_string(config.n_layers()) + "; the file is damaged.");
+  }
+  std::vector<int32_t> kv_heads;
+  for (const char letter : letters)
+    kv_heads.push_back(letter == '*' ? static_cast<int32_t>(config.n_kv_heads()) : 0);
+  keys.of_model("attention.head_count_kv", kv_heads);
+  keys.count("ssm.conv_kernel", config.get_int({"mamba_d_conv", "conv_kernel"}));
+  keys.count("ssm.state_size", config.get_int({"mamba_d_state", "ssm_state_size"}));
+  keys.count("ssm.group_count", config.get_int({"mamba_n_groups", "n_groups"}));
+  keys.count("ssm.time_step_rank", n_heads);
+  keys.count("ssm.inner_size", n_heads * head_dim);
+}
+
+}  // namespace
+
+bool is_granite4_of_attention(const Config& config) {
+  return !has_local_experts(config) && block_letters(config).find('M') == std::string::npos;
+}
+
+bool has_local_experts(const Config& config) {
+  return config.find_int({"num_local_experts"}).value_or(0) > 0;
+}
+
+bool has_expert_blocks(const Config& config) { return block_letters(config).find('E') != std::string::npos; }
+
+void add_granite4_keys(const Config& config, KeyList& keys) {
+  add_granite_keys(config, keys);
+  keys.count("feed_forward_length", config.get_int({"shared_intermediate_size"}));
+  for (const char* key : {"expert_count", "expert_used_count", "expert_shared_feed_forward_length"})
+    keys.remove(key);
+}
+
+void add_granitehybrid_keys(const Config& config, KeyList& keys) {
+  if (has_local_experts(config)) {
+    add_granite_keys(config, keys);
+  } else {
+    add_granite4_keys(config, keys);
+    copy_count(config, keys, "expert_shared_feed_forward_length", "shared_intermediate_size");
+  }
+  add_mamba_keys(config, keys, config.get_int({"mamba_d_head"}), config.get_int({"mamba_n_heads"}));
+  if (config.find_text({"position_embedding_type"}) != "rope")
+    keys.of_model("rope.scaling.finetuned", false);  // no rotary embedding
+}
+
+void add_nemotron_h_keys(const Config& config, KeyList& keys) {
+  const std::string letters = block_letters(config);
+  const bool experts = has_expert_blocks(config);
+  const int64_t width = config.get_int({experts ? "moe_intermediate_size" : "intermediate_size"});
+  if (config.find_int({"moe_latent_size"}).value_or(0) > 0) {
+    config.fail("moe_latent_size is not 0: experts that read a shorter vector do not run yet.");
+  }
+  add_sizes(config, keys, context_of(config), width);
+  std::vector<int32_t> widths;
+  for (const char letter : letters)
+    widths.push_back(letter == '-' || letter == 'E' ? static_cast<int32_t>(width) : 0);
+  keys.of_model("feed_forward_length", widths);
+  add_mamba_keys(config, keys, config.get_int({"mamba_head_dim"}), config.get_int({"mamba_num_heads"}));
+  keys.count("vocab_size", config.get_int({"vocab_size"}));
+  keys.count("rope.dimension_count", config.d_model() / config.n_heads());  // files have it; nothing turns
+  keys.count("attention.key_length", config.head_dim());
+  keys.count("attention.value_length", config.head_dim());
+  const double eps = config.get_number({"layer_norm_epsilon", "norm_eps"});
+  keys.number("attention.layer_norm_epsilon", eps);
+  keys.number("attention.layer_norm_rms_epsilon", eps);
+  if (!experts) return;
+  copy_count(config, keys, "expert_count", "n_routed_experts");
+  copy_count(config, keys, "expert_used_count", "num_experts_per_tok");
+  copy_count(config, keys, "expert_shared_count", "n_shared_experts");
+  copy_count(config, keys, "expert_feed_forward_length", "moe_intermediate_size");
+  copy_count(config, keys, "expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size");
+  copy_count(config, keys, "expert_group_count", "n_group");
+  copy_count(config, keys, "expert_group_used_count", "topk_group");
+  copy_number(config, keys, "expert_weights_scale", "routed_scaling_factor");
+  keys.of_model("expert_weights_norm", config.find_bool("norm_topk_prob").value_or(true));
+}
+
+}  // namespace hearth::convert
