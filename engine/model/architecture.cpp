@@ -177,11 +177,25 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
     // Ling 2 and Ring 2, and Sarvam's mixtures.
     {.name = "bailingmoe2", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSigmoid},
     {.name = "deepseek", .rope = kPairs, .mixture = kSoftmax},
-    // DeepSeek V2 and V3, GLM-4.7-Flash, Kimi K2.
+    // DeepSeek V2 and V3, GLM-4.7-Flash, Kimi K2, Mistral Large 3.
     {.name = "deepseek2",
      .rope = kPairs,
      .latent = true,
+     .queries_grow = true,
      .mixture = {.possible = true, .group_by_best = true}},
+    // Converters leave out the growth of queries. All models of the family were trained with this value.
+    {.name = "mistral4",
+     .rope = kPairs,
+     .latent = true,
+     .queries_grow = true,
+     .query_growth = 0.1f,
+     .mixture = kSoftmax},
+    // Mellum 2.
+    {.name = "mellum",
+     .rope = kHalves,
+     .qk_norm = QkNorm::kHeads,
+     .window = {.period = 4, .full = 3, .unscaled = true},
+     .mixture = kSoftmaxRenormalized},
     {.name = "smallthinker",
      .rope = kHalves,
      .activation = kRelu,

@@ -116,6 +116,7 @@ struct Architecture {
   bool sinks = false;         // the softmax of each head has an additional logit, from the tensor attn_sinks
   bool queries_grow = false;  // queries are scaled by a factor that grows with their position, if the file
                               // has the key attention.temperature_scale
+  float query_growth = 0;     // default of this key, see ModelSpec::query_growth
   bool gated_attention = false;  // the rows of each head's query are followed by rows of a gate: attention's
                                  // output is multiplied by the gate's sigmoid
   /// The kind of the layers that are recurrent; nullopt: no layer is.

@@ -64,6 +64,12 @@ RopeSpec read_rope(const SpecKeys& keys, const Architecture& arch, int head_dim,
   // YaRN multiplies cos and sin by a temperature. In models with this key, cos and sin are also divided by an
   // equal temperature, so they are not scaled.
   rope.yarn_tempers = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 1e3) == 0.0;
+  // The file may have a magnitude for cos and sin that replaces the temperature.
+  constexpr const char* kMagnitude = "rope.scaling.yarn_attn_factor";
+  if (rope.scaling == RopeScaling::kYarn && keys.has(kMagnitude)) {
+    rope.attn_factor *= keys.number(kMagnitude, 1e-3, 1e3);
+    rope.yarn_tempers = false;
+  }
   rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32.0, 1e-3, 1e6);
   rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1.0, 1e-3, 1e6);
   return rope;
@@ -256,7 +262,7 @@ void read_scales(const SpecKeys& keys, ModelSpec& spec) {
                                                : (arch.unit_scores ? 1.0 : 0.0));
   spec.attention_cap = scale("attn_logit_softcapping", double{arch.attention_cap});
   spec.logit_cap = scale("final_logit_softcapping", double{arch.logit_cap});
-  spec.query_growth = scale("attention.temperature_scale", 0.0);
+  spec.query_growth = scale("attention.temperature_scale", double{arch.query_growth});
   if (spec.query_growth > 0.0f && !arch.queries_grow) {
     keys.refuse("attention.temperature_scale", "not 0",
                 "queries of this architecture do not grow with their position");

@@ -361,6 +361,11 @@ void add_window_pattern_keys(const Config& config, KeyList& keys) {
   keys.of_model("attention.sliding_window_pattern", windowed);
 }
 
+void add_mellum_keys(const Config& config, KeyList& keys) {
+  add_window_pattern_keys(config, keys);
+  keys.count("expert_feed_forward_length", config.get_int({"moe_intermediate_size"}));
+}
+
 void add_granite_keys(const Config& config, KeyList& keys) {
   add_vocabulary_and_turned(config, keys);
   keys.remove("attention.key_length");

@@ -42,6 +42,7 @@ void add_gemma3_keys(const Config& config, KeyList& keys);
 void add_gemma4_keys(const Config& config, KeyList& keys);
 void add_gpt_oss_keys(const Config& config, KeyList& keys);
 void add_window_pattern_keys(const Config& config, KeyList& keys);
+void add_mellum_keys(const Config& config, KeyList& keys);
 void add_granite_keys(const Config& config, KeyList& keys);
 void add_half_turned_keys(const Config& config, KeyList& keys);
 void add_glm4moe_keys(const Config& config, KeyList& keys);

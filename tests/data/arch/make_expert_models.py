@@ -322,6 +322,29 @@ def deepseek2_v3_nextn():
     return tiny
 
 
+def mistral4():
+    """deepseek2-v3 with a softmax router, renormalised, and queries that grow with the position by a number that the file
+    leaves out."""
+    beta = 0.1
+    rope = of_rope(rope_type="yarn", factor=8.0, original_max_position_embeddings=8, beta_fast=32.0, beta_slow=1.0,
+                   mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=beta)
+    heads = dict(num_attention_heads=N_MLA_HEADS, num_key_value_heads=N_MLA_HEADS, q_lora_rank=40, kv_lora_rank=LATENT,
+                 qk_rope_head_dim=ROPE_DIM, qk_nope_head_dim=NOPE_DIM, v_head_dim=V_DIM)
+    config = transformers.Mistral4Config(
+        **{**SMALL, "rope_parameters": rope, **heads}, intermediate_size=64, moe_intermediate_size=32, n_routed_experts=8,
+        n_shared_experts=1, num_experts_per_tok=3, first_k_dense_replace=0, norm_topk_prob=True)
+    keys = sizes(config, **{
+        "attention.head_count_kv": 1, "attention.q_lora_rank": 40, "attention.kv_lora_rank": LATENT,
+        "attention.key_length": LATENT + ROPE_DIM, "attention.value_length": LATENT,
+        "attention.key_length_mla": NOPE_DIM + ROPE_DIM, "attention.value_length_mla": V_DIM, "vocab_size": N_VOCAB,
+        "expert_count": 8, "expert_feed_forward_length": 32, "expert_shared_count": 1, "expert_group_count": 1,
+        "expert_group_used_count": 1, "expert_weights_scale": 1.0, "expert_weights_norm": True,
+        "leading_dense_block_count": 0, "rope.dimension_count": ROPE_DIM, "rope.scaling.yarn_log_multiplier": 0.1})
+    config._attn_implementation = "eager"
+    return Tiny("mistral4", config, keys, {**SIGMOID_MOE, **MLA}, absorbed, scores=plain_scores, n_used=3,
+                build=lambda: transformers.Mistral4ForCausalLM(config), converts=False)
+
+
 def deepseek():
     """The first DeepSeek: llama's attention; a first dense layer; softmax router, not renormalised; shared experts
     without a gate. transformers lacks it: this is its qwen2_moe without biases and that gate."""
@@ -464,6 +487,23 @@ def hunyuan_moe():
                 scores=lambda router, x: x @ router.wg.weight.T)
 
 
+def mellum():
+    """Norms of each head's q and k; a window in three of four layers, with a RoPE base of their own; YaRN with a magnitude
+    of its own in the full layer only; softmax router, renormalised."""
+    rope = {"full_attention": of_rope(1000000.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=16,
+                                      attention_factor=1.25), "sliding_attention": of_rope()}
+    config = transformers.MellumConfig(
+        **{**SMALL, "num_hidden_layers": 4, "rope_parameters": rope}, head_dim=16, intermediate_size=64,
+        moe_intermediate_size=24, num_experts=6, num_experts_per_tok=2, sliding_window=WINDOW,
+        layer_types=["sliding_attention"] * 3 + ["full_attention"])
+    keys = sizes(config, **{"rope.freq_base": 1000000.0, "rope.freq_base_swa": 10000.0, "rope.scaling.type": "yarn",
+                            "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16,
+                            "rope.scaling.yarn_attn_factor": 1.25, "attention.sliding_window": WINDOW,
+                            "attention.sliding_window_pattern": [True, True, True, False], "expert_count": 6,
+                            "expert_feed_forward_length": 24})
+    return Tiny("mellum", config, keys, {**MOE, **QK_NORMS}, split_experts, scores=plain_scores, n_used=2)
+
+
 def of_groups(scores):
     """Scores of four groups of experts: the sums of their best two."""
     return scores.view(len(scores), 4, -1).topk(2).values.sum(-1)
@@ -546,6 +586,7 @@ MODELS = {
     "deepseek2-v2": deepseek2_v2,
     "deepseek2-v3": deepseek2_v3,
     "deepseek2-v3-nextn": deepseek2_v3_nextn,
+    "mistral4": mistral4,
     "smallthinker": smallthinker,
     "smallthinker-sigmoid": smallthinker_sigmoid,
     "qwen3vlmoe": qwen3vlmoe,
@@ -553,6 +594,7 @@ MODELS = {
     "bailingmoe2": bailingmoe2,
     "dots1": dots1,
     "exaone-moe": exaone_moe,
+    "mellum": mellum,
 }
 
 if __name__ == "__main__":
