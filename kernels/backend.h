@@ -75,21 +75,34 @@ struct Rope {
 };
 
 enum class Activation : uint8_t {
-  kSilu,       // x / (1 + e^-x)
-  kGelu,       // the tanh approximation (Hendrycks, Gimpel 2016)
-  kGeluErf,    // x times the normal distribution's Phi(x)
-  kRelu,       // x if x > threshold, else 0 (FATReLU, Song et al. 2024, if the threshold is above 0)
-  kRelu2,      // relu(x)^2
-  kDRelu,      // relu(gate) * relu(up) (dReLU, Song et al. 2024)
-  kSwigluOai,  // gpt-oss: g / (1 + e^(-1.702 g)) * (u + 1), g = min(gate, 7), u = up clamped to [-7, 7]
-  kSigmoid,    // 1 / (1 + e^-x): the gate of attention's output; no FFN has it
-  kIdentity,   // x: the gates of short convolutions; no FFN has it
+  kSilu,           // x / (1 + e^-x)
+  kGelu,           // the tanh approximation (Hendrycks, Gimpel 2016)
+  kGeluErf,        // x times the normal distribution's Phi(x)
+  kRelu,           // x if x > threshold, else 0 (FATReLU, Song et al. 2024, if the threshold is above 0)
+  kRelu2,          // relu(x)^2
+  kDRelu,          // relu(gate) * relu(up) (dReLU, Song et al. 2024)
+  kSwigluOai,      // gpt-oss: g / (1 + e^(-1.702 g)) * (u + 1), g = min(gate, 7), u = up clamped to [-7, 7]
+  kSigmoid,        // 1 / (1 + e^-x): the gate of attention's output; no FFN has it
+  kIdentity,       // x: the gates of short convolutions; no FFN has it
+  kSoftplus,       // ln(1 + e^x): the same
+  kSwigluClamped,  // min(silu(gate), limit) * (up clamped to [-limit, limit]); only on the CPU
+  kXielu,          // see Xielu; only on the CPU
+};
+
+/// The numbers of the activation xIELU (Huang, Schlag 2024, arXiv 2411.13010): alpha_p x^2 + beta x for x >
+/// 0, and alpha_n (e^min(x, eps) - 1 - x) + beta x for all other x. REQUIRES: eps < 0.
+struct Xielu {
+  float alpha_p = 0.0f, alpha_n = 0.0f, beta = 0.0f, eps = -1e-6f;
+
+  bool operator==(const Xielu&) const = default;
 };
 
 /// The operation between an FFN's matrices: hidden = act(gate) * up, or act(up) if the FFN has no gate.
 struct FfnActivation {
   Activation kind = Activation::kSilu;
   float threshold = 0.0f;  // for kRelu: finite and at least 0; for all other kinds: 0
+  float limit = 0.0f;      // for kSwigluClamped: above 0; for all other kinds: 0
+  Xielu xielu = {};        // for kXielu
 
   bool operator==(const FfnActivation&) const = default;
   /// Whether the activation can be exactly 0. Neurons whose activation is zero need not be computed.
@@ -267,6 +280,9 @@ class Backend : public Memory {
   /// out[i] *= factor for n floats.
   virtual void scale(float factor, int64_t n, float* out) = 0;
 
+  /// out[r, c] *= factors[r] for n_rows rows of n_cols floats.
+  virtual void scale_rows(const float* factors, int64_t n_rows, int64_t n_cols, float* out) = 0;
+
   /// out[i] = cap * tanh(out[i] / cap) for n floats. REQUIRES: cap > 0.
   virtual void soft_cap(float cap, int64_t n, float* out) = 0;
 
@@ -317,9 +333,9 @@ class Backend : public Memory {
   virtual void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                          const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) = 0;
 
-  /// out[i] = act(gate[i]) * up[i] for n floats (kDRelu: act(gate[i]) * act(up[i]); kSwigluOai: see
-  /// Activation). If up is null, out[i] = act(gate[i]). out may be gate or up. A NaN stays a NaN, even if the
-  /// activation is a relu. REQUIRES: up is not null for kDRelu and kSwigluOai.
+  /// out[i] = act(gate[i]) * up[i] for n floats (kDRelu: act(gate[i]) * act(up[i]); kSwigluOai and
+  /// kSwigluClamped: see Activation). If up is null, out[i] = act(gate[i]). out may be gate or up. A NaN
+  /// stays a NaN, even if the activation is a relu. REQUIRES: up is not null for kDRelu and kSwigluOai.
   virtual void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                                 float* out) = 0;
 

@@ -200,6 +200,12 @@ void CpuBackend::scale(float factor, int64_t n, float* out) {
   });
 }
 
+void CpuBackend::scale_rows(const float* factors, int64_t n_rows, int64_t n_cols, float* out) {
+  pool_.for_each_piece(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin * n_cols; i < end * n_cols; ++i) out[i] *= factors[i / n_cols];
+  });
+}
+
 void CpuBackend::soft_cap(float cap, int64_t n, float* out) {
   pool_.for_each_piece(n, kPieceFloats, [&](int64_t begin, int64_t end, int) {
     vector_.soft_cap(cap, end - begin, out + begin);

@@ -58,6 +58,7 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
                  int64_t out_stride) override;
   void zero(int64_t n, float* out) override;
   void scale(float factor, int64_t n, float* out) override;
+  void scale_rows(const float* factors, int64_t n_rows, int64_t n_cols, float* out) override;
   void soft_cap(float cap, int64_t n, float* out) override;
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
                 int64_t n_weights = 1) override;

@@ -224,6 +224,11 @@ class CudaBackend final : public Backend {
     enqueue([=, this] { cuda::scale(factor, n, out, stream_); });
   }
 
+  void scale_rows(const float* factors, int64_t n_rows, int64_t n_cols, float* out) override {
+    work_.writes(out, n_rows * n_cols);
+    enqueue([=, this] { cuda::scale_rows(factors, n_rows, n_cols, out, stream_); });
+  }
+
   void soft_cap(float cap, int64_t n, float* out) override {
     work_.writes(out, n);
     enqueue([=, this] { cuda::soft_cap(cap, n, out, stream_); });

@@ -54,6 +54,7 @@ class SimulatedHost final : public Backend, public HostNeurons, public HostExper
   void copy_rows(const float*, int64_t, int64_t, int64_t, float*, int64_t) override { small(); }
   void zero(int64_t, float*) override { small(); }
   void scale(float, int64_t, float*) override { small(); }
+  void scale_rows(const float*, int64_t, int64_t, float*) override { small(); }
   void soft_cap(float, int64_t, float*) override { small(); }
   void rms_norm(const float*, const float*, float, int64_t, int64_t, float*, int64_t) override { small(); }
   void layer_norm(const float*, const float*, const float*, float, int64_t, int64_t, float*,

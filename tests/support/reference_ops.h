@@ -56,13 +56,27 @@ inline double reference_activation(FfnActivation act, double x) {
       return 1.0 / (1.0 + std::exp(-x));
     case Activation::kIdentity:
       return x;
+    case Activation::kSoftplus:
+      return std::isnan(x) ? x : std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+    case Activation::kSwigluClamped:
+      return std::isnan(x) ? x : std::min(x / (1.0 + std::exp(-x)), double{act.limit});
+    case Activation::kXielu: {
+      if (std::isnan(x)) return x;
+      const double linear = double{act.xielu.beta} * x;
+      if (x > 0) return double{act.xielu.alpha_p} * x * x + linear;
+      return double{act.xielu.alpha_n} * (std::expm1(std::min(x, double{act.xielu.eps})) - x) + linear;
+    }
   }
   return NAN;
 }
 
-/// act(gate) * up; for dReLU the product of both relus; for gpt-oss act(gate) * (clamped up + 1).
+/// act(gate) * up; for dReLU the product of both relus; for gpt-oss act(gate) * (clamped up + 1); clamped,
+/// act(gate) * clamped up.
 inline double reference_gated(FfnActivation act, double gate, double up) {
   const double activated = reference_activation(act, gate);
+  if (act.kind == Activation::kSwigluClamped && !std::isnan(up)) {
+    up = std::clamp(up, -double{act.limit}, double{act.limit});
+  }
   if (act.kind == Activation::kSwigluOai) return activated * ((up > 7 ? 7 : up < -7 ? -7 : up) + 1);
   return activated * (act.kind == Activation::kDRelu ? reference_activation(act, up) : up);
 }

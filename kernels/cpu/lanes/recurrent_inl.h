@@ -25,25 +25,6 @@ void convolve(const ConvolvedChannels& call) {
   });
 }
 
-/// softplus(x) = ln(1 + e^x) = max(x, 0) + ln(1 + e), with e = e^-|x|. ln(1 + e) = 2 atanh(s) with s = e / (2
-/// + e) <= 1 / 3, so the series of atanh up to s^15 leaves a relative error of 2e-9. The result is within
-/// 3e-7 of it. A NaN stays a NaN.
-inline Lanes softplus(Lanes x) {
-  const Lanes zero = Lanes::all(0.0f);
-  const Lanes e = exponential(Lanes::min(Lanes::sub(zero, x), x));
-  const Lanes s = Lanes::div(e, Lanes::add(Lanes::all(2.0f), e));
-  const Lanes square = Lanes::mul(s, s);
-  Lanes p = Lanes::all(1.0f / 15.0f);
-  p = Lanes::fma(p, square, Lanes::all(1.0f / 13.0f));
-  p = Lanes::fma(p, square, Lanes::all(1.0f / 11.0f));
-  p = Lanes::fma(p, square, Lanes::all(1.0f / 9.0f));
-  p = Lanes::fma(p, square, Lanes::all(1.0f / 7.0f));
-  p = Lanes::fma(p, square, Lanes::all(1.0f / 5.0f));
-  p = Lanes::fma(p, square, Lanes::all(1.0f / 3.0f));
-  p = Lanes::fma(p, square, Lanes::all(1.0f));
-  return Lanes::fma(Lanes::add(s, s), p, Lanes::max(zero, x));
-}
-
 void delta_gates(const float* alpha, const float* beta_logits, const float* dt, const float* a, int64_t n,
                  float* decay, float* beta) {
   for_each_lanes(n, [&](int64_t i, int count) {

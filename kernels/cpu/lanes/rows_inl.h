@@ -123,9 +123,54 @@ inline Lanes logistic(Lanes x) {
   return Lanes::div(one, Lanes::add(one, exponential(Lanes::sub(Lanes::all(0.0f), x))));
 }
 
+/// softplus(x) = ln(1 + e^x) = max(x, 0) + ln(1 + e), with e = e^-|x|. ln(1 + e) = 2 atanh(s) with s = e / (2
+/// + e) <= 1 / 3, so the series of atanh up to s^15 leaves a relative error of 2e-9. The result is within
+/// 3e-7 of it. A NaN stays a NaN.
+inline Lanes softplus(Lanes x) {
+  const Lanes zero = Lanes::all(0.0f);
+  const Lanes e = exponential(Lanes::min(Lanes::sub(zero, x), x));
+  const Lanes s = Lanes::div(e, Lanes::add(Lanes::all(2.0f), e));
+  const Lanes square = Lanes::mul(s, s);
+  Lanes p = Lanes::all(1.0f / 15.0f);
+  p = Lanes::fma(p, square, Lanes::all(1.0f / 13.0f));
+  p = Lanes::fma(p, square, Lanes::all(1.0f / 11.0f));
+  p = Lanes::fma(p, square, Lanes::all(1.0f / 9.0f));
+  p = Lanes::fma(p, square, Lanes::all(1.0f / 7.0f));
+  p = Lanes::fma(p, square, Lanes::all(1.0f / 5.0f));
+  p = Lanes::fma(p, square, Lanes::all(1.0f / 3.0f));
+  p = Lanes::fma(p, square, Lanes::all(1.0f));
+  return Lanes::fma(Lanes::add(s, s), p, Lanes::max(zero, x));
+}
+
 /// x / (1 + e^-x).
 inline Lanes silu(Lanes x) {
   return Lanes::div(x, Lanes::add(Lanes::all(1.0f), exponential(Lanes::sub(Lanes::all(0.0f), x))));
+}
+
+/// See Xielu. With m = min(x, eps), the part for x <= 0 is alpha_n (g(m) + m - x) + beta x, where g(m) = e^m
+/// - 1 - m. For m above -0.5, where the terms of g cancel, g is the first seven terms of its series, whose
+/// error is at most 1e-7 g. A NaN stays a NaN.
+inline Lanes xielu(Lanes x, const Xielu& numbers) {
+  const Lanes zero = Lanes::all(0.0f), one = Lanes::all(1.0f);
+  const Lanes linear = Lanes::mul(Lanes::all(numbers.beta), x);
+  const Lanes positive = Lanes::fma(Lanes::mul(Lanes::all(numbers.alpha_p), x), x, linear);
+  const Lanes m = Lanes::min(Lanes::all(numbers.eps), x);
+  Lanes p = Lanes::all(1.0f / 40320.0f);
+  p = Lanes::fma(p, m, Lanes::all(1.0f / 5040.0f));
+  p = Lanes::fma(p, m, Lanes::all(1.0f / 720.0f));
+  p = Lanes::fma(p, m, Lanes::all(1.0f / 120.0f));
+  p = Lanes::fma(p, m, Lanes::all(1.0f / 24.0f));
+  p = Lanes::fma(p, m, Lanes::all(1.0f / 6.0f));
+  p = Lanes::fma(p, m, Lanes::all(0.5f));
+  const Lanes flat = Lanes::mul(Lanes::mul(m, m), p);
+  const Lanes steep = Lanes::sub(Lanes::sub(exponential(m), one), m);
+  // `flat` is used for m above -0.5, and `steep` for all others. The unused value is set to 0.
+  const Lanes g = Lanes::add(Lanes::zero_below(flat, m, Lanes::all(-0x1.fffffep-2f)),
+                             Lanes::zero_below(steep, Lanes::sub(zero, m), Lanes::all(0.5f)));
+  const Lanes negative = Lanes::fma(Lanes::all(numbers.alpha_n), Lanes::add(g, Lanes::sub(m, x)), linear);
+  // Likewise, one of the two parts becomes 0. The constant is the smallest positive float.
+  return Lanes::add(Lanes::zero_below(positive, x, Lanes::all(0x1p-149f)),
+                    Lanes::zero_below(negative, Lanes::sub(zero, x), zero));
 }
 
 /// The next float above x >= 0.
@@ -197,6 +242,21 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
       break;
     case Activation::kIdentity:
       activate(gate, up, n, out, [](Lanes x) { return x; });
+      break;
+    case Activation::kSoftplus:
+      activate(gate, up, n, out, softplus);
+      break;
+    case Activation::kSwigluClamped:
+      for_each_lanes(n, [&](int64_t i, int count) {
+        const Lanes most = Lanes::all(act.limit), least = Lanes::all(-act.limit);
+        const Lanes g = Lanes::min(most, silu(load_up_to(gate + i, count)));
+        if (up == nullptr) return store_up_to(g, out + i, count);
+        const Lanes u = Lanes::min(most, Lanes::max(least, load_up_to(up + i, count)));
+        store_up_to(Lanes::mul(g, u), out + i, count);
+      });
+      break;
+    case Activation::kXielu:
+      activate(gate, up, n, out, [&](Lanes x) { return xielu(x, act.xielu); });
       break;
   }
 }

@@ -114,6 +114,8 @@ void copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, f
                cudaStream_t stream);
 void zero(int64_t n, float* out, cudaStream_t stream);
 void scale(float factor, int64_t n, float* out, cudaStream_t stream);  // out *= factor
+/// out[r, c] *= factors[r]
+void scale_rows(const float* factors, int64_t n_rows, int64_t n_cols, float* out, cudaStream_t stream);
 void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream);  // see Backend::soft_cap
 /// weight, bias: [n_weights, n_cols]. Row r of x uses row r % n_weights of `weight` and `bias`.
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,

@@ -199,22 +199,6 @@ namespace {
 
 constexpr int kGateThreads = 256;
 
-/// ln(1 + e^x), operation by operation as in kernels/cpu/lanes/recurrent_inl.h.
-__device__ __forceinline__ float softplus(float x) {
-  const float e = exponential(min_or_second(__fsub_rn(0.0f, x), x));
-  const float s = __fdiv_rn(e, __fadd_rn(2.0f, e));
-  const float square = __fmul_rn(s, s);
-  float p = 1.0f / 15.0f;
-  p = __fmaf_rn(p, square, 1.0f / 13.0f);
-  p = __fmaf_rn(p, square, 1.0f / 11.0f);
-  p = __fmaf_rn(p, square, 1.0f / 9.0f);
-  p = __fmaf_rn(p, square, 1.0f / 7.0f);
-  p = __fmaf_rn(p, square, 1.0f / 5.0f);
-  p = __fmaf_rn(p, square, 1.0f / 3.0f);
-  p = __fmaf_rn(p, square, 1.0f);
-  return __fmaf_rn(__fadd_rn(s, s), p, max_or_second(0.0f, x));
-}
-
 __global__ void __launch_bounds__(kGateThreads) gates_kernel(const DeltaGates call) {
   const int64_t i = int64_t{blockIdx.x} * kGateThreads + threadIdx.x;
   if (i >= int64_t{call.n_tokens} * call.n_v_heads) return;

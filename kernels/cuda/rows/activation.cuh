@@ -2,6 +2,8 @@
 // gated_activation() in kernels/cpu/lanes/rows_inl.h operation by operation.
 #pragma once
 
+#include <stdexcept>
+
 #include "kernels/backend.h"
 #include "kernels/cuda/rows/exponential.cuh"
 
@@ -31,6 +33,22 @@ __device__ __forceinline__ float gelu_erf(float x) {
   return __fsub_rn(max_or_second(0.0f, x), tail);
 }
 
+/// ln(1 + e^x), operation by operation as in kernels/cpu/lanes/rows_inl.h.
+__device__ __forceinline__ float softplus(float x) {
+  const float e = exponential(min_or_second(__fsub_rn(0.0f, x), x));
+  const float s = __fdiv_rn(e, __fadd_rn(2.0f, e));
+  const float square = __fmul_rn(s, s);
+  float p = 1.0f / 15.0f;
+  p = __fmaf_rn(p, square, 1.0f / 13.0f);
+  p = __fmaf_rn(p, square, 1.0f / 11.0f);
+  p = __fmaf_rn(p, square, 1.0f / 9.0f);
+  p = __fmaf_rn(p, square, 1.0f / 7.0f);
+  p = __fmaf_rn(p, square, 1.0f / 5.0f);
+  p = __fmaf_rn(p, square, 1.0f / 3.0f);
+  p = __fmaf_rn(p, square, 1.0f);
+  return __fmaf_rn(__fadd_rn(s, s), p, max_or_second(0.0f, x));
+}
+
 /// Returns act(x). `at_least`: the smallest value that FATReLU keeps, from least_kept(). Other activations
 /// ignore it.
 template <Activation kKind>
@@ -56,6 +74,8 @@ __device__ __forceinline__ float activated(float x, float at_least) {
     return sigmoid(x);
   } else if constexpr (kKind == Activation::kIdentity) {
     return x;
+  } else if constexpr (kKind == Activation::kSoftplus) {
+    return softplus(x);
   } else {
     return max_or_second(0.0f, x);  // dReLU: gated() calls this for the gate and for up
   }
@@ -102,6 +122,11 @@ void visit_activation(Activation kind, Visitor&& visit) {
       return visit.template operator()<Activation::kSigmoid>();
     case Activation::kIdentity:
       return visit.template operator()<Activation::kIdentity>();
+    case Activation::kSoftplus:
+      return visit.template operator()<Activation::kSoftplus>();
+    case Activation::kSwigluClamped:
+    case Activation::kXielu:
+      throw std::logic_error("CUDA devices have no activation whose numbers differ between layers.");
   }
 }
 

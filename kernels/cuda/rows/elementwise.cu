@@ -65,6 +65,13 @@ struct Scaled {
   float factor;
   __device__ float operator()(int64_t i, const float* out) const { return __fmul_rn(out[i], factor); }
 };
+struct ScaledRow {
+  const float* factors;
+  int64_t n_cols;
+  __device__ float operator()(int64_t i, const float* out) const {
+    return __fmul_rn(out[i], factors[i / n_cols]);
+  }
+};
 struct SoftCapped {
   float cap;
   __device__ float operator()(int64_t i, const float* out) const { return capped(out[i], cap); }
@@ -91,6 +98,10 @@ void zero(int64_t n, float* out, cudaStream_t stream) {
 
 void scale(float factor, int64_t n, float* out, cudaStream_t stream) {
   fill(Scaled{factor}, n, out, "scaling activations", stream);
+}
+
+void scale_rows(const float* factors, int64_t n_rows, int64_t n_cols, float* out, cudaStream_t stream) {
+  fill(ScaledRow{factors, n_cols}, n_rows * n_cols, out, "scaling rows of activations", stream);
 }
 
 void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream) {

@@ -102,6 +102,7 @@ TEST_CASE("CUDA: a product uses the current input, whatever wrote it last") {
         [&] { backend.copy_rows(other, kCols, n_tokens, kCols / 2, x, kCols); },
         [&] { backend.zero(n / 2, x); },
         [&] { backend.scale(0.5f, n, x); },
+        [&] { backend.scale_rows(ones, n_tokens, kCols, x); },
         [&] { backend.soft_cap(2.0f, n, x); },
         [&] { backend.rms_norm(other, ones, 1e-5f, n_tokens, kCols, x); },
         [&] { backend.rms_norm(x, ones, 1e-5f, 2 * n_tokens, kCols / 2, x); },

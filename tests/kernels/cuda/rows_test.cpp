@@ -213,7 +213,8 @@ TEST_CASE("every activation has the CPU's bits, from zero to infinity") {
                             FfnActivation{Activation::kGeluErf}, FfnActivation{Activation::kRelu},
                             FfnActivation{Activation::kRelu, 0.5f}, FfnActivation{Activation::kRelu2},
                             FfnActivation{Activation::kDRelu}, FfnActivation{Activation::kSwigluOai},
-                            FfnActivation{Activation::kSigmoid}, FfnActivation{Activation::kIdentity}}) {
+                            FfnActivation{Activation::kSigmoid}, FfnActivation{Activation::kIdentity},
+                            FfnActivation{Activation::kSoftplus}}) {
     for (size_t n : {0, 1, 15, 17, 255, 256, 257, 20000}) {
       const std::vector<float> gate = all_kinds_of_numbers(n, 5), up = normal_numbers(int64_t(n), 6);
       const DeviceArray<float> gates(gate), ups(up), result(n);
@@ -239,9 +240,9 @@ TEST_CASE("activations are those of a double reference") {
   const test::TestStream stream;
   const std::vector<float> gate = normal_numbers(3000, 7), up = normal_numbers(3000, 8);
   const DeviceArray<float> gates(gate), ups(up), result(gate.size());
-  for (Activation kind :
-       {Activation::kSilu, Activation::kGelu, Activation::kGeluErf, Activation::kRelu, Activation::kRelu2,
-        Activation::kDRelu, Activation::kSwigluOai, Activation::kSigmoid, Activation::kIdentity}) {
+  for (Activation kind : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf, Activation::kRelu,
+                          Activation::kRelu2, Activation::kDRelu, Activation::kSwigluOai,
+                          Activation::kSigmoid, Activation::kIdentity, Activation::kSoftplus}) {
     cuda::gated_activation({kind}, gates.data(), ups.data(), 3000, result.data(), stream);
     const std::vector<float> out = result.read(stream);
     for (size_t i = 0; i < out.size(); ++i) {
@@ -251,6 +252,20 @@ TEST_CASE("activations are those of a double reference") {
       // digits that cancel in the tail.
       const double size = std::abs(expected) + 0.05 * std::abs(double{gate[i]} * up[i]);
       REQUIRE(std::abs(double{out[i]} - expected) <= 1e-5 * size);
+    }
+  }
+}
+
+TEST_CASE("scale_rows multiplies each row by its factor") {
+  const test::TestStream stream;
+  for (const int64_t n_cols : {1, 31, 256}) {
+    for (const int64_t n_rows : {0, 1, 9}) {
+      std::vector<float> x = normal_numbers(n_rows * n_cols, 12);
+      const std::vector<float> factors = normal_numbers(n_rows, 13);
+      const DeviceArray<float> on_device(factors), result(x);
+      cuda::scale_rows(on_device.data(), n_rows, n_cols, result.data(), stream);
+      for (size_t i = 0; i < x.size(); ++i) x[i] *= factors[i / static_cast<size_t>(n_cols)];
+      REQUIRE(test::different(result.read(stream), x) == 0);
     }
   }
 }
