@@ -45,7 +45,8 @@ Workspace::Workspace(Memory& memory, const ModelSpec& spec, int max_tokens)
       attended(floats(memory, max_tokens, spec.q_dim())),
       q_latent(floats(memory, max_tokens, spec.latent.q_rank)),
       q_projected(floats(memory, projects_apart(spec) ? max_tokens : 0, spec.projected_q_dim())),
-      values(floats(memory, projects_apart(spec) ? max_tokens : 0, spec.attended_dim())),
+      values(floats(memory, projects_apart(spec) || spec.arch.attention_gate ? max_tokens : 0,
+                    spec.attended_dim())),
       delta(memory, spec, max_tokens),
       short_conv(memory, spec, max_tokens) {}
 
@@ -149,7 +150,8 @@ double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_
   // as floats and one quantized.
   const double of_heads = 2.0 * spec.n_heads * std::max(spec.latent.d_nope, spec.latent.kv_rank);
   const double of_latent = spec.latent ? spec.latent.q_rank + of_heads : 0.0;
-  const double apart = projects_apart(spec) ? 1.0 * spec.projected_q_dim() + spec.attended_dim() : 0.0;
+  const double gate = spec.arch.attention_gate ? spec.attended_dim() : 0.0;
+  const double apart = projects_apart(spec) ? 1.0 * spec.projected_q_dim() + spec.attended_dim() : gate;
   const double per_token = 5.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + of_latent + apart;
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
   return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +
@@ -465,6 +467,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
     backend.gated_activation({Activation::kSigmoid}, work.values.floats(), attended,
                              int64_t{n_tokens} * spec_.attended_dim(index), attended);
   }
+  if (layer.attention_gate.weight) apply_gate(side, index, n_tokens);
   backend.matmul((spec_.latent ? work.values : work.attended).floats(), n_tokens,
                  std::array{product(layer.attention_out, out, accumulate)});
 }
@@ -477,9 +480,12 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
   const int n_tokens = batch.n_tokens();
   float *q = side.work->q.floats(), *k = side.work->k.floats(), *v = side.work->v.floats();
   const bool gated = spec_.arch.gated_attention;
-  const std::array products{product(layer.q, gated ? side.work->q_projected.floats() : q),
-                            product(layer.k, k), product(layer.v, v)};
-  const size_t n_products = layer.v.weight ? 3 : layer.k.weight ? 2 : 1;
+  std::array<Product, 4> products{product(layer.q, gated ? side.work->q_projected.floats() : q),
+                                  product(layer.k, k), product(layer.v, v)};
+  size_t n_products = layer.v.weight ? 3 : layer.k.weight ? 2 : 1;
+  if (layer.attention_gate.weight) {
+    products[n_products++] = product(layer.attention_gate, side.work->values.floats());
+  }
   backend.matmul(side.work->normed.floats(), n_tokens, std::span(products).first(n_products));
   if (gated) separate_gates(side, index, n_tokens);
   if (!layer.k.weight) return turn_queries(side, index, batch);  // its keys are in another layer's cache
@@ -513,6 +519,19 @@ void ForwardPass::separate_gates(const Side& side, int index, int n_tokens) {
   const float* const both = work.q_projected.floats();
   side.backend->copy_rows(both, 2 * n_cols, n_rows, n_cols, work.q.floats(), n_cols);
   side.backend->copy_rows(both + n_cols, 2 * n_cols, n_rows, n_cols, work.values.floats(), n_cols);
+}
+
+/// Multiplies attention's output by the activated gate, which has a number for each element or for each head.
+void ForwardPass::apply_gate(const Side& side, int index, int n_tokens) {
+  Backend& backend = *side.backend;
+  const FfnActivation activation{*spec_.arch.attention_gate};
+  const int64_t n_gates = layer_weights(index).attention_gate.weight.n_rows;
+  float *gates = side.work->values.floats(), *attended = side.work->attended.floats();
+  if (n_gates == spec_.attended_dim(index)) {
+    return backend.gated_activation(activation, gates, attended, n_tokens * n_gates, attended);
+  }
+  backend.gated_activation(activation, gates, nullptr, n_tokens * n_gates, gates);
+  backend.scale_rows(gates, n_tokens * n_gates, spec_.head_dim_of(index), attended);
 }
 
 /// Norms and rotates the queries of a layer that reads the keys and values of another layer.

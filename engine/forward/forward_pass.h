@@ -125,6 +125,7 @@ class ForwardPass {
   void project(const Side& side, int index, const Batch& batch, const KvPlaces& places);
   void turn_queries(const Side& side, int index, const Batch& batch);
   void separate_gates(const Side& side, int index, int n_tokens);
+  void apply_gate(const Side& side, int index, int n_tokens);
   void project_latent(const Side& side, int index, const Batch& batch);
   void unfold_values(const Side& side, int index, int n_tokens);
   void norm_qk(Backend& backend, int index, int n_tokens, float* q, float* k);

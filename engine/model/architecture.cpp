@@ -173,8 +173,17 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
     {.name = "ernie4_5", .rope = kPairs},
     {.name = "ernie4_5-moe", .rope = kPairs, .mixture = kSoftmaxRenormalized},
     {.name = "minimax-m2", .rope = kHalves, .qk_norm = QkNorm::kWhole, .mixture = kSigmoidRenormalized},
+    // Trinity.
+    {.name = "afmoe",
+     .norms = NormPlace::kBoth,
+     .rope = kHalves,
+     .qk_norm = QkNorm::kHeads,
+     .attention_gate = Activation::kSigmoid,
+     .window = {.period = 4, .full = 3, .full_turns = false},
+     .embedding_scale = EmbeddingScale::kRootOfWidth,
+     .mixture = kSigmoidRenormalized},
     {.name = "dots1", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSigmoid},
-    // Ling 2 and Ring 2, and Sarvam's mixtures.
+    // Ling 2 and Ring 2.
     {.name = "bailingmoe2", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSigmoid},
     {.name = "deepseek", .rope = kPairs, .mixture = kSoftmax},
     // DeepSeek V2 and V3, GLM-4.7-Flash, Kimi K2, Mistral Large 3.

@@ -119,6 +119,9 @@ struct Architecture {
   float query_growth = 0;     // default of this key, see ModelSpec::query_growth
   bool gated_attention = false;  // the rows of each head's query are followed by rows of a gate: attention's
                                  // output is multiplied by the gate's sigmoid
+  /// The activation of a gate from the tensor attn_gate, by which attention's output is multiplied. The
+  /// tensor has a row for each element of the output, or a row for each head. nullopt: no such tensor.
+  std::optional<Activation> attention_gate = {};
   /// The kind of the layers that are recurrent; nullopt: no layer is.
   std::optional<RecurrentKind> recurrent = {};
   bool tiled_values = false;  // default of RecurrentShape::tiled

@@ -239,6 +239,14 @@ ShortConvWeights bind_short_conv(Binder& bind, const ModelSpec& spec, const std:
           .taps = bind.turned_vectors(prefix + "conv.weight", d, spec.recurrent.n_taps)};
 }
 
+/// Binds the gate of attention's output, which has a row for each element or for each head.
+void bind_attention_gate(Binder& bind, const ModelSpec& spec, int layer, const std::string& prefix,
+                         LayerWeights& w) {
+  const std::string name = prefix + "attn_gate";
+  const bool of_heads = bind.has(name + ".weight") && bind.rows_of(name + ".weight") == spec.n_heads;
+  w.attention_gate = bind.linear(name, of_heads ? spec.n_heads : spec.attended_dim(layer), spec.d_model);
+}
+
 /// turned_keys: where to store a layer's transposed keys, for older files with latent attention.
 void bind_attention(Binder& bind, const ModelSpec& spec, int layer, const std::string& prefix,
                     LayerWeights& w, std::vector<float>& turned_keys) {
@@ -249,6 +257,7 @@ void bind_attention(Binder& bind, const ModelSpec& spec, int layer, const std::s
     bind_qk_norms(bind, spec, layer, prefix, w);
   }
   if (spec.arch.sinks) w.sinks = bind.vector(prefix + "attn_sinks.weight", spec.n_heads);
+  if (spec.arch.attention_gate) bind_attention_gate(bind, spec, layer, prefix, w);
   w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.attended_dim(layer));
 }
 
@@ -342,7 +351,7 @@ Linear linear_on(Memory& memory, const Linear& linear) {
 
 /// Returns the matrices of a layer's attention or recurrent layer and of its router, except the latent's keys
 /// and values.
-std::array<Linear*, 16> attention_linears(LayerWeights& w) {
+std::array<Linear*, 17> attention_linears(LayerWeights& w) {
   ShortConvWeights& conv = w.short_conv;
   return {&conv.input_gate,
           &conv.output_gate,
@@ -351,6 +360,7 @@ std::array<Linear*, 16> attention_linears(LayerWeights& w) {
           &w.q,
           &w.k,
           &w.v,
+          &w.attention_gate,
           &w.attention_out,
           &w.latent.q_a,
           &w.latent.kv_a,
@@ -476,7 +486,7 @@ size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixt
   return total;
 }
 
-std::array<Matrix, 19> attention_matrices(const LayerWeights& layer) {
+std::array<Matrix, 20> attention_matrices(const LayerWeights& layer) {
   const LatentWeights& latent = layer.latent;
   const DeltaWeights& delta = layer.delta;
   const ShortConvWeights& conv = layer.short_conv;
@@ -488,6 +498,7 @@ std::array<Matrix, 19> attention_matrices(const LayerWeights& layer) {
   return {layer.q.weight,
           layer.k.weight,
           layer.v.weight,
+          layer.attention_gate.weight,
           layer.attention_out.weight,
           latent.q_a.weight,
           latent.kv_a.weight,

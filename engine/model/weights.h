@@ -110,6 +110,7 @@ struct LayerWeights {
   const float* sinks = nullptr;   // [n_heads], see AttentionScores; null: no sinks
   /// [Weights::query_growth.size()], see AttentionScores::growth; null: queries do not grow
   const float* query_growth = nullptr;
+  Linear attention_gate;            // [attended_dim | n_heads, d_model], see Architecture; null: no gate
   Linear attention_out;             // [d_model, attended_dim]
   NormWeights attention_post_norm;  // [d_model] norms attention's output or the residual sum (NormPlace)
   NormWeights ffn_norm;             // [d_model]; null in parallel layers whose FFN uses attention_norm
@@ -207,7 +208,7 @@ bool is_of_experts(std::string_view tensor_name);
 /// Returns the matrices of a layer's attention, or of the recurrent layer in its place, and those of its
 /// token embeddings; null for matrices that the layer lacks. Use them only to compute sizes, because the rows
 /// of a matrix may not be adjacent.
-std::array<Matrix, 19> attention_matrices(const LayerWeights& layer);
+std::array<Matrix, 20> attention_matrices(const LayerWeights& layer);
 
 /// Returns the size in bytes of attention_matrices(), all of which are read for each token.
 size_t attention_bytes(const LayerWeights& layer);

@@ -1,0 +1,61 @@
+"""Makes the tiny random mixtures of experts of this folder whose layers have two kinds of attention, with a window and
+without, which differ in heads or rotary embedding, and their golden logits, with the PyPI packages transformers (5.24 or
+newer) and gguf.
+
+usage: make_window_models.py OUT_DIR [--checkpoints] [NAME...]      (needs torch, transformers, gguf, numpy)
+
+Files are as in make_expert_models.py. The committed files came from this script.
+"""
+import torch
+import transformers
+
+from tiny_models import (ATTENTION, CONTEXT, EXPERTS, FFN, FFN_NORM, N_VOCAB, OUTER, QK_NORMS, Tiny, make_all, of_rope,
+                         sizes, split_experts)
+
+WINDOW = 8
+SMALL = dict(vocab_size=N_VOCAB, hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+             max_position_embeddings=CONTEXT, rms_norm_eps=1e-6, tie_word_embeddings=False, pad_token_id=None)
+MIXTURE = {**OUTER, **ATTENTION, **QK_NORMS, **FFN_NORM, **FFN, **EXPERTS,
+           "mlp.shared_experts.gate_proj": "ffn_gate_shexp", "mlp.shared_experts.up_proj": "ffn_up_shexp",
+           "mlp.shared_experts.down_proj": "ffn_down_shexp",
+           "mlp.gate.e_score_correction_bias": "exp_probs_b.bias", "self_attn.g_proj": "attn_gate"}
+
+
+def of_mixture(n_experts, n_used, scale, **more):
+    """Keys of a mixture with a first dense layer and a shared expert of 24 neurons."""
+    return {"expert_count": n_experts, "expert_used_count": n_used, "expert_feed_forward_length": 24,
+            "expert_shared_feed_forward_length": 24, "expert_weights_norm": True, "expert_weights_scale": scale,
+            "leading_dense_block_count": 1, "attention.sliding_window": WINDOW, **more}
+
+
+def afmoe():
+    """Trinity: four norms a layer; embeddings times sqrt(d_model); a gate of attention's output for each element, sigmoid;
+    a window in three of four layers, the other has no RoPE; sigmoid router with a bias for choosing, renormalised, times
+    2.5."""
+    config = transformers.AfmoeConfig(
+        **SMALL, num_hidden_layers=4, intermediate_size=48, moe_intermediate_size=24, num_experts=6,
+        num_experts_per_tok=2, num_shared_experts=1, num_dense_layers=1, route_scale=2.5, sliding_window=WINDOW,
+        mup_enabled=True, rope_parameters=of_rope())
+    keys = sizes(config, **of_mixture(6, 2, 2.5), **{"vocab_size": N_VOCAB, "expert_shared_count": 1,
+                                                     "expert_gating_func": 2, "rope.dimension_count": 16})
+    del keys["expert_shared_feed_forward_length"]
+    names = {**MIXTURE, "post_attention_layernorm": "post_attention_norm", "pre_mlp_layernorm": "ffn_norm",
+             "post_mlp_layernorm": "post_ffw_norm", "self_attn.gate_proj": "attn_gate",
+             "mlp.router.gate": "ffn_gate_inp", "mlp.expert_bias": "exp_probs_b.bias"}
+
+    def build():
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+        for layer in model.model.layers[1:]:
+            layer.mlp.router.blocks = [layer.mlp]  # which has the bias; a list is no part of the model
+        return model
+
+    return Tiny("afmoe", config, keys, names, split_experts, n_used=2, router="mlp.router", build=build, converts=False,
+                scores=lambda router, x: torch.sigmoid(x @ router.gate.weight.T) + router.blocks[0].expert_bias)
+
+
+MODELS = {
+    "afmoe": afmoe,
+}
+
+if __name__ == "__main__":
+    make_all(MODELS)
