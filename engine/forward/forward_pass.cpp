@@ -459,7 +459,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                                .sinks = layer.sinks,
                                .growth = layer.query_growth,
                                .growth_span = spec_.rope.original_context};
-  backend.attention(q, spec_.q_dim(index), spec_.n_heads, scores, places, kv_shape, kv_layer,
+  backend.attention(q, spec_.q_dim(index), spec_.heads_of(index), scores, places, kv_shape, kv_layer,
                     work.attended.floats());
   if (spec_.latent) unfold_values(side, index, n_tokens);
   if (spec_.arch.gated_attention) {
@@ -501,13 +501,13 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
   const Rope& rope = facts.local_rope ? local_rope_ : rope_;
   if (norms && norms_last) {
     if (facts.turns) {
-      backend.rope(q, spec_.q_dim(index), spec_.n_heads, shape.head_dim, batch.positions, rope);
+      backend.rope(q, spec_.q_dim(index), spec_.heads_of(index), shape.head_dim, batch.positions, rope);
       backend.rope(k, spec_.kv_dim(index), shape.n_kv_heads, shape.head_dim, batch.positions, rope);
     }
     norm_qk(backend, index, n_tokens, q, k);
   } else if (facts.turns) {
-    return backend.rope_append({q, spec_.q_dim(index), spec_.n_heads, k, v, spec_.kv_dim(index)}, rope,
-                               places, shape, cache);
+    return backend.rope_append({q, spec_.q_dim(index), spec_.heads_of(index), k, v, spec_.kv_dim(index)},
+                               rope, places, shape, cache);
   }
   backend.kv_append(k, v, spec_.kv_dim(index), places, shape, cache);
 }
@@ -515,7 +515,7 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
 /// Separates the queries from their gates, which follow each other head by head.
 void ForwardPass::separate_gates(const Side& side, int index, int n_tokens) {
   const Workspace& work = *side.work;
-  const int64_t n_rows = int64_t{n_tokens} * spec_.n_heads, n_cols = spec_.head_dim_of(index);
+  const int64_t n_rows = int64_t{n_tokens} * spec_.heads_of(index), n_cols = spec_.head_dim_of(index);
   const float* const both = work.q_projected.floats();
   side.backend->copy_rows(both, 2 * n_cols, n_rows, n_cols, work.q.floats(), n_cols);
   side.backend->copy_rows(both + n_cols, 2 * n_cols, n_rows, n_cols, work.values.floats(), n_cols);
@@ -541,7 +541,7 @@ void ForwardPass::turn_queries(const Side& side, int index, const Batch& batch) 
   float* q = side.work->q.floats();
   norm_qk(backend, index, batch.n_tokens(), q, nullptr);
   if (!facts.turns) return;
-  backend.rope(q, spec_.q_dim(index), spec_.n_heads, spec_.head_dim_of(index), batch.positions,
+  backend.rope(q, spec_.q_dim(index), spec_.heads_of(index), spec_.head_dim_of(index), batch.positions,
                facts.local_rope ? local_rope_ : rope_);
 }
 
@@ -628,7 +628,7 @@ void ForwardPass::norm_qk(Backend& backend, int index, int n_tokens, float* q, f
       backend.rms_norm(x, weight, spec_.norm_eps, n_rows, shape.n_cols, x, shape.n_rows);
     }
   };
-  norm_rows(q, layer.q_norm, spec_.n_heads);
+  norm_rows(q, layer.q_norm, spec_.heads_of(index));
   if (k != nullptr) norm_rows(k, layer.k_norm, spec_.kv_heads_of(index));
 }
 

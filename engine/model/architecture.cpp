@@ -173,6 +173,14 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
     {.name = "ernie4_5", .rope = kPairs},
     {.name = "ernie4_5-moe", .rope = kPairs, .mixture = kSoftmaxRenormalized},
     {.name = "minimax-m2", .rope = kHalves, .qk_norm = QkNorm::kWhole, .mixture = kSigmoidRenormalized},
+    // Laguna, whose layers without a window come first in each group of four.
+    {.name = "laguna",
+     .rope = kHalves,
+     .qk_norm = QkNorm::kHeads,
+     .attention_gate = Activation::kSoftplus,
+     .heads_of_layers = true,
+     .window = {.period = 4, .full = 0, .unscaled = true},
+     .mixture = kSigmoidRenormalized},
     // Trinity.
     {.name = "afmoe",
      .norms = NormPlace::kBoth,

@@ -122,6 +122,7 @@ struct Architecture {
   /// The activation of a gate from the tensor attn_gate, by which attention's output is multiplied. The
   /// tensor has a row for each element of the output, or a row for each head. nullopt: no such tensor.
   std::optional<Activation> attention_gate = {};
+  bool heads_of_layers = false;  // layers may have different numbers of heads
   /// The kind of the layers that are recurrent; nullopt: no layer is.
   std::optional<RecurrentKind> recurrent = {};
   bool tiled_values = false;  // default of RecurrentShape::tiled

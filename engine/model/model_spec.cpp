@@ -8,6 +8,7 @@
 
 #include "engine/model/ffn_activation.h"
 #include "engine/model/read_delta.h"
+#include "engine/model/read_layer_heads.h"
 #include "engine/model/read_mamba.h"
 #include "engine/model/read_window_heads.h"
 #include "engine/model/spec_keys.h"
@@ -76,15 +77,13 @@ RopeSpec read_rope(const SpecKeys& keys, const Architecture& arch, int head_dim,
 }
 
 /// Reads the rotary embedding of layers with a window. It has a separate base, and no scaling.
-RopeSpec read_local_rope(const SpecKeys& keys, const Architecture& arch, int n_heads, const RopeSpec& rope) {
+RopeSpec read_local_rope(const SpecKeys& keys, const Architecture& arch, int n_heads, int full_head_dim,
+                         const RopeSpec& rope) {
   RopeSpec local;
-  local.n_rot = rope.n_rot;
-  if (arch.window_heads) {
-    constexpr const char* kKey = "rope.dimension_count_swa";
-    const int head_dim = read_window_head_dim(keys, n_heads);
-    local.n_rot = keys.integer_or(kKey, head_dim, 2, head_dim);
-    if (local.n_rot % 2 != 0) keys.fail(kKey, std::to_string(local.n_rot), "an even number");
-  }
+  constexpr const char* kKey = "rope.dimension_count_swa";
+  const int head_dim = arch.window_heads ? read_window_head_dim(keys, n_heads) : full_head_dim;
+  local.n_rot = keys.integer_or(kKey, arch.window_heads ? head_dim : rope.n_rot, 2, head_dim);
+  if (local.n_rot % 2 != 0) keys.fail(kKey, std::to_string(local.n_rot), "an even number");
   const double base = arch.window.rope_base > 0 ? arch.window.rope_base : rope.base;
   local.base = keys.number_or("rope.freq_base_swa", base, 1.0, 1e12);
   return local;
@@ -556,7 +555,10 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
     spec.d_ff = arch.window_heads ? read_widest_ffn(keys, spec, n_blocks)
                                   : keys.integer("feed_forward_length", 1, SpecKeys::kMaxWidth);
   }
-  spec.n_heads = keys.integer("attention.head_count", 1, SpecKeys::kMaxHeads);
+  LayerHeads heads;
+  if (arch.heads_of_layers) heads = read_layer_heads(keys, spec.n_layers, n_blocks);
+  spec.n_heads = arch.heads_of_layers ? std::ranges::max(heads.queries)
+                                      : keys.integer("attention.head_count", 1, SpecKeys::kMaxHeads);
   LayerKinds kinds;
   const bool is_delta = arch.recurrent == RecurrentKind::kGatedDelta;
   if (is_delta) {
@@ -585,7 +587,8 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
     if (is_delta) of_layers = read_kv_heads_of_layers(keys, kinds.recurrent, spec.n_heads, n_blocks);
     if (by_heads) of_layers = kinds.n_kv_heads;
     if (arch.window_heads) of_layers = read_most_kv_heads(keys, spec, n_blocks);
-    spec.n_kv_heads = read_kv_heads(keys, spec.n_heads, of_layers);
+    spec.n_kv_heads =
+        arch.heads_of_layers ? std::ranges::max(heads.keys) : read_kv_heads(keys, spec.n_heads, of_layers);
     spec.head_dim = read_head_dim(keys, spec);
   }
   spec.n_vocab = read_vocab_size(file);
@@ -598,11 +601,14 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
       arch.default_norm_eps > 0.0f ? keys.number_or(eps_key, double{arch.default_norm_eps}, kMinEps, 1.0)
                                    : keys.number(eps_key, kMinEps, 1.0));
   spec.rope = read_rope(keys, arch, spec.head_dim, spec.context_train);
-  if (arch.window.unscaled) spec.local_rope = read_local_rope(keys, arch, spec.n_heads, spec.rope);
+  if (arch.window.unscaled) {
+    spec.local_rope = read_local_rope(keys, arch, spec.n_heads, spec.head_dim, spec.rope);
+  }
   if (is_delta || arch.rope_axes) check_rope_sections(keys, spec.rope.n_rot);
   spec.mixture = read_mixture(file, keys, spec);
   spec.layers = read_layers(keys, arch, spec, kinds);
   if (arch.window_heads) read_window_heads(keys, n_blocks, spec);
+  if (arch.heads_of_layers) set_layer_heads(heads, spec);
   if (arch.layer_embeddings) {
     spec.d_layer_embedding = keys.integer_or("embedding_length_per_layer_input", 0, 0, SpecKeys::kMaxWidth);
   }

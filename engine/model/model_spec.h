@@ -44,6 +44,7 @@ struct LayerSpec {
                             // not apply
   bool mixes = true;        // attention or a recurrence; false: the layer is an FFN alone
   bool has_ffn = true;      // false: the layer has no FFN
+  int n_heads = 0;          // 0: ModelSpec::n_heads
   int n_kv_heads = 0;       // 0: ModelSpec::n_kv_heads
   int head_dim = 0;         // 0: ModelSpec::head_dim
   int d_ff = 0;             // 0: ModelSpec::d_ff
@@ -88,11 +89,10 @@ struct ModelSpec {
   int d_model = 0;
   /// Neurons of the widest layer without experts; if there is none, d_expert for files without the key.
   int d_ff = 0;
-  int n_heads = 0;
-  int n_kv_heads = 0;
+  int n_heads = 0, n_kv_heads = 0;  // of the layer that has most
   /// The size of a head's queries and keys in attention; with a latent: kv_rank + d_rope. Layers may have
-  /// their own, and their own n_kv_heads: code that computes a layer must ask head_dim_of() and
-  /// kv_heads_of().
+  /// their own, and their own numbers of heads: code that computes a layer must ask head_dim_of(), heads_of()
+  /// and kv_heads_of().
   int head_dim = 0;
   int n_vocab = 0;
   int context_train = 0;  // longest context in training, in tokens
@@ -124,11 +124,15 @@ struct ModelSpec {
     const int own = layer(index).head_dim;
     return own > 0 ? own : head_dim;
   }
+  int heads_of(int index) const {
+    const int own = layer(index).n_heads;
+    return own > 0 ? own : n_heads;
+  }
   int kv_heads_of(int index) const {
     const int own = layer(index).n_kv_heads;
     return own > 0 ? own : n_kv_heads;
   }
-  int q_dim(int index) const { return n_heads * head_dim_of(index); }
+  int q_dim(int index) const { return heads_of(index) * head_dim_of(index); }
   int kv_dim(int index) const { return kv_heads_of(index) * head_dim_of(index); }
   /// The size of all heads' projected queries (projected_q_dim), including their gates, and the size of the
   /// input of attention's last projection (attended_dim).
@@ -183,7 +187,7 @@ struct ModelSpec {
   /// Returns what kind of model it is if no GPU can compute its layers ("an encoder"), otherwise an empty
   /// text.
   std::string_view cpu_only_kind() const;
-  /// Returns the shape of a layer's norm of q (n = n_heads) or k (n = kv_heads_of(index)).
+  /// Returns the shape of a layer's norm of q (n = heads_of(index)) or k (n = kv_heads_of(index)).
   NormShape qk_norm_shape(int n, int index) const {
     const int dim = head_dim_of(index);
     if (arch.qk_norm == QkNorm::kWhole) return {1, n * dim};

@@ -116,7 +116,7 @@ void bind_qk_norms(Binder& bind, const ModelSpec& spec, int layer, const std::st
                    LayerWeights& w) {
   const std::string q = prefix + "attn_q_norm.weight", k = prefix + "attn_k_norm.weight";
   if (spec.arch.qk_norm == QkNorm::kNone || (spec.arch.qk_norm_optional && !bind.has(q))) return;
-  const NormShape of_q = spec.qk_norm_shape(spec.n_heads, layer);
+  const NormShape of_q = spec.qk_norm_shape(spec.heads_of(layer), layer);
   const NormShape of_k = spec.qk_norm_shape(spec.kv_heads_of(layer), layer);
   w.q_norm = bind.vectors(q, of_q.n_rows, of_q.n_cols);
   if (spec.has_own_kv(layer)) w.k_norm = bind.vectors(k, of_k.n_rows, of_k.n_cols);
@@ -243,8 +243,9 @@ ShortConvWeights bind_short_conv(Binder& bind, const ModelSpec& spec, const std:
 void bind_attention_gate(Binder& bind, const ModelSpec& spec, int layer, const std::string& prefix,
                          LayerWeights& w) {
   const std::string name = prefix + "attn_gate";
-  const bool of_heads = bind.has(name + ".weight") && bind.rows_of(name + ".weight") == spec.n_heads;
-  w.attention_gate = bind.linear(name, of_heads ? spec.n_heads : spec.attended_dim(layer), spec.d_model);
+  const bool of_heads = bind.has(name + ".weight") && bind.rows_of(name + ".weight") == spec.heads_of(layer);
+  w.attention_gate =
+      bind.linear(name, of_heads ? spec.heads_of(layer) : spec.attended_dim(layer), spec.d_model);
 }
 
 /// turned_keys: where to store a layer's transposed keys, for older files with latent attention.
@@ -256,7 +257,7 @@ void bind_attention(Binder& bind, const ModelSpec& spec, int layer, const std::s
     bind_qkv(bind, spec, layer, prefix, w);
     bind_qk_norms(bind, spec, layer, prefix, w);
   }
-  if (spec.arch.sinks) w.sinks = bind.vector(prefix + "attn_sinks.weight", spec.n_heads);
+  if (spec.arch.sinks) w.sinks = bind.vector(prefix + "attn_sinks.weight", spec.heads_of(layer));
   if (spec.arch.attention_gate) bind_attention_gate(bind, spec, layer, prefix, w);
   w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.attended_dim(layer));
 }
@@ -382,12 +383,12 @@ LayerWeights Weights::vectors_on(Memory& memory, const ModelSpec& spec, int laye
   LayerWeights w = layers[static_cast<size_t>(layer)];
   w.attention_norm = norm_on(memory, w.attention_norm, spec);
   w.ffn_norm = norm_on(memory, w.ffn_norm, spec);
-  const NormShape of_q = spec.qk_norm_shape(spec.n_heads, layer);
+  const NormShape of_q = spec.qk_norm_shape(spec.heads_of(layer), layer);
   const NormShape of_k = spec.qk_norm_shape(spec.kv_heads_of(layer), layer);
   w.q_norm = memory.resident(w.q_norm, int64_t{of_q.n_rows} * of_q.n_cols);
   w.k_norm = memory.resident(w.k_norm, int64_t{of_k.n_rows} * of_k.n_cols);
   w.v_norm = memory.resident(w.v_norm, spec.head_dim_of(layer));
-  w.sinks = memory.resident(w.sinks, spec.n_heads);
+  w.sinks = memory.resident(w.sinks, spec.heads_of(layer));
   w.query_growth = memory.resident(w.query_growth, static_cast<int64_t>(query_growth.size()));
   w.attention_post_norm = norm_on(memory, w.attention_post_norm, spec);
   w.ffn_post_norm = norm_on(memory, w.ffn_post_norm, spec);

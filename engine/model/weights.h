@@ -107,11 +107,11 @@ struct LayerWeights {
   const float* q_norm = nullptr;  // shape: ModelSpec::qk_norm_shape(); null: no norm
   const float* k_norm = nullptr;  //
   const float* v_norm = nullptr;  // [head_dim] ones, for the norm of each head's values; null: no norm
-  const float* sinks = nullptr;   // [n_heads], see AttentionScores; null: no sinks
+  const float* sinks = nullptr;   // [heads_of(layer)], see AttentionScores; null: no sinks
   /// [Weights::query_growth.size()], see AttentionScores::growth; null: queries do not grow
   const float* query_growth = nullptr;
-  Linear attention_gate;            // [attended_dim | n_heads, d_model], see Architecture; null: no gate
-  Linear attention_out;             // [d_model, attended_dim]
+  Linear attention_gate;  // [attended_dim | heads_of(layer), d_model], see Architecture; null: no gate
+  Linear attention_out;   // [d_model, attended_dim]
   NormWeights attention_post_norm;  // [d_model] norms attention's output or the residual sum (NormPlace)
   NormWeights ffn_norm;             // [d_model]; null in parallel layers whose FFN uses attention_norm
   /// [d_ff, d_model]; may be rows of one tensor. gate is null if the FFN has none. In a mixture: matrices of

@@ -171,7 +171,7 @@ class FactsMaker {
     if (in_.spec.attends(index)) {
       facts.kv_read += kv_read(index);
       facts.attention_instructions =
-          cuda::attention_instructions(filled(index), in_.spec.n_heads, in_.spec.head_dim_of(index));
+          cuda::attention_instructions(filled(index), in_.spec.heads_of(index), in_.spec.head_dim_of(index));
     }
     facts.attention_type = std::ranges::max(matrices, {}, [](const Matrix& matrix) {
                              return matrix ? matrix.bytes() : 0;

@@ -21,11 +21,40 @@ MIXTURE = {**OUTER, **ATTENTION, **QK_NORMS, **FFN_NORM, **FFN, **EXPERTS,
            "mlp.gate.e_score_correction_bias": "exp_probs_b.bias", "self_attn.g_proj": "attn_gate"}
 
 
+def kinds(pattern):
+    return ["full_attention" if kind == "f" else "sliding_attention" for kind in pattern]
+
+
+def biased_scores(router, x):
+    """Sigmoids, and a bias for choosing only."""
+    return torch.sigmoid(x @ router.weight.T) + router.e_score_correction_bias
+
+
 def of_mixture(n_experts, n_used, scale, **more):
     """Keys of a mixture with a first dense layer and a shared expert of 24 neurons."""
     return {"expert_count": n_experts, "expert_used_count": n_used, "expert_feed_forward_length": 24,
             "expert_shared_feed_forward_length": 24, "expert_weights_norm": True, "expert_weights_scale": scale,
             "leading_dense_block_count": 1, "attention.sliding_window": WINDOW, **more}
+
+
+def laguna():
+    """Layer 0 of each four is full, with fewer heads and half of each rotated, by YaRN with a magnitude of its own; a gate
+    of attention's output for each head, softplus; sigmoid router with a bias for choosing, renormalised, times 2.5; nothing
+    says which layers are full."""
+    rope = {"full_attention": of_rope(500000.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=16,
+                                      attention_factor=1.0, partial_rotary_factor=0.5),
+            "sliding_attention": of_rope(partial_rotary_factor=1.0)}
+    heads = [4, 6, 6, 6, 4]
+    config = transformers.LagunaConfig(
+        **SMALL, num_hidden_layers=5, intermediate_size=48, moe_intermediate_size=24, shared_expert_intermediate_size=24,
+        num_experts=6, num_experts_per_tok=2, moe_routed_scaling_factor=2.5, layer_types=kinds("fsssf"),
+        sliding_window=WINDOW, rope_parameters=rope, num_attention_heads_per_layer=heads, gating=True)
+    keys = sizes(config, **of_mixture(6, 2, 2.5), **{
+        "attention.head_count": heads, "vocab_size": N_VOCAB, "expert_gating_func": 2, "rope.freq_base": 500000.0,
+        "rope.freq_base_swa": 10000.0, "rope.dimension_count": 8, "rope.dimension_count_swa": 16,
+        "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16,
+        "rope.scaling.yarn_attn_factor": 1.0})
+    return Tiny("laguna", config, keys, MIXTURE, split_experts, scores=biased_scores, n_used=2, converts=False)
 
 
 def afmoe():
@@ -54,6 +83,7 @@ def afmoe():
 
 
 MODELS = {
+    "laguna": laguna,
     "afmoe": afmoe,
 }
 
