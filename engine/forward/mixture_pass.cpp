@@ -119,7 +119,7 @@ HybridExpertLayer MixturePass::shared_layer(int layer) const {
           .host = host_experts(layer),
           .device = &on_device_experts_[static_cast<size_t>(layer)],
           .host_pinned = host_pinned_,
-          .activation = spec_.activation};
+          .activation = spec_.expert_activation_of(layer)};
 }
 
 /// The device computes the experts that it holds and the shared expert; the CPU computes the missing experts.
@@ -163,12 +163,14 @@ GatedSharedExpert MixturePass::run_gated_expert(const LayerCall& call) {
   float *logits = on_device_.shared_logits.floats(), *rows = on_device_.shared_rows.floats();
   call.backend.matmul(call.normed, call.n_tokens,
                       std::array{product({experts.shared_gate, nullptr}, logits)});
-  compute_values(call, {.gate = gated ? shared.gate : shared.up,
-                        .up = gated ? shared.up : Matrix(),
-                        .gate_bias = gated ? shared.gate_bias : shared.up_bias,
-                        .up_bias = gated ? shared.up_bias : nullptr,
-                        .down = {},
-                        .activation = spec_.activation});
+  compute_values(
+      call,
+      {.gate = gated ? shared.gate : shared.up,
+       .up = gated ? shared.up : Matrix(),
+       .gate_bias = gated ? shared.gate_bias : shared.up_bias,
+       .up_bias = gated ? shared.up_bias : nullptr,
+       .down = {},
+       .activation = weights_.layers[static_cast<size_t>(call.layer)].activation.value_or(spec_.activation)});
   call.backend.matmul(call.work.gate.floats(), call.n_tokens,
                       std::array{product({shared.down, shared.down_bias}, rows)});
   return {logits, rows};
@@ -207,14 +209,16 @@ void MixturePass::compute_experts(int layer, const float* x, const ExpertChoice&
   Backend& cpu = devices_.cpu();
   const int n_tokens = choice.n_tokens;
   cpu.zero(int64_t{n_tokens} * spec_.d_model, mixed_.floats());
-  cpu.experts(host_experts(layer), spec_.activation, x, choice, mixed_.floats(), counts);
+  cpu.experts(host_experts(layer), spec_.expert_activation_of(layer), x, choice, mixed_.floats(), counts);
   if (mixture.shared.empty()) return;
   // The gate of the shared expert acts as the router of a mixture with one expert that every token uses.
   const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};
   float* logits = on_cpu_.router.floats();
   cpu.matmul(x, n_tokens, std::array{product(mixture.shared_gate, logits)});
   const ExpertChoice all = cpu.route(logits, n_tokens, gate);
-  cpu.experts(experts_ != nullptr ? experts_->shared(layer) : mixture.shared, spec_.activation, x, all,
+  const FfnActivation activation =
+      weights_.layers[static_cast<size_t>(layer)].activation.value_or(spec_.activation);
+  cpu.experts(experts_ != nullptr ? experts_->shared(layer) : mixture.shared, activation, x, all,
               mixed_.floats(), counts);
 }
 

@@ -63,6 +63,10 @@ void check_fits(const ModelFile& file, const Architecture& arch, FfnActivation a
     contradict(file, said + ", but models of architecture " + std::string(arch.name) +
                          " have drelu; leave it out or say drelu");
   }
+  if (arch.activation.kind == Activation::kXielu) {
+    contradict(file, said + ", but models of architecture " + std::string(arch.name) +
+                         " have xielu, with numbers from the file; leave it out");
+  }
 }
 
 }  // namespace
@@ -83,6 +87,7 @@ std::optional<FfnActivation> parse_ffn_activation(std::string_view name) {
 }
 
 std::string ffn_activation_name(FfnActivation activation) {
+  if (activation.kind == Activation::kXielu) return "xielu";  // a name that no one can choose
   if (activation.threshold > 0.0f) {
     std::array<char, 32> text;
     const std::to_chars_result end =

@@ -20,7 +20,8 @@ namespace hearth {
 /// swiglu-oai. Returns nullopt for any other name.
 std::optional<FfnActivation> parse_ffn_activation(std::string_view name);
 
-/// Returns the name that parses to this activation. Both kinds of gelu have the name gelu.
+/// Returns the name that parses to this activation. Both kinds of gelu have the name gelu. kXielu has the
+/// name xielu, which does not parse because its numbers come from the file.
 std::string ffn_activation_name(FfnActivation activation);
 
 /// Returns the activation of a model. Uses the first of these that exists: the user's `option` (if not

@@ -8,6 +8,7 @@
 
 #include "engine/model/ffn_activation.h"
 #include "engine/model/read_delta.h"
+#include "engine/model/read_layer_activations.h"
 #include "engine/model/read_layer_heads.h"
 #include "engine/model/read_mamba.h"
 #include "engine/model/read_window_heads.h"
@@ -517,6 +518,11 @@ std::string_view ModelSpec::cpu_only_kind() const {
   if (has_experts() && arch.mixture.beside_dense) return "a model with experts beside its dense FFNs";
   if (std::ranges::any_of(layers, [this](const LayerSpec& one) { return one.d_ff != 0 && one.d_ff != d_ff; }))
     return "a model whose FFNs have different widths";
+  if (std::ranges::any_of(layers, [](const LayerSpec& one) {
+        return one.ffn_activation.has_value() || one.expert_activation.has_value();
+      })) {
+    return "a model whose activations have numbers of their own in each layer";
+  }
   return {};
 }
 
@@ -609,6 +615,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   spec.layers = read_layers(keys, arch, spec, kinds);
   if (arch.window_heads) read_window_heads(keys, n_blocks, spec);
   if (arch.heads_of_layers) set_layer_heads(heads, spec);
+  read_layer_activations(keys, n_blocks, spec);
   if (arch.layer_embeddings) {
     spec.d_layer_embedding = keys.integer_or("embedding_length_per_layer_input", 0, 0, SpecKeys::kMaxWidth);
   }

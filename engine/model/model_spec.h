@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,9 @@ struct LayerSpec {
   int head_dim = 0;         // 0: ModelSpec::head_dim
   int d_ff = 0;             // 0: ModelSpec::d_ff
   int kv_source = -1;       // the earlier layer whose keys and values this layer reads; -1: it has its own
+  /// The activations of the dense FFN or shared expert, and of the experts that a router chooses. nullopt:
+  /// ModelSpec::activation.
+  std::optional<FfnActivation> ffn_activation = {}, expert_activation = {};
 };
 
 /// The shape of a norm's weights. The norm applies to rows of n_cols numbers. Row i is multiplied by row i %
@@ -187,6 +191,10 @@ struct ModelSpec {
   /// Returns what kind of model it is if no GPU can compute its layers ("an encoder"), otherwise an empty
   /// text.
   std::string_view cpu_only_kind() const;
+  /// Returns the activation of the experts that a layer's router chooses.
+  FfnActivation expert_activation_of(int index) const {
+    return layer(index).expert_activation.value_or(activation);
+  }
   /// Returns the shape of a layer's norm of q (n = heads_of(index)) or k (n = kv_heads_of(index)).
   NormShape qk_norm_shape(int n, int index) const {
     const int dim = head_dim_of(index);

@@ -283,6 +283,7 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, int bloc
   const std::string prefix = "blk." + std::to_string(block) + ".";
   LayerWeights w;
   const LayerSpec facts = spec.layer(layer);
+  w.activation = facts.ffn_activation;
   bind_norms(bind, spec, layer, prefix, w);
   if (facts.recurrent && spec.recurrent.kind == RecurrentKind::kMamba2) {
     w.delta = bind_mamba(bind, spec, prefix);

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "engine/model/devices.h"
@@ -117,8 +118,9 @@ struct LayerWeights {
   /// [d_ff, d_model]; may be rows of one tensor. gate is null if the FFN has none. In a mixture: matrices of
   /// the shared expert, [d_shared, d_model]; null if there is no shared expert or MixtureWeights has it.
   Linear gate, up;
-  Linear down;                // [d_model, d_ff]; null in PowerInfer's files, which have down_rows
-  Linear down_rows;           // [d_ff, d_model] row j is neuron j's down column; the bias is [d_model]
+  Linear down;       // [d_model, d_ff]; null in PowerInfer's files, which have down_rows
+  Linear down_rows;  // [d_ff, d_model] row j is neuron j's down column; the bias is [d_model]
+  std::optional<FfnActivation> activation = {};  // of these matrices; nullopt: ModelSpec::activation
   NormWeights ffn_post_norm;  // [d_model] norms the FFN's output or the residual sum (NormPlace)
   /// How a token's embedding for the layer joins the residual stream, see LayerEmbeddings; null in models
   /// without such embeddings. The gate is [d_layer_embedding, d_model], the projection its transpose.

@@ -27,7 +27,7 @@ size_t padded(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 /// may be null. In an FFN without a gate, `gate` is the up projection.
 FfnNeurons inputs_of(const ModelSpec& spec, const LayerWeights& layer) {
   FfnNeurons ffn;
-  ffn.activation = spec.activation;
+  ffn.activation = layer.activation.value_or(spec.activation);
   const Linear& first = spec.gated ? layer.gate : layer.up;
   ffn.gate = first.weight;
   ffn.gate_bias = first.bias;

@@ -11,6 +11,7 @@ import math
 import numpy as np
 import transformers
 
+from make_models import LLAMA3, llama3_divisors
 from tiny_models import (ATTENTION, CONTEXT, FFN, FFN_NORM, LLAMA, N_VOCAB, OUTER, QK_NORMS, SECTIONS, VISION, Tiny,
                          make_all, of_rope, of_vision, permuted, sizes)
 
@@ -311,6 +312,27 @@ def arcee():
     return Tiny("arcee", config, sizes(config, **{"vocab_size": N_VOCAB, "rope.dimension_count": 16}), LLAMA, permuted(4, 2))
 
 
+def apertus():
+    """Norms of each head's q and k; no gate, xIELU with numbers of each layer, which are keys of the file; llama3's
+    frequencies."""
+    n_layers = 2
+    rope = dict(LLAMA3, rope_theta=10000.0)
+    config = transformers.ApertusConfig(**{**WIDE, "rope_parameters": rope})
+    keys = sizes(config, **{"vocab_size": N_VOCAB, "rope.dimension_count": 16})
+    names = {**LLAMA, **QK_NORMS, "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm",
+             **{f"mlp.act_fn.{part}": "" for part in ("alpha_p", "alpha_n", "beta", "eps")}}
+    alphas = {"alpha_p": [0.25, -0.5], "alpha_n": [-0.75, 0.5], "beta": [0.5, 0.75], "eps": [-1e-6, -2.0**-10]}
+
+    def settle(model):
+        for i, layer in enumerate(model.model.layers):
+            for name, values in alphas.items():
+                getattr(layer.mlp.act_fn, name).fill_(values[i])
+
+    assert all(len(values) == n_layers == config.num_hidden_layers for values in alphas.values())
+    return Tiny("apertus", config, keys, names, settle=settle, whole_keys={f"xielu.{k}": v for k, v in alphas.items()},
+                extra=lambda: {"rope_freqs.weight": llama3_divisors(16, rope)}, converts=False)
+
+
 MODELS = {
     "gemma": gemma,
     "gemma2": gemma2,
@@ -341,6 +363,7 @@ MODELS = {
     "seed_oss": seed_oss,
     "ernie4_5": ernie4_5,
     "arcee": arcee,
+    "apertus": apertus,
 }
 
 if __name__ == "__main__":

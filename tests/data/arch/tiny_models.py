@@ -58,6 +58,7 @@ class Tiny:
     spreads: dict[str, float] = dataclasses.field(default_factory=dict)  # of weights by a part of their names
     extra: Callable[[], dict[str, np.ndarray]] = dict  # further tensors of the file
     vocabulary: str = "llama"
+    whole_keys: dict[str, Any] = dataclasses.field(default_factory=dict)  # keys that begin with no architecture
     converts: bool = True  # hearth-profiler convert knows the model's class
     hidden: bool = False  # golden are the last layer's outputs of all tokens, not logits
     build: Callable[[], torch.nn.Module] | None = None  # instead of auto
@@ -177,9 +178,9 @@ def randomise(tiny, model, rng):
             owner = type(model.get_submodule(name.rpartition(".")[0])).__name__
             norm = "Norm" in owner
             base = tiny.norm_base if norm and name.endswith("weight") else 0.0
-            spread = 0.3 if norm or weight.ndim == 1 else 1.5 / weight.shape[-1] ** 0.5
+            spread = 0.3 if norm or weight.ndim <= 1 else 1.5 / weight.shape[-1] ** 0.5
             spread = next((value for part, value in tiny.spreads.items() if part in name), spread)
-            values = torch.from_numpy(base + spread * rng.standard_normal(tuple(weight.shape)))
+            values = torch.from_numpy(np.asarray(base + spread * rng.standard_normal(tuple(weight.shape))))
             weight.copy_(values.half().float())
         if model.config.tie_word_embeddings and hasattr(model, "lm_head"):
             model.lm_head.weight.copy_(model.get_input_embeddings().weight)
@@ -281,9 +282,9 @@ def stored(tiny, name, data):
     return half, gguf.GGMLQuantizationType.F16
 
 
-def add_keys(writer, arch, keys):
+def add_keys(writer, prefix, keys):
     for key, value in keys.items():
-        name = f"{arch}.{key}"
+        name = prefix + key
         first = value[0] if isinstance(value, list) else value
         if isinstance(value, list):
             writer.add_array(name, value)
@@ -325,7 +326,8 @@ def write_gguf(path, tiny, tensors):
     writer = gguf.GGUFWriter(str(path), tiny.arch)
     writer.add_name(path.stem)
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
-    add_keys(writer, tiny.arch, tiny.keys)
+    add_keys(writer, f"{tiny.arch}.", tiny.keys)
+    add_keys(writer, "", tiny.whole_keys)
     add_vocabulary(writer, tiny.vocabulary)
     for name, data in tensors:
         data, kind = stored(tiny, name, data)

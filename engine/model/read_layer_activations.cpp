@@ -1,0 +1,70 @@
+// See the header.
+#include "engine/model/read_layer_activations.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "kernels/base/file_error.h"
+
+namespace hearth {
+namespace {
+
+/// Returns the numbers of the first n_layers layers. `name`: the whole key. Throws ModelFileError unless the
+/// file has it, with finite numbers from `low` to `high`.
+std::vector<float> numbers_of(const SpecKeys& keys, const std::string& name, int n_layers, int n_blocks,
+                              double low, double high) {
+  const ModelFile& file = keys.file();
+  const auto fail = [&](const std::string& found) {
+    file_error::fail(keys.file_label(), "key \"" + name + "\" is " + found + ", expected " +
+                                            std::to_string(n_blocks) + " numbers from " +
+                                            std::to_string(low) + " to " + std::to_string(high) +
+                                            "; the file is damaged");
+  };
+  std::vector<float> numbers;
+  if (file.describe_key(name).starts_with("array")) {
+    numbers = file.find_floats(name).value();
+    if (static_cast<int>(numbers.size()) != n_blocks) fail(std::to_string(numbers.size()) + " numbers");
+  } else {
+    const auto one = file.find_float(name);
+    if (!one) fail("absent");
+    numbers.assign(static_cast<size_t>(n_blocks), static_cast<float>(*one));
+  }
+  numbers.resize(static_cast<size_t>(n_layers));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const double number = double{numbers[i]};
+    if (std::isfinite(number) && number >= low && number <= high) continue;
+    fail(std::to_string(number) + " in layer " + std::to_string(i));
+  }
+  return numbers;
+}
+
+/// ln(1 + e^x).
+float softplus(float x) { return static_cast<float>(std::log1p(std::exp(double{x}))); }
+
+/// Files have the alphas before their softplus, to which alpha_n adds beta, and no prefix of the
+/// architecture.
+void read_xielu(const SpecKeys& keys, int n_blocks, ModelSpec& spec) {
+  constexpr double kMost = 80.0;
+  const auto numbers = [&](const char* name, double low, double high) {
+    return numbers_of(keys, std::string("xielu.") + name, spec.n_layers, n_blocks, low, high);
+  };
+  const std::vector<float> alpha_p = numbers("alpha_p", -kMost, kMost),
+                           alpha_n = numbers("alpha_n", -kMost, kMost), beta = numbers("beta", -kMost, kMost),
+                           eps = numbers("eps", -1.0, -1e-30);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    spec.layers[i].ffn_activation = FfnActivation{.kind = Activation::kXielu,
+                                                  .xielu = {.alpha_p = softplus(alpha_p[i]),
+                                                            .alpha_n = beta[i] + softplus(alpha_n[i]),
+                                                            .beta = beta[i],
+                                                            .eps = eps[i]}};
+  }
+}
+
+}  // namespace
+
+void read_layer_activations(const SpecKeys& keys, int n_blocks, ModelSpec& spec) {
+  if (spec.activation.kind == Activation::kXielu) read_xielu(keys, n_blocks, spec);
+}
+
+}  // namespace hearth
