@@ -190,6 +190,16 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .window = {.period = 4, .full = 3, .full_turns = false},
      .embedding_scale = EmbeddingScale::kRootOfWidth,
      .mixture = kSigmoidRenormalized},
+    // Step 3.5 and 3.7.
+    {.name = "step35",
+     .rope = kHalves,
+     .qk_norm = QkNorm::kHeads,
+     .qk_norm_optional = true,
+     .attention_gate = Activation::kSigmoid,
+     .heads_of_layers = true,
+     .clamps_swiglu = true,
+     .window = {.unscaled = true, .full_half = true},
+     .mixture = kSigmoidRenormalized},
     {.name = "dots1", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSigmoid},
     // Ling 2 and Ring 2.
     {.name = "bailingmoe2", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSigmoid},

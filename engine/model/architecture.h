@@ -64,8 +64,9 @@ struct WindowPattern {
   int full = 0;
   bool full_turns =
       true;  // if false, layers without a window have no rotary embedding (in models with windows)
-  bool unscaled = false;  // RopeScaling applies only to layers without a window
-  double rope_base = 0;   // default RoPE base of layers with a window; 0: the base of the other layers
+  bool unscaled = false;   // RopeScaling applies only to layers without a window
+  bool full_half = false;  // layers without a window rotate half as many dimensions as the file says
+  double rope_base = 0;    // default RoPE base of layers with a window; 0: the base of the other layers
 };
 
 /// Mixtures of experts.
@@ -123,6 +124,7 @@ struct Architecture {
   /// tensor has a row for each element of the output, or a row for each head. nullopt: no such tensor.
   std::optional<Activation> attention_gate = {};
   bool heads_of_layers = false;  // layers may have different numbers of heads
+  bool clamps_swiglu = false;    // some layers may have kSwigluClamped, see read_layer_activations.h
   /// The kind of the layers that are recurrent; nullopt: no layer is.
   std::optional<RecurrentKind> recurrent = {};
   bool tiled_values = false;  // default of RecurrentShape::tiled

@@ -610,6 +610,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   if (arch.window.unscaled) {
     spec.local_rope = read_local_rope(keys, arch, spec.n_heads, spec.head_dim, spec.rope);
   }
+  if (arch.window.full_half) spec.rope.n_rot = std::max(2, spec.rope.n_rot / 4 * 2);
   if (is_delta || arch.rope_axes) check_rope_sections(keys, spec.rope.n_rot);
   spec.mixture = read_mixture(file, keys, spec);
   spec.layers = read_layers(keys, arch, spec, kinds);

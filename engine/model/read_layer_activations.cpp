@@ -61,10 +61,25 @@ void read_xielu(const SpecKeys& keys, int n_blocks, ModelSpec& spec) {
   }
 }
 
+/// A limit of 0 means that the layer has none.
+void read_clamps(const SpecKeys& keys, const char* key, int n_blocks, ModelSpec& spec,
+                 std::optional<FfnActivation> LayerSpec::*activation) {
+  if (!keys.has(key)) return;
+  const std::string name = std::string(spec.arch.name) + "." + key;
+  const std::vector<float> limits = numbers_of(keys, name, spec.n_layers, n_blocks, 0.0, 1e6);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (limits[i] == 0.0f) continue;
+    spec.layers[i].*activation = FfnActivation{.kind = Activation::kSwigluClamped, .limit = limits[i]};
+  }
+}
+
 }  // namespace
 
 void read_layer_activations(const SpecKeys& keys, int n_blocks, ModelSpec& spec) {
   if (spec.activation.kind == Activation::kXielu) read_xielu(keys, n_blocks, spec);
+  if (!spec.arch.clamps_swiglu) return;
+  read_clamps(keys, "swiglu_clamp_exp", n_blocks, spec, &LayerSpec::expert_activation);
+  read_clamps(keys, "swiglu_clamp_shexp", n_blocks, spec, &LayerSpec::ffn_activation);
 }
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// Reads the numbers of activations that differ between layers: those of xIELU (Activation::kXielu). Used by
-// read_model_spec().
+// Reads the numbers of activations that differ between layers: those of xIELU (Activation::kXielu), and the
+// limits of clamped SwiGLUs (Architecture::clamps_swiglu). Used by read_model_spec().
 #pragma once
 
 #include "engine/model/model_spec.h"

@@ -318,7 +318,8 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, int bloc
 std::vector<float> bind_divisors(Binder& bind, const ModelSpec& spec, const char* name) {
   if (!bind.has(name)) return {};
   const int n_pairs = spec.rope.n_rot / 2;
-  const float* divisors = bind.vector(name, n_pairs);
+  // Where layers without a window rotate half as many dimensions, only the first divisors are theirs.
+  const float* divisors = bind.vector(name, spec.arch.window.full_half ? spec.local_rope.n_rot / 2 : n_pairs);
   // Dividing by zero would make positions infinite. The comparisons also fail for NaN. Pairs that do not turn
   // have a divisor of 1e30, which makes every angle negligible.
   const auto can_divide = [](float d) { return (d > 0.0f && d < 1e6f) || (d > 1e29f && d < 1e31f); };

@@ -6,8 +6,11 @@ usage: make_window_models.py OUT_DIR [--checkpoints] [NAME...]      (needs torch
 
 Files are as in make_expert_models.py. The committed files came from this script.
 """
+import types
+
 import torch
 import transformers
+from transformers.models.step3p7.modeling_step3p7 import Step3p7TextConfig, Step3p7TextModel
 
 from tiny_models import (ATTENTION, CONTEXT, EXPERTS, FFN, FFN_NORM, N_VOCAB, OUTER, QK_NORMS, Tiny, make_all, of_rope,
                          sizes, split_experts)
@@ -82,9 +85,47 @@ def afmoe():
                 scores=lambda router, x: torch.sigmoid(x @ router.gate.weight.T) + router.blocks[0].expert_bias)
 
 
+class Step35(torch.nn.Module):
+    """The language model alone, which transformers has only together with images."""
+    def __init__(self, config):
+        super().__init__()
+        self.config, self.model = config, Step3p7TextModel(config)
+        self.lm_head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    def forward(self, ids):
+        return types.SimpleNamespace(logits=self.lm_head(self.model(ids).last_hidden_state))
+
+
+def step35():
+    """Layers with a window have more heads, all of each rotated, where full layers rotate half, which no key says; a gate
+    of attention's output for each head, sigmoid; norms of 1 + w, baked in; the last two layers clamp the values of experts,
+    and otherwise those of the shared expert."""
+    config = Step3p7TextConfig(
+        **{**SMALL, "rms_norm_eps": 1e-5, "pad_token_id": 0}, num_hidden_layers=4, intermediate_size=48,
+        moe_intermediate_size=24, share_expert_dim=24, n_routed_experts=6, num_experts_per_tok=2, sliding_window=WINDOW,
+        moe_router_scaling_factor=2.5, layer_types=kinds("fssf"), num_sliding_attention_heads=6,
+        mlp_layer_types=["dense"] + ["sparse"] * 3, swiglu_limits=[0.0, 0.0, 0.25, 0.5],
+        swiglu_limits_shared=[0.0, 0.0, 0.75, 0.375], rope_theta=[500000.0, 10000.0, 10000.0, 500000.0],
+        partial_rotary_factors=[0.5, 1.0, 1.0, 0.5])
+    config._attn_implementation = "eager"
+    config.allow_global_per_layer_attribute_access = True
+    keys = sizes(config, **of_mixture(6, 2, 2.5), **{
+        "attention.head_count": [4, 6, 6, 4], "attention.head_count_kv": [2] * 4, "rope.freq_base": 500000.0,
+        "rope.freq_base_swa": 10000.0, "attention.sliding_window_pattern": [False, True, True, False],
+        "swiglu_clamp_exp": [0.0, 0.0, 0.25, 0.5], "swiglu_clamp_shexp": [0.0, 0.0, 0.75, 0.375],
+        "moe_every_n_layers": 1})
+
+    def change(name, data):
+        for name, data in split_experts(name, data):
+            yield name, data + 1 if name.endswith("norm.weight") else data
+    return Tiny("step35", config, keys, MIXTURE, change, norm_base=0.0, scores=biased_scores, n_used=2,
+                build=lambda: Step35(config), converts=False)
+
+
 MODELS = {
     "laguna": laguna,
     "afmoe": afmoe,
+    "step35": step35,
 }
 
 if __name__ == "__main__":

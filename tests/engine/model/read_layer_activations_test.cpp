@@ -1,4 +1,4 @@
-// Numbers of activations that differ between layers: xIELU's of Apertus.
+// Numbers of activations that differ between layers: xIELU's of Apertus, and the limits of Step 3.5.
 #include "engine/model/read_layer_activations.h"
 
 #include <cmath>
@@ -19,6 +19,12 @@ TinyModel apertus() {
       .array("xielu.alpha_n", Floats{-1.0f, 0.0f})
       .array("xielu.beta", Floats{0.5f, 0.25f})
       .array("xielu.eps", Floats{-1e-6f, -1e-3f});
+}
+
+TinyModel clamped() {
+  return TinyModel("step35")
+      .array("step35.swiglu_clamp_exp", Floats{0.0f, 7.0f})
+      .array("step35.swiglu_clamp_shexp", Floats{16.0f, 0.0f});
 }
 
 }  // namespace
@@ -58,6 +64,19 @@ TEST_CASE("layer activations: an activation in place of xIELU is refused") {
   CHECK_THAT(complaint(apertus().key("hearth.ffn_activation", "relu")), ContainsSubstring("have xielu"));
   CHECK_THAT(complaint(TinyModel("llama").key("hearth.ffn_activation", "xielu")),
              ContainsSubstring("is \"xielu\", expected"));
+}
+
+TEST_CASE("layer activations: experts and the other FFNs have limits of their own, and 0 is none") {
+  const ModelSpec spec = spec_of(clamped());
+  CHECK_FALSE(spec.layer(0).expert_activation);
+  CHECK(spec.expert_activation_of(0) == FfnActivation{Activation::kSilu});
+  CHECK(spec.expert_activation_of(1) == FfnActivation{.kind = Activation::kSwigluClamped, .limit = 7.0f});
+  CHECK(spec.layer(0).ffn_activation->limit == 16.0f);
+  CHECK_FALSE(spec.layer(1).ffn_activation);
+  CHECK_FALSE(spec.cpu_only_kind().empty());
+  CHECK(spec_of(TinyModel("step35")).cpu_only_kind().empty());
+  CHECK_THAT(complaint(clamped().array("step35.swiglu_clamp_exp", Floats{-1.0f, 0.0f})),
+             ContainsSubstring("\"step35.swiglu_clamp_exp\" is -1.000000 in layer 0"));
 }
 
 }  // namespace hearth::test

@@ -21,6 +21,17 @@ TinyModel laguna() {
       .array("laguna.attention.head_count", Ints{4, 6, 6, 6, 4});
 }
 
+TinyModel step35() {
+  TinyShape shape;
+  shape.n_layers = 2;
+  return TinyModel("step35", shape)
+      .key("step35.attention.key_length", 8)
+      .key("step35.attention.sliding_window", 4)
+      .array("step35.attention.sliding_window_pattern", Ints{0, 1})
+      .array("step35.attention.head_count", Ints{4, 6})
+      .array("step35.attention.head_count_kv", Ints{4, 3});
+}
+
 }  // namespace
 
 TEST_CASE("layer heads: sizes are those of the layer, and the most heads size the buffers") {
@@ -39,10 +50,18 @@ TEST_CASE("layer heads: sizes are those of the layer, and the most heads size th
   CHECK(spec.layer(4).window == 0);
 }
 
-TEST_CASE("layer heads: one number is that of all layers") {
+TEST_CASE("layer heads: one number is that of all layers, and keys may differ too") {
   const ModelSpec same = spec_of(laguna().key("laguna.attention.head_count", 8));
   CHECK(same.n_heads == 8);
   CHECK(same.heads_of(4) == 8);
+  const ModelSpec spec = spec_of(step35());
+  CHECK(spec.kv_heads_of(0) == 4);
+  CHECK(spec.kv_heads_of(1) == 3);
+  CHECK(spec.n_kv_heads == 4);
+  CHECK(spec.kv_dim() == 32);
+  TinyModel alone = step35();
+  alone.without_key("step35.attention.head_count_kv");
+  CHECK(spec_of(alone).kv_heads_of(1) == 6);
 }
 
 TEST_CASE("layer heads: numbers that do not fit are refused") {
@@ -68,6 +87,9 @@ TEST_CASE("layer heads: layers with a window have a rotary embedding of their ow
   CHECK(spec_of(laguna().key("laguna.rope.dimension_count", 4)).local_rope.n_rot == 4);
   CHECK_THAT(complaint(laguna().key("laguna.rope.dimension_count_swa", 10)),
              ContainsSubstring("dimension_count_swa\" is 10"));
+  // Step 3.5 rotates half of each head in layers without a window, which no key says.
+  CHECK(spec_of(step35()).rope.n_rot == 4);
+  CHECK(spec_of(step35()).local_rope.n_rot == 8);
 }
 
 TEST_CASE("layer heads: a file's magnitude of YaRN replaces the temperature") {
