@@ -515,6 +515,7 @@ std::string_view ModelSpec::cpu_only_kind() const {
   if (arch.looks_ahead) return "an encoder";
   if (!all_have_own_kv()) return "a model whose layers read keys and values of other layers";
   if (d_layer_embedding > 0) return "a model that has an embedding of each token for each layer";
+  if (arch.attention_gate) return "a model whose attention has a gate of its own";
   if (has_experts() && arch.mixture.beside_dense) return "a model with experts beside its dense FFNs";
   if (std::ranges::any_of(layers, [this](const LayerSpec& one) { return one.d_ff != 0 && one.d_ff != d_ff; }))
     return "a model whose FFNs have different widths";
