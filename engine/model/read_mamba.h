@@ -16,7 +16,7 @@ RecurrentShape read_mamba(const SpecKeys& keys);
 
 /// What the file tells about each of the layers that are run.
 struct LayerKinds {
-  std::vector<bool> recurrent;  // Mamba-2
+  std::vector<bool> recurrent;  // Mamba-2 or a short convolution
   std::vector<bool> mixes;      // recurrent, or attention; false: an FFN alone
   std::vector<bool> has_ffn;
   int n_kv_heads = 0;  // of all layers with attention

@@ -158,7 +158,9 @@ TEST_CASE("a model with windows answers on the device as on the CPU, in a crowd 
 }
 
 TEST_CASE("a mixture with states answers on the device as on the CPU, from snapshots and after drafts") {
-  LoadOptions options = device_options("arch/qwen35moe.gguf", "dense");
+  const std::string name = GENERATE("qwen35moe", "lfm2moe");
+  INFO(name);
+  LoadOptions options = device_options("arch/" + name + ".gguf", "dense");
   options.context_tokens = 256;
   options.prefill_chunk = 16;
   const EngineOptions engine_options{.n_slots = 3, .context_tokens = 256, .prefill_chunk = 16};
@@ -194,7 +196,9 @@ TEST_CASE("a mixture with states answers on the device as on the CPU, from snaps
 }
 
 TEST_CASE("states that are restored after a step was recorded are whole") {
-  LoadOptions options = device_options("arch/qwen35.gguf", "dense");
+  const std::string name = GENERATE("qwen35", "lfm2");
+  INFO(name);
+  LoadOptions options = device_options("arch/" + name + ".gguf", "dense");
   options.context_tokens = 256;
   options.n_slots = 2;
   LoadOptions cpu = options;

@@ -79,6 +79,7 @@ TEST_CASE("recorded steps of other architectures give the same bits") {
   check_recording("qwen3", "dense", Share::kThird, false);
   check_recording("qwen35", "dense", Share::kAll, false);
   check_recording("nemotron_h", "dense", Share::kAll, false);
+  check_recording("lfm2", "dense", Share::kAll, false);
 }
 
 TEST_CASE("a recorded step of a mixture ends a graph where experts are missing, and no layer synchronizes") {
