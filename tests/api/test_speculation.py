@@ -149,8 +149,9 @@ def test_an_unsuitable_draft_model_is_refused_at_start(model_path, arguments, wo
 @pytest.fixture(scope="module")
 def predicting():
     """A model with a layer that predicts later tokens, without drafts, with those of its text, and with all."""
-    servers = {mode: hearthd.Hearthd("--speculate", mode, "--context", "2048", "--slots", "3", "--threads", "2",
-                                     model=hearthd.ROOT / "tests/data/arch/qwen35-nextn.gguf")
+    model = hearthd.ROOT / "tests/data/arch/qwen35-nextn.gguf"
+    flags = ("--context", "2048", "--slots", "3", "--threads", "2")
+    servers = {mode: hearthd.Hearthd("--speculate", mode, *flags, model=model)
                for mode in ("off", "text", "auto")}
     yield servers
     for one in servers.values():
@@ -168,7 +169,8 @@ def test_the_layer_that_predicts_later_tokens_changes_no_answer(predicting, vari
 
 def test_the_layer_that_predicts_later_tokens_is_logged_and_counted(predicting):
     for seed in range(5):
-        ask(predicting["auto"], {"prompt": f"Once upon {seed}", "max_tokens": 120, "temperature": 0.9, "seed": seed})
+        ask(predicting["auto"],
+            {"prompt": f"Once upon {seed}", "max_tokens": 120, "temperature": 0.9, "seed": seed})
     assert props(predicting["auto"])["drafted_tokens"] > 0
     lines = {mode: [line for line in server.lines if "predicts later tokens" in line]
              for mode, server in predicting.items()}

@@ -14,8 +14,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests/data/arch"
 MAKERS = ("make_models.py", "make_sparse_models.py", "make_expert_models.py", "make_dense_models.py",
-          "make_encoder_models.py", "make_recurrent_models.py", "make_gemma4_models.py", "make_mamba_models.py",
-          "make_lfm2_models.py", "make_window_models.py")
+          "make_encoder_models.py", "make_recurrent_models.py", "make_gemma4_models.py",
+          "make_mamba_models.py", "make_lfm2_models.py", "make_window_models.py")
 BUILD = pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build/release"))
 TEST = BUILD / "tests/architectures_test"
 
