@@ -148,7 +148,7 @@ def test_an_unsuitable_draft_model_is_refused_at_start(model_path, arguments, wo
 
 @pytest.fixture(scope="module")
 def predicting():
-    """A model with a layer that predicts later tokens, without drafts, with those of its text, and with all."""
+    """A model with a layer that predicts later tokens, without drafts, with drafts of the text, with all."""
     model = hearthd.ROOT / "tests/data/arch/qwen35-nextn.gguf"
     flags = ("--context", "2048", "--slots", "3", "--threads", "2")
     servers = {mode: hearthd.Hearthd("--speculate", mode, *flags, model=model)
