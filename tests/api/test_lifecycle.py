@@ -80,6 +80,15 @@ def test_bad_key_and_template_files(tmp_path, model_path):
     assert str(template) in refused("--model", model_path, "--port", "0", "--chat-template-file", template)
 
 
+def test_a_byte_order_mark_of_a_template_file_is_not_part_of_prompts(start, tmp_path):
+    template = tmp_path / "marked.jinja"
+    template.write_bytes(b"\xef\xbb\xbf{% for m in messages %}<{{ m.content }}>{% endfor %}")
+    server = start("--chat-template-file", template)
+    answer = httpx.post(server.url + "/apply-template", timeout=hearthd.PATIENCE,
+                        json={"messages": [{"role": "user", "content": "Hi"}]})
+    assert answer.json()["prompt"] == "<Hi>", answer.text
+
+
 def test_an_activation_that_contradicts_the_model_is_refused():
     data = pathlib.Path(__file__).resolve().parents[1] / "data"
     says_relu, sparse = data / "relu/relu-5m-q8_0.gguf", data / "relu/relu-5m-q4_0.powerinfer.gguf"

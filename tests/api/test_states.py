@@ -102,7 +102,7 @@ def test_drafts_change_no_answer(name, more):
             predicted = {**body, "prediction": {"type": "content", "content": said[0]["text"]}}
             for _ in range(4):  # drafts begin only when costs are known
                 assert complete(servers[1], predicted) == complete(servers[1], body) == said
-        counts = httpx.get(servers[1].url + "/props").json()["speculation"]
+        counts = httpx.get(servers[1].url + "/props", timeout=hearthd.PATIENCE).json()["speculation"]
         assert counts["on"] and 0 < counts["accepted_tokens"] <= counts["drafted_tokens"]
     finally:
         for server in servers:
