@@ -210,6 +210,7 @@ void each_matrix(Weights& w, const Visit& visit) {
   for (LayerWeights& layer : w.layers) {
     LatentWeights& latent = layer.latent;
     DeltaWeights& delta = layer.delta;
+    ShortConvWeights& conv = layer.short_conv;
     for (Matrix* m : {&layer.q.weight,
                       &layer.k.weight,
                       &layer.v.weight,
@@ -223,6 +224,11 @@ void each_matrix(Weights& w, const Visit& visit) {
                       &delta.beta.weight,
                       &delta.alpha.weight,
                       &delta.out.weight,
+                      &conv.input_gate.weight,
+                      &conv.output_gate.weight,
+                      &conv.input.weight,
+                      &conv.out.weight,
+                      &layer.attention_gate.weight,
                       &layer.embedding_gate.weight,
                       &layer.embedding_projection.weight,
                       &layer.gate.weight,
