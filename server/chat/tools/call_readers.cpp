@@ -275,17 +275,44 @@ class ParameterCallReader : public CallReader {
   bool done_ = false;
 };
 
+/// Reads a function's name and the bracket that opens its arguments. In a bare syntax, only names of the
+/// request's tools are accepted.
+class OpeningReader {
+ public:
+  OpeningReader(const ToolSyntax& syntax, const Json& tools, std::string_view bracket)
+      : syntax_(&syntax), tools_(&tools), bracket_(bracket), name_reader_(syntax) {}
+
+  /// kYes from the call on in which the bracket was read.
+  Match read(TextWindow& window) {
+    if (open_) return Match::kYes;
+    if (!named_) {
+      const Match found = name_reader_.read(window, bracket_, name_);
+      if (found != Match::kYes) return found;
+      named_ = true;
+    }
+    const Match found = match(window, bracket_);
+    open_ = found == Match::kYes;
+    return open_ && syntax_->bare() && !has_tool(*tools_, name_.name) ? Match::kNo : found;
+  }
+  const std::string& name() const { return name_.name; }
+
+ private:
+  const ToolSyntax* syntax_;
+  const Json* tools_;
+  std::string_view bracket_;
+  NameReader name_reader_;
+  CallName name_;
+  bool named_ = false, open_ = false;
+};
+
 /// Reads NAME(...). Converts the arguments to JSON when the call is complete.
 class PythonCallReader : public CallReader {
  public:
-  PythonCallReader(const ToolSyntax& syntax, const Json& tools)
-      : syntax_(&syntax), tools_(&tools), name_reader_(syntax) {}
+  PythonCallReader(const ToolSyntax& syntax, const Json& tools) : opening_(syntax, tools, "(") {}
 
   Status read(TextWindow& window, CallSink& sink) override {
-    if (!open_) {
-      const Match found = read_open(window);
-      if (found != Match::kYes) return found == Match::kNo ? Status::kBad : Status::kMore;
-    }
+    const Match open = opening_.read(window);
+    if (open != Match::kYes) return open == Match::kNo ? Status::kBad : Status::kMore;
     while (!window.empty()) {
       const char c = window.text[window.at++];
       if (end_.push(c)) return give(window, sink);
@@ -295,52 +322,35 @@ class PythonCallReader : public CallReader {
   }
 
  private:
-  Match read_open(TextWindow& window) {
-    if (!named_) {
-      const Match found = name_reader_.read(window, "(", name_);
-      if (found != Match::kYes) return found;
-      named_ = true;
-    }
-    const Match found = match(window, "(");
-    open_ = found == Match::kYes;
-    return open_ && syntax_->bare() && !has_tool(*tools_, name_.name) ? Match::kNo : found;
-  }
-
   Status give(TextWindow& window, CallSink& sink) {
     const std::optional<std::string> json = python_arguments_to_json(inside_);
     if (!json) return Status::kBad;
-    sink.begin(name_.name, {});
+    sink.begin(opening_.name(), {});
     sink.arguments(*json);
     window.kept = window.at;
     return Status::kDone;
   }
 
-  const ToolSyntax* syntax_;
-  const Json* tools_;
-  NameReader name_reader_;
-  CallName name_;
+  OpeningReader opening_;
   PythonCallEnd end_;
   std::string inside_;
-  bool named_ = false, open_ = false;
 };
 
 /// Reads NAME{...}. Converts the arguments to JSON when the call is complete.
 class MarkedCallReader : public CallReader {
  public:
   MarkedCallReader(const ToolSyntax& syntax, const Json& tools)
-      : syntax_(&syntax), tools_(&tools), name_reader_(syntax), end_(syntax.string_mark) {}
+      : syntax_(&syntax), opening_(syntax, tools, "{"), end_(syntax.string_mark) {}
 
   Status read(TextWindow& window, CallSink& sink) override {
-    if (!open_) {
-      const Match found = read_open(window);
-      if (found != Match::kYes) return found == Match::kNo ? Status::kBad : Status::kMore;
-    }
+    const Match open = opening_.read(window);
+    if (open != Match::kYes) return open == Match::kNo ? Status::kBad : Status::kMore;
     const size_t end = end_.find(window.rest());
     if (end == std::string_view::npos) return Status::kMore;
     const std::optional<std::string> json =
         marked_members_to_json(window.rest().substr(0, end - 1), syntax_->string_mark);
     if (!json) return Status::kBad;
-    sink.begin(name_.name, {});
+    sink.begin(opening_.name(), {});
     sink.arguments(*json);
     window.at += end;
     window.kept = window.at;
@@ -348,23 +358,9 @@ class MarkedCallReader : public CallReader {
   }
 
  private:
-  Match read_open(TextWindow& window) {
-    if (!named_) {
-      const Match found = name_reader_.read(window, "{", name_);
-      if (found != Match::kYes) return found;
-      named_ = true;
-    }
-    const Match found = match(window, "{");
-    open_ = found == Match::kYes;
-    return open_ && syntax_->bare() && !has_tool(*tools_, name_.name) ? Match::kNo : found;
-  }
-
   const ToolSyntax* syntax_;
-  const Json* tools_;
-  NameReader name_reader_;
-  CallName name_;
+  OpeningReader opening_;
   MarkedObjectEnd end_;
-  bool named_ = false, open_ = false;
 };
 
 const Json* find_function(const Json& tools, std::string_view name) {
