@@ -50,7 +50,8 @@ class NextnPass {
   // Tokens of a sequence that wait for the layer.
   static constexpr int kMostWaiting = 32;
 
-  /// What a slot's sequence has for the layer. Keys and values are right for the positions [0, n_done).
+  /// The tokens and hidden states of a slot's sequence that the layer has or needs. Keys and values are right
+  /// for the positions [0, n_done).
   struct Slot {
     uint64_t sequence = 0;
     int n_done = 0;

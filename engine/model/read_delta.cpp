@@ -43,16 +43,23 @@ bool read_tiled(const SpecKeys& keys, const Architecture& arch, const RecurrentS
 
 }  // namespace
 
-RecurrentShape read_delta(const SpecKeys& keys, const Architecture& arch) {
-  RecurrentShape delta;
-  delta.n_taps = keys.integer("ssm.conv_kernel", RecurrentShape::kMinTaps, RecurrentShape::kMaxTaps);
-  delta.head_dim = keys.integer("ssm.state_size", 1, SpecKeys::kMaxHeadDim);
-  delta.n_k_heads = keys.integer("ssm.group_count", 1, SpecKeys::kMaxHeads);
-  delta.n_v_heads = keys.integer("ssm.time_step_rank", 1, SpecKeys::kMaxHeads);
-  if (delta.n_v_heads % delta.n_k_heads != 0) {
-    keys.fail("ssm.time_step_rank", std::to_string(delta.n_v_heads),
-              "a multiple of ssm.group_count, " + std::to_string(delta.n_k_heads));
+RecurrentShape read_state_heads(const SpecKeys& keys, int& state_size) {
+  RecurrentShape shape;
+  shape.n_taps = keys.integer("ssm.conv_kernel", RecurrentShape::kMinTaps, RecurrentShape::kMaxTaps);
+  state_size = keys.integer("ssm.state_size", 1, SpecKeys::kMaxHeadDim);
+  shape.n_k_heads = keys.integer("ssm.group_count", 1, SpecKeys::kMaxHeads);
+  shape.n_v_heads = keys.integer("ssm.time_step_rank", 1, SpecKeys::kMaxHeads);
+  if (shape.n_v_heads % shape.n_k_heads != 0) {
+    keys.fail("ssm.time_step_rank", std::to_string(shape.n_v_heads),
+              "a multiple of ssm.group_count, " + std::to_string(shape.n_k_heads));
   }
+  return shape;
+}
+
+RecurrentShape read_delta(const SpecKeys& keys, const Architecture& arch) {
+  int state_size = 0;
+  RecurrentShape delta = read_state_heads(keys, state_size);
+  delta.head_dim = state_size;
   const int inner_size = keys.integer("ssm.inner_size", 1, SpecKeys::kMaxWidth);
   if (inner_size != delta.value_dim()) {
     keys.fail("ssm.inner_size", std::to_string(inner_size),

@@ -11,6 +11,11 @@
 
 namespace hearth {
 
+/// Reads the keys that all recurrent layers with states have. Returns a shape with its taps and heads; sets
+/// state_size, whose meaning differs. Throws ModelFileError if a key is absent, out of range, or contradicts
+/// another one.
+RecurrentShape read_state_heads(const SpecKeys& keys, int& state_size);
+
 /// Reads the sizes of the recurrent layers and the order of their heads. Throws ModelFileError if a key is
 /// absent, out of range, or contradicts another key or the file's tensors.
 RecurrentShape read_delta(const SpecKeys& keys, const Architecture& arch);

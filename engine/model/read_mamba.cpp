@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "engine/model/read_delta.h"
+
 namespace hearth {
 namespace {
 
@@ -34,15 +36,10 @@ void share_number(const SpecKeys& keys, const char* key, int64_t number, int lay
 }  // namespace
 
 RecurrentShape read_mamba(const SpecKeys& keys) {
-  RecurrentShape shape{.kind = RecurrentKind::kMamba2};
-  shape.n_taps = keys.integer("ssm.conv_kernel", RecurrentShape::kMinTaps, RecurrentShape::kMaxTaps);
-  shape.key_rows = keys.integer("ssm.state_size", 1, SpecKeys::kMaxHeadDim);
-  shape.n_k_heads = keys.integer("ssm.group_count", 1, SpecKeys::kMaxHeads);
-  shape.n_v_heads = keys.integer("ssm.time_step_rank", 1, SpecKeys::kMaxHeads);
-  if (shape.n_v_heads % shape.n_k_heads != 0) {
-    keys.fail("ssm.time_step_rank", std::to_string(shape.n_v_heads),
-              "a multiple of ssm.group_count, " + std::to_string(shape.n_k_heads));
-  }
+  int state_size = 0;
+  RecurrentShape shape = read_state_heads(keys, state_size);
+  shape.kind = RecurrentKind::kMamba2;
+  shape.key_rows = state_size;
   const int inner_size = keys.integer("ssm.inner_size", 1, SpecKeys::kMaxWidth);
   if (inner_size % shape.n_v_heads != 0) {
     keys.fail("ssm.inner_size", std::to_string(inner_size),

@@ -14,7 +14,7 @@ namespace hearth {
 /// contradicts another key.
 RecurrentShape read_mamba(const SpecKeys& keys);
 
-/// What the file tells about each of the layers that are run.
+/// The kinds of the layers that are run, as the file tells them.
 struct LayerKinds {
   std::vector<bool> recurrent;  // Mamba-2 or a short convolution
   std::vector<bool> mixes;      // recurrent, or attention; false: an FFN alone

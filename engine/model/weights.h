@@ -59,8 +59,8 @@ struct DeltaWeights {
   /// exp(a * softplus(alpha x + dt)), and sigmoid(beta x) weights what the token adds to it. a <= 0.
   const float* dt = nullptr;
   const float* a = nullptr;
-  /// Of the norm of each value head's result: [head_dim], the same for all. In Mamba-2, the value heads of
-  /// each key head are normed together, with their own weights: [value_dim]; null: no norm.
+  /// The norm's weights for each value head's result: [head_dim], equal for all heads. In Mamba-2, the value
+  /// heads of each key head are normed together, with their own weights: [value_dim]; null: no norm.
   const float* norm = nullptr;
   const float* conv_bias = nullptr;  // [conv_dim]; null: none
   const float* skip = nullptr;       // [n_v_heads], see SelectiveScan; only in Mamba-2
