@@ -48,6 +48,18 @@ inline constexpr Rule kCommon[] = {
     {"embed_tokens", "nextn.embed_tokens"},
     {"shared_head.norm", "nextn.shared_head_norm"},
     {"shared_head.head", "nextn.shared_head_head"},
+    {"mtp.fc", "nextn.eh_proj"},
+    {"mtp.pre_fc_norm_embedding", "nextn.enorm"},
+    {"mtp.pre_fc_norm_hidden", "nextn.hnorm"},
+    {"mtp.norm", "nextn.shared_head_norm"},
+    // Layers of Mamba-2 beside attention.
+    {"mamba.in_proj", "ssm_in"},
+    {"mamba.conv1d", "ssm_conv1d", kTaps},
+    {"mamba.A_log", "ssm_a.", kColumn},
+    {"mamba.D", "ssm_d.", kColumn},
+    {"mamba.dt_bias", "ssm_dt.bias"},
+    {"mamba.norm", "ssm_norm", kGroups},
+    {"mamba.out_proj", "ssm_out"},
 };
 
 // Names of experts in Mixtral and in models derived from it.
@@ -136,10 +148,6 @@ inline constexpr Rule kQwen3Next[] = {
     {"linear_attn.dt_bias", "ssm_dt.bias"},
     {"linear_attn.norm", "ssm_norm"},
     {"linear_attn.out_proj", "ssm_out"},
-    {"mtp.fc", "nextn.eh_proj"},
-    {"mtp.pre_fc_norm_embedding", "nextn.enorm"},
-    {"mtp.pre_fc_norm_hidden", "nextn.hnorm"},
-    {"mtp.norm", "nextn.shared_head_norm"},
 };
 inline constexpr Rule kQwen35[] = {
     {"post_attention_layernorm", "post_attention_norm"},
@@ -152,10 +160,6 @@ inline constexpr Rule kQwen35[] = {
     {"linear_attn.dt_bias", "ssm_dt.bias", kValueHeads},
     {"linear_attn.norm", "ssm_norm"},
     {"linear_attn.out_proj", "ssm_out", kValueColumns},
-    {"mtp.fc", "nextn.eh_proj"},
-    {"mtp.pre_fc_norm_embedding", "nextn.enorm"},
-    {"mtp.pre_fc_norm_hidden", "nextn.hnorm"},
-    {"mtp.norm", "nextn.shared_head_norm"},
 };
 // Published checkpoints have the experts w1, w2 and w3; transformers 5 saves gate_up_proj and down_proj.
 inline constexpr Rule kLfm2[] = {
@@ -193,31 +197,10 @@ inline constexpr Rule kGraniteMoe[] = {
     {"shared_mlp.input_linear", "ffn_gate_shexp|ffn_up_shexp", kSplit},
     {"shared_mlp.output_linear", "ffn_down_shexp"},
 };
-// Layers of Mamba-2 in Granite 4, whose FFN is a shared expert if there are others.
-inline constexpr Rule kGraniteMamba[] = {
-    {"mamba.in_proj", "ssm_in"},
-    {"mamba.conv1d", "ssm_conv1d", kTaps},
-    {"mamba.A_log", "ssm_a.", kColumn},
-    {"mamba.D", "ssm_d.", kColumn},
-    {"mamba.dt_bias", "ssm_dt.bias"},
-    {"mamba.norm", "ssm_norm", kGroups},
-    {"mamba.out_proj", "ssm_out"},
+// Granite 4 without experts: the shared MLP is the FFN.
+inline constexpr Rule kGranite4[] = {
     {"shared_mlp.input_linear", "ffn_gate|ffn_up", kSplit},
     {"shared_mlp.output_linear", "ffn_down"},
-};
-inline constexpr Rule kGraniteMambaExperts[] = {
-    {"mamba.in_proj", "ssm_in"},
-    {"mamba.conv1d", "ssm_conv1d", kTaps},
-    {"mamba.A_log", "ssm_a.", kColumn},
-    {"mamba.D", "ssm_d.", kColumn},
-    {"mamba.dt_bias", "ssm_dt.bias"},
-    {"mamba.norm", "ssm_norm", kGroups},
-    {"mamba.out_proj", "ssm_out"},
-    {"block_sparse_moe.router.layer", "ffn_gate_inp"},
-    {"block_sparse_moe.input_linear", "ffn_gate_exps|ffn_up_exps", kSplit},
-    {"block_sparse_moe.output_linear", "ffn_down_exps"},
-    {"shared_mlp.input_linear", "ffn_gate_shexp|ffn_up_shexp", kSplit},
-    {"shared_mlp.output_linear", "ffn_down_shexp"},
 };
 inline constexpr Rule kNemotronH[] = {
     {"backbone.embeddings", "token_embd"},

@@ -171,6 +171,19 @@ def test_experts_of_qwen3_vl_may_be_turned_or_not(tmp_path):
     assert_same_file(tmp_path / "m.gguf", ARCH / "qwen3vlmoe.gguf")
 
 
+def test_granite_4_without_recurrent_layers_is_a_model_of_the_older_architecture(tmp_path):
+    plain = Checkpoint.copy_of(CHECKPOINTS / "granitehybrid-dense", tmp_path / "plain")
+    plain.tensors = {name.replace("layers.1.", "layers.0."): tensor for name, tensor in plain.tensors.items()
+                     if "layers." not in name or "layers.1." in name}
+    plain.config.update(num_hidden_layers=1, layer_types=["attention"])
+    plain.write()
+    done = convert(plain.folder, tmp_path / "m.gguf", "--type", "f16")
+    assert done.returncode == 0, done.stderr
+    keys = contents(tmp_path / "m.gguf").keys
+    assert keys["general.architecture"] == "granite" and keys["granite.feed_forward_length"] == 48
+    assert keys["granite.attention.scale"] == 0.25 and "granite.expert_used_count" not in keys
+
+
 def test_layers_that_predict_further_tokens_follow_the_others(tmp_path):
     """Qwen 3.5 stores them as mtp.layers.N, and what all of them share as mtp.X."""
     deep = Checkpoint.copy_of(CHECKPOINTS / "qwen35", tmp_path / "deep")
