@@ -40,6 +40,7 @@ ANSWERS = [
     '<calls>[{"id": "a", "type": "function", "function": {"arguments": '
     '"{\\"a\\": 1}", "name": "f"}}]</calls>',
     f"Go.[TOOL_CALLS]f[CALL_ID]abcdefgh1[ARGS]{ARGUMENTS}[TOOL_CALLS]f[CALL_ID]abcdefgh2[ARGS]{{}}",
+    'Go.<|tool_call>call:f{a:<|"|>x, }"<|"|>,b:[1,{c:null}],d:"q"}<tool_call|><|tool_call>call:f{}<tool_c',
 ]
 
 
