@@ -52,12 +52,13 @@ SETTLED = [
      "KV block, weight block or thread block"),
     (r"engine/residency/", r"//.*\b(?:an?|the|its|their|this|that|each|every|one|free|of) places?\b",
      "index, offset or device row; to place is to carry out a placement"),
-    (r"(?!profiler/activity/prompts/)",
-     r"(?i)(?:behavi|col|fav|hon|neighb|harb|flav)our|\bgrey\b|licence|centre|labelled(?!by)|modelled|catalogue"
-     r"|analyse|spelt|ageing|(?:after|to)wards|(?:token|recogn|penal|minim|normal|optim|quant|determin|summar"
-     r"|initial|organ|real|synchron)is(?:e|ing|ation)",
-     "American spelling"),
 ]
+# The words of British spelling. Prompts that people wrote may have them.
+SPELLING = re.compile(
+    r"(?:behavi|col|fav|hon|neighb|harb|flav)our|^grey$|licence|centre|labelled(?!by)|modelled|catalogue"
+    r"|analyse|spelt|ageing|(?:after|to)wards|(?:token|recogn|penal|minim|normal|optim|quant|determin|summar"
+    r"|initial|organ|real|synchron)is(?:e|ing|ation)", re.IGNORECASE)
+SPELLED_AS_WRITTEN = ("tests/", "profiler/activity/prompts/")
 
 CODE_PATH = re.compile(r"(?<![\w./-])((?:server|engine|kernels|profiler|config|docker|tests|docs)/[\w./-]+"
                        r"\.(?:h|cpp|cu|cuh|py|md|sh|cmake|toml|txt))\b")
@@ -70,6 +71,7 @@ CALL = re.compile(r"^(?:[A-Za-z_]\w*::)*([A-Za-z_]\w*)\(\)$")
 TEST = re.compile(r"^test_\w+$")
 # A symbol named together with its file or folder: with backticks in pages, without in comments.
 PLACED = re.compile(r"`((?:\w+::)*\w+)(?:\(\))?`,?(?: \(| in | of | is in )`([\w./-]+)`")
+PATH_OF_SYMBOL = re.compile(r" \((?:server|engine|kernels|profiler|config)/")
 PLACED_IN_CODE = re.compile(r"(?<![\w.:/])((?:\w+::)*\w+)(\(\))? \(((?:server|engine|kernels|profiler|"
                             r"config)/[\w./-]+\.(?:h|cpp|cu|cuh))\)")
 CASES = re.compile(r'`(tests/[\w./]+_test\.cpp)` \(("[^)]*")\)')
@@ -84,17 +86,24 @@ def tracked_files():
 
 
 class Tree:
-    """What exists: files, folders, names of files, and every word of the code."""
+    """What exists: files, folders, names of files, texts, and every word of the code."""
 
     def __init__(self, files):
         self.files = set(files)
         self.folders = {str(parent) for file in files for parent in pathlib.PurePosixPath(file).parents}
         self.names = {pathlib.PurePosixPath(file).name for file in files}
         self.tops = {file.split("/")[0] for file in files if "/" in file}
+        self.texts = {}  # the code, and other files that are checked like code
+        self.words_of = {}
         self.words = set()
         for file in files:
-            if pathlib.PurePosixPath(file).suffix in CODE_SUFFIXES and not file.startswith("tests/check_"):
-                self.words.update(WORD.findall((ROOT / file).read_text(errors="replace")))
+            suffix = pathlib.PurePosixPath(file).suffix
+            if suffix not in CODE_SUFFIXES | {".sh", ".cmake", ".txt"}:
+                continue
+            self.texts[file] = (ROOT / file).read_text(errors="replace")
+            self.words_of[file] = set(WORD.findall(self.texts[file]))
+            if suffix in CODE_SUFFIXES and not file.startswith("tests/check_"):
+                self.words |= self.words_of[file]
 
     def has(self, path):
         path = path.removeprefix("./").rstrip("/")
@@ -269,18 +278,20 @@ def faults_of_endpoints():
 
 
 def faults_of_code(tree):
-    for file in sorted(tree.files):
-        if (pathlib.PurePosixPath(file).suffix not in CODE_SUFFIXES | {".sh", ".cmake", ".txt"} or
-                file.startswith(("tests/data/", "tests/fuzz/corpus/", "tests/check_docs.py"))):
+    british = {word for words in tree.words_of.values() for word in words if SPELLING.search(word)}
+    for file, text in sorted(tree.texts.items()):
+        if file.startswith(("tests/data/", "tests/fuzz/corpus/", "tests/check_docs.py")):
             continue
-        text = (ROOT / file).read_text(errors="replace")
         settled = [(re.compile(word), say) for where, word, say in SETTLED
                    if re.match(where, file) and not file.startswith("tests/") and re.search(word, text)]
+        if not file.startswith(SPELLED_AS_WRITTEN) and not british.isdisjoint(tree.words_of[file]):
+            settled.append((SPELLING, "American spelling"))
+        places_symbols = PATH_OF_SYMBOL.search(text)
         for number, line in enumerate(text.splitlines(), 1):
-            for path in CODE_PATH.findall(line):
+            for path in CODE_PATH.findall(line) if "/" in line else []:
                 if not tree.has(path):
                     yield f"{file}:{number}: names the path {path}, which is not there"
-            for symbol, call, path in PLACED_IN_CODE.findall(line):
+            for symbol, call, path in PLACED_IN_CODE.findall(line) if places_symbols else []:
                 if call or is_symbol(symbol):
                     for fault in faults_of_placed(symbol, path, tree):
                         yield f"{file}:{number}: {fault}"
