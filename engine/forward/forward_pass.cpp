@@ -32,6 +32,11 @@ StepShape shape_of(const Batch& batch) {
 /// Whether the projected queries are not the queries that attention reads.
 bool projects_apart(const ModelSpec& spec) { return spec.latent || spec.arch.gated_attention; }
 
+/// Whether Workspace::values is used.
+bool uses_values(const ModelSpec& spec) {
+  return projects_apart(spec) || spec.arch.attention_gate || spec.d_value > 0;
+}
+
 }  // namespace
 
 Workspace::Workspace(Memory& memory, const ModelSpec& spec, int max_tokens)
@@ -45,8 +50,7 @@ Workspace::Workspace(Memory& memory, const ModelSpec& spec, int max_tokens)
       attended(floats(memory, max_tokens, spec.q_dim())),
       q_latent(floats(memory, max_tokens, spec.latent.q_rank)),
       q_projected(floats(memory, projects_apart(spec) ? max_tokens : 0, spec.projected_q_dim())),
-      values(floats(memory, projects_apart(spec) || spec.arch.attention_gate ? max_tokens : 0,
-                    spec.attended_dim())),
+      values(floats(memory, uses_values(spec) ? max_tokens : 0, spec.attended_dim())),
       delta(memory, spec, max_tokens),
       short_conv(memory, spec, max_tokens) {}
 
@@ -150,8 +154,8 @@ double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_
   // as floats and one quantized.
   const double of_heads = 2.0 * spec.n_heads * std::max(spec.latent.d_nope, spec.latent.kv_rank);
   const double of_latent = spec.latent ? spec.latent.q_rank + of_heads : 0.0;
-  const double gate = spec.arch.attention_gate ? spec.attended_dim() : 0.0;
-  const double apart = projects_apart(spec) ? 1.0 * spec.projected_q_dim() + spec.attended_dim() : gate;
+  const double apart = (projects_apart(spec) ? 1.0 * spec.projected_q_dim() : 0.0) +
+                       (uses_values(spec) ? 1.0 * spec.attended_dim() : 0.0);
   const double per_token = 5.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + of_latent + apart;
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
   return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +
@@ -468,7 +472,11 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                              int64_t{n_tokens} * spec_.attended_dim(index), attended);
   }
   if (layer.attention_gate.weight) apply_gate(side, index, n_tokens);
-  backend.matmul((spec_.latent ? work.values : work.attended).floats(), n_tokens,
+  if (spec_.d_value > 0) {
+    backend.copy_rows(work.attended.floats(), spec_.head_dim, int64_t{n_tokens} * spec_.heads_of(index),
+                      spec_.d_value, work.values.floats(), spec_.d_value);
+  }
+  backend.matmul((spec_.latent || spec_.d_value > 0 ? work.values : work.attended).floats(), n_tokens,
                  std::array{product(layer.attention_out, out, accumulate)});
 }
 
@@ -481,7 +489,8 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
   float *q = side.work->q.floats(), *k = side.work->k.floats(), *v = side.work->v.floats();
   const bool gated = spec_.arch.gated_attention;
   std::array<Product, 4> products{product(layer.q, gated ? side.work->q_projected.floats() : q),
-                                  product(layer.k, k), product(layer.v, v)};
+                                  product(layer.k, k),
+                                  product(layer.v, spec_.d_value > 0 ? side.work->values.floats() : v)};
   size_t n_products = layer.v.weight ? 3 : layer.k.weight ? 2 : 1;
   if (layer.attention_gate.weight) {
     products[n_products++] = product(layer.attention_gate, side.work->values.floats());
@@ -489,6 +498,8 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
   backend.matmul(side.work->normed.floats(), n_tokens, std::span(products).first(n_products));
   if (gated) separate_gates(side, index, n_tokens);
   if (!layer.k.weight) return turn_queries(side, index, batch);  // its keys are in another layer's cache
+  if (spec_.d_value > 0) fill_up_values(side, index, n_tokens);
+  if (spec_.value_scale != 1.0f) backend.scale(spec_.value_scale, int64_t{n_tokens} * spec_.kv_dim(index), v);
   if (!layer.v.weight) backend.copy(k, int64_t{n_tokens} * spec_.kv_dim(index), v);
   if (layer.v_norm != nullptr) {
     const int64_t n_rows = int64_t{n_tokens} * spec_.kv_heads_of(index);
@@ -510,6 +521,15 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
                                rope, places, shape, cache);
   }
   backend.kv_append(k, v, spec_.kv_dim(index), places, shape, cache);
+}
+
+/// Copies the projected values to rows as long as the keys, which end with zeros.
+void ForwardPass::fill_up_values(const Side& side, int index, int n_tokens) {
+  float* const v = side.work->v.floats();
+  const int64_t n_rows = int64_t{n_tokens} * spec_.kv_heads_of(index);
+  side.backend->zero(n_rows * spec_.head_dim, v);
+  side.backend->copy_rows(side.work->values.floats(), spec_.d_value, n_rows, spec_.d_value, v,
+                          spec_.head_dim);
 }
 
 /// Separates the queries from their gates, which follow each other head by head.

@@ -38,7 +38,7 @@ struct Workspace {
   Buffer attended;  // [max_tokens, q_dim]
   // For latent attention: the latent of the queries, the queries before they are projected to the keys'
   // latent space, and the values of all heads. For gated attention: the queries with their gates, and the
-  // gates.
+  // gates. With ModelSpec::d_value: the values, before and after attention, without zeros.
   Buffer q_latent, q_projected, values;  // [max_tokens, q_rank | projected_q_dim | attended_dim]
   DeltaWorkspace delta;
   ShortConvWorkspace short_conv;
@@ -124,6 +124,7 @@ class ForwardPass {
                        bool accumulate);
   void project(const Side& side, int index, const Batch& batch, const KvPlaces& places);
   void turn_queries(const Side& side, int index, const Batch& batch);
+  void fill_up_values(const Side& side, int index, int n_tokens);
   void separate_gates(const Side& side, int index, int n_tokens);
   void apply_gate(const Side& side, int index, int n_tokens);
   void project_latent(const Side& side, int index, const Batch& batch);

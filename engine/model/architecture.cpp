@@ -200,6 +200,16 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .clamps_swiglu = true,
      .window = {.unscaled = true, .full_half = true},
      .mixture = kSigmoidRenormalized},
+    // MiMo-V2.
+    {.name = "mimo2",
+     .rope = kHalves,
+     .sinks_in_windows = true,
+     .heads_of_layers = true,
+     .short_values = true,
+     .value_scale = true,
+     .window = {.unscaled = true, .before_token = true},
+     .mixture =
+         {.possible = true, .score = RouterScore::kSigmoid, .renormalize = true, .where_routers_are = true}},
     {.name = "dots1", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSigmoid},
     // Ling 2 and Ring 2.
     {.name = "bailingmoe2", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSigmoid},

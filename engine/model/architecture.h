@@ -64,9 +64,10 @@ struct WindowPattern {
   int full = 0;
   bool full_turns =
       true;  // if false, layers without a window have no rotary embedding (in models with windows)
-  bool unscaled = false;   // RopeScaling applies only to layers without a window
-  bool full_half = false;  // layers without a window rotate half as many dimensions as the file says
-  double rope_base = 0;    // default RoPE base of layers with a window; 0: the base of the other layers
+  bool unscaled = false;      // RopeScaling applies only to layers without a window
+  bool full_half = false;     // layers without a window rotate half as many dimensions as the file says
+  double rope_base = 0;       // default RoPE base of layers with a window; 0: the base of the other layers
+  bool before_token = false;  // the file's number of positions does not include the token's own
 };
 
 /// Mixtures of experts.
@@ -79,7 +80,8 @@ struct MixtureFacts {
   /// Layers have experts beside their dense FFN. The experts and the router read the residual stream through
   /// norms of their own, and both results are normed before they are added.
   bool beside_dense = false;
-  bool shared_has_gate = false;  // the shared expert is weighted by the sigmoid of its own gate
+  bool where_routers_are = false;  // layers without a router are dense, whatever the keys say
+  bool shared_has_gate = false;    // the shared expert is weighted by the sigmoid of its own gate
 };
 
 /// Facts shared by all models of an architecture.
@@ -113,17 +115,20 @@ struct Architecture {
   bool parallel_attention = false;  // attention and the FFN both read the layer's input, and their outputs
                                     // are added
   ParallelFrom parallel_from = ParallelFrom::kArchitecture;
-  bool latent = false;        // the keys and values of all heads come from one latent, see LatentSpec
-  bool sinks = false;         // the softmax of each head has an additional logit, from the tensor attn_sinks
-  bool queries_grow = false;  // queries are scaled by a factor that grows with their position, if the file
-                              // has the key attention.temperature_scale
-  float query_growth = 0;     // default of this key, see ModelSpec::query_growth
+  bool latent = false;  // the keys and values of all heads come from one latent, see LatentSpec
+  bool sinks = false;   // the softmax of each head has an additional logit, from the tensor attn_sinks
+  bool sinks_in_windows = false;  // layers with a window have it, and no others
+  bool queries_grow = false;     // queries are scaled by a factor that grows with their position, if the file
+                                 // has the key attention.temperature_scale
+  float query_growth = 0;        // default of this key, see ModelSpec::query_growth
   bool gated_attention = false;  // the rows of each head's query are followed by rows of a gate: attention's
                                  // output is multiplied by the gate's sigmoid
   /// The activation of a gate from the tensor attn_gate, by which attention's output is multiplied. The
   /// tensor has a row for each element of the output, or a row for each head. nullopt: no such tensor.
   std::optional<Activation> attention_gate = {};
   bool heads_of_layers = false;  // layers may have different numbers of heads
+  bool short_values = false;     // a head's values may be fewer numbers than its keys, see ModelSpec::d_value
+  bool value_scale = false;      // values may be multiplied by a number, from the key attention.value_scale
   bool clamps_swiglu = false;    // some layers may have kSwigluClamped, see read_layer_activations.h
   /// The kind of the layers that are recurrent; nullopt: no layer is.
   std::optional<RecurrentKind> recurrent = {};

@@ -92,10 +92,11 @@ RopeSpec read_local_rope(const SpecKeys& keys, const Architecture& arch, int n_h
 
 /// Returns for each layer whether it has a window, as the file's key states. If the file lacks the key, the
 /// architecture decides.
-std::vector<bool> windowed_layers(const SpecKeys& keys, const Architecture& arch, int n_layers) {
+std::vector<bool> windowed_layers(const SpecKeys& keys, const Architecture& arch, int n_layers,
+                                  int n_unused) {
   constexpr const char* kKey = "attention.sliding_window_pattern";
   std::vector<bool> windowed;
-  if (const auto given = keys.of_layers(kKey, n_layers)) {
+  if (const auto given = keys.of_layers(kKey, n_layers, n_unused)) {
     for (const int64_t one : *given) windowed.push_back(one != 0);
     return windowed;
   }
@@ -103,6 +104,10 @@ std::vector<bool> windowed_layers(const SpecKeys& keys, const Architecture& arch
   const int full = period == arch.window.period ? arch.window.full : period - 1;
   for (int i = 0; i < n_layers; ++i) windowed.push_back(period == 0 || i % period != full);
   return windowed;
+}
+
+bool has_router(const ModelFile& file, int layer) {
+  return file.find_tensor("blk." + std::to_string(layer) + ".ffn_gate_inp.weight") != nullptr;
 }
 
 /// kinds: its vectors are empty if all layers have attention and an FFN.
@@ -116,13 +121,13 @@ std::vector<LayerSpec> read_layers(const SpecKeys& keys, const Architecture& arc
   }
   const int n_dense = keys.integer_or("leading_dense_block_count", 0, 0, spec.n_layers);
   const int step = keys.integer_or("interleave_moe_layer_step", 1, 1, SpecKeys::kMaxLayers);
-  const std::vector<bool> windowed = windowed_layers(keys, arch, spec.n_layers);
+  const std::vector<bool> windowed = windowed_layers(keys, arch, spec.n_layers, spec.n_unused_layers);
   const bool turns =
       arch.rope != RopeKind::kNone && (!arch.rope_by_key || keys.truth_or("rope.scaling.finetuned", true));
   for (int i = 0; i < spec.n_layers; ++i) {
     LayerSpec& layer = layers[static_cast<size_t>(i)];
     const bool has_window = window > 0 && windowed[static_cast<size_t>(i)];
-    if (has_window) layer.window = window;
+    if (has_window) layer.window = window + (arch.window.before_token ? 1 : 0);
     layer.local_rope = has_window && arch.window.unscaled;
     // If full_turns is false, layers without a window have no rotary embedding. This does not apply to files
     // without windows (window == 0).
@@ -130,6 +135,7 @@ std::vector<LayerSpec> read_layers(const SpecKeys& keys, const Architecture& arc
     layer.turns = turns && (arch.window.full_turns || window == 0 || has_window) &&
                   (unturned == 0 || i % unturned != unturned - 1);
     layer.experts = spec.has_experts() && i >= n_dense && (i + 1) % step == 0;
+    if (arch.mixture.where_routers_are) layer.experts = layer.experts && has_router(keys.file(), i);
     const auto at = static_cast<size_t>(i);
     if (!kinds.has_ffn.empty()) layer.has_ffn = kinds.has_ffn[at];
     if (!kinds.mixes.empty()) layer.mixes = kinds.mixes[at];
@@ -260,6 +266,7 @@ void read_scales(const SpecKeys& keys, ModelSpec& spec) {
   spec.attention_scale =
       scale("attention.scale", scored_by_width ? 1.0 / std::sqrt(double{1.0} * spec.d_model / spec.n_heads)
                                                : (arch.unit_scores ? 1.0 : 0.0));
+  if (arch.value_scale) spec.value_scale = scale("attention.value_scale", 1.0);
   spec.attention_cap = scale("attn_logit_softcapping", double{arch.attention_cap});
   spec.logit_cap = scale("final_logit_softcapping", double{arch.logit_cap});
   spec.query_growth = scale("attention.temperature_scale", double{arch.query_growth});
@@ -357,9 +364,10 @@ int read_head_dim(const SpecKeys& keys, const ModelSpec& spec) {
     }
   }
   const int value_length = keys.integer_or("attention.value_length", head_dim, 1, SpecKeys::kMaxHeadDim);
-  if (value_length != head_dim) {
+  if (value_length != head_dim && !(spec.arch.short_values && value_length < head_dim)) {
     keys.fail("attention.value_length", std::to_string(value_length),
-              "the length of a key, " + std::to_string(head_dim));
+              (spec.arch.short_values ? "at most the length of a key, " : "the length of a key, ") +
+                  std::to_string(head_dim));
   }
   if (int64_t{spec.n_heads} * head_dim > SpecKeys::kMaxWidth) {
     keys.fail("attention.key_length", std::to_string(head_dim),
@@ -597,6 +605,10 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
     spec.n_kv_heads =
         arch.heads_of_layers ? std::ranges::max(heads.keys) : read_kv_heads(keys, spec.n_heads, of_layers);
     spec.head_dim = read_head_dim(keys, spec);
+    if (arch.short_values) {
+      const int d_value = keys.integer_or("attention.value_length", spec.head_dim, 1, spec.head_dim);
+      if (d_value < spec.head_dim) spec.d_value = d_value;
+    }
   }
   spec.n_vocab = read_vocab_size(file);
   spec.context_train = keys.integer("context_length", 1, SpecKeys::kMaxContext);

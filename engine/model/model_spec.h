@@ -98,6 +98,9 @@ struct ModelSpec {
   /// their own, and their own numbers of heads: code that computes a layer must ask head_dim_of(), heads_of()
   /// and kv_heads_of().
   int head_dim = 0;
+  /// The size of a head's values if they are fewer than its keys; 0: as many. The cache fills them up with
+  /// zeros, so that kernels know one size only.
+  int d_value = 0;
   int n_vocab = 0;
   int context_train = 0;  // longest context in training, in tokens
   float norm_eps = 0;
@@ -106,6 +109,7 @@ struct ModelSpec {
   float embedding_scale = 1.0f,
         residual_scale = 1.0f;   // factors for embeddings, and for outputs added to the residual stream
   float attention_scale = 0.0f;  // scale of scores; 0: 1 / sqrt(head_dim)
+  float value_scale = 1.0f;      // factor for attention's values
   float attention_cap = 0.0f, logit_cap = 0.0f;  // soft caps, cap * tanh(x / cap); 0: none
   float logit_scale = 1.0f;                      // factor for logits, applied before the cap
   /// A query at position p is multiplied by 1 + query_growth * ln(1 + floor(p / rope.original_context)). 0:
@@ -138,16 +142,20 @@ struct ModelSpec {
   }
   int q_dim(int index) const { return heads_of(index) * head_dim_of(index); }
   int kv_dim(int index) const { return kv_heads_of(index) * head_dim_of(index); }
+  /// The size of all heads' projected values.
+  int value_dim(int index) const { return kv_heads_of(index) * (d_value > 0 ? d_value : head_dim_of(index)); }
   /// The size of all heads' projected queries (projected_q_dim), including their gates, and the size of the
   /// input of attention's last projection (attended_dim).
   int projected_q_dim(int index) const { return projected_q_dim_of(q_dim(index)); }
-  int attended_dim(int index) const { return attended_dim_of(q_dim(index)); }
+  int attended_dim(int index) const {
+    return d_value > 0 ? heads_of(index) * d_value : attended_dim_of(q_dim(index));
+  }
   /// The sizes above in the layer where each is widest.
   int widest_head_dim() const;
   int q_dim() const { return n_heads * widest_head_dim(); }
   int kv_dim() const;
   int projected_q_dim() const { return projected_q_dim_of(q_dim()); }
-  int attended_dim() const { return attended_dim_of(q_dim()); }
+  int attended_dim() const { return d_value > 0 ? n_heads * d_value : attended_dim_of(q_dim()); }
   bool has_experts() const { return mixture.n_experts > 0; }
   /// Whether some FFN neurons are zero for a token, and neurons can be handled one by one: counted, predicted
   /// and skipped. Zeros inside experts can be skipped too (activation.has_zeros()), but experts' neurons are

@@ -40,10 +40,12 @@ std::optional<std::vector<int64_t>> SpecKeys::integers(const std::string& key) c
   return file_.find_ints(prefix_ + key);
 }
 
-std::optional<std::vector<int64_t>> SpecKeys::of_layers(const std::string& key, int n_layers) const {
+std::optional<std::vector<int64_t>> SpecKeys::of_layers(const std::string& key, int n_layers,
+                                                        int n_more) const {
   if (!file_.describe_key(prefix_ + key).starts_with("array")) return std::nullopt;
   std::optional<std::vector<int64_t>> found = integers(key);
-  if (found && found->size() != static_cast<size_t>(n_layers)) {
+  if (found && found->size() != static_cast<size_t>(n_layers) &&
+      found->size() != static_cast<size_t>(n_layers + n_more)) {
     fail(key, "an array of " + std::to_string(found->size()),
          "one value for each of " + std::to_string(n_layers) + " layers");
   }

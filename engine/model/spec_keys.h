@@ -36,8 +36,9 @@ class SpecKeys {
   double number_or(const std::string& key, double fallback, double low, double high) const;
   /// Reads an array of integers or truth values; nullopt if the key is absent.
   std::optional<std::vector<int64_t>> integers(const std::string& key) const;
-  /// Reads an array with one number per layer; nullopt if the key is absent or not an array.
-  std::optional<std::vector<int64_t>> of_layers(const std::string& key, int n_layers) const;
+  /// Reads an array with one number per layer; nullopt if the key is absent or not an array. The array may
+  /// have n_more further numbers, of layers that are not run.
+  std::optional<std::vector<int64_t>> of_layers(const std::string& key, int n_layers, int n_more = 0) const;
   /// Reads a number that all layers share. It may be an array with one value for each of n_blocks layers;
   /// refuses an array whose first n_layers values differ.
   int shared_integer(const std::string& key, int n_layers, int n_blocks, int64_t low, int64_t high) const;

@@ -51,20 +51,21 @@ void bind_norms(Binder& bind, const ModelSpec& spec, int layer, const std::strin
 void bind_qkv(Binder& bind, const ModelSpec& spec, int layer, const std::string& prefix, LayerWeights& w) {
   const bool bias = spec.arch.qkv_bias;
   const int64_t q_rows = spec.projected_q_dim(layer), kv_rows = spec.kv_dim(layer);
+  const int64_t v_rows = spec.value_dim(layer);
   if (!bind.has(prefix + "attn_qkv.weight")) {
     w.q = bind.linear(prefix + "attn_q", q_rows, spec.d_model, bias);
     // Converters keep the keys and values of layers that read those of others.
     if (!spec.has_own_kv(layer)) return bind.pass_over(prefix, {"attn_k.", "attn_v.", "attn_k_norm."});
     w.k = bind.linear(prefix + "attn_k", kv_rows, spec.d_model, bias);
     if (spec.arch.value_from_key && !bind.has(prefix + "attn_v.weight")) return;
-    w.v = bind.linear(prefix + "attn_v", kv_rows, spec.d_model, bias);
+    w.v = bind.linear(prefix + "attn_v", v_rows, spec.d_model, bias);
     return;
   }
-  const Linear all = bind.linear(prefix + "attn_qkv", q_rows + 2 * kv_rows, spec.d_model, bias);
+  const Linear all = bind.linear(prefix + "attn_qkv", q_rows + kv_rows + v_rows, spec.d_model, bias);
   w.q = rows_of(all, 0, q_rows);
   if (!spec.has_own_kv(layer)) return bind.pass_over(prefix, {"attn_k_norm."});
   w.k = rows_of(all, q_rows, kv_rows);
-  w.v = rows_of(all, q_rows + kv_rows, kv_rows);
+  w.v = rows_of(all, q_rows + kv_rows, v_rows);
 }
 
 /// Transposes the keys of one head: rows [d_nope, kv_rank] of `both` become [kv_rank, d_nope].
@@ -257,7 +258,8 @@ void bind_attention(Binder& bind, const ModelSpec& spec, int layer, const std::s
     bind_qkv(bind, spec, layer, prefix, w);
     bind_qk_norms(bind, spec, layer, prefix, w);
   }
-  if (spec.arch.sinks) w.sinks = bind.vector(prefix + "attn_sinks.weight", spec.heads_of(layer));
+  if (spec.arch.sinks || (spec.arch.sinks_in_windows && spec.layer(layer).window > 0))
+    w.sinks = bind.vector(prefix + "attn_sinks.weight", spec.heads_of(layer));
   if (spec.arch.attention_gate) bind_attention_gate(bind, spec, layer, prefix, w);
   w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.attended_dim(layer));
 }

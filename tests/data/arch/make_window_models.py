@@ -85,6 +85,27 @@ def afmoe():
                 scores=lambda router, x: torch.sigmoid(x @ router.gate.weight.T) + router.blocks[0].expert_bias)
 
 
+def mimo2():
+    """Values of 16 numbers where keys have 24, times 0.707; layers with a window have twice the heads of keys, a sink for
+    each head and a RoPE base of their own; a third of each head is rotated; the file's window does not count the token
+    itself; sigmoid router with a bias for choosing, renormalised; only routers say which layers are mixtures. A last layer,
+    which is not run, has numbers in the arrays."""
+    rope = {"full_attention": of_rope(500000.0, partial_rotary_factor=0.334),
+            "sliding_attention": of_rope(partial_rotary_factor=0.334)}
+    config = transformers.MiMoV2FlashConfig(
+        **{**SMALL, "head_dim": 24, "num_key_value_heads": 1}, v_head_dim=16, num_hidden_layers=4, intermediate_size=48,
+        moe_intermediate_size=24, n_routed_experts=6, num_experts_per_tok=2, layer_types=kinds("fssf"),
+        sliding_window=WINDOW + 1, rope_parameters=rope, attention_value_scale=0.707)
+    keys = sizes(config, **{
+        "block_count": 5, "nextn_predict_layers": 1, "vocab_size": N_VOCAB, "attention.head_count_kv": [1, 2, 2, 1, 2],
+        "attention.value_length": 16, "attention.value_scale": 0.707, "attention.sliding_window": WINDOW,
+        "attention.sliding_window_pattern": [False, True, True, False, True], "expert_count": 6,
+        "expert_feed_forward_length": 24, "expert_gating_func": 2, "rope.freq_base": 500000.0,
+        "rope.freq_base_swa": 10000.0, "rope.dimension_count": 8})
+    return Tiny("mimo2", config, keys, {**MIXTURE, "self_attn.sinks": "attn_sinks"}, split_experts, scores=biased_scores,
+                n_used=2, spreads={"sinks": 1.5}, converts=False)
+
+
 class Step35(torch.nn.Module):
     """The language model alone, which transformers has only together with images."""
     def __init__(self, config):
@@ -126,6 +147,7 @@ MODELS = {
     "laguna": laguna,
     "afmoe": afmoe,
     "step35": step35,
+    "mimo2": mimo2,
 }
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ TEST_CASE("a mixture gives the CPU's bits wherever its experts are") {
        "granitemoe-shared", "gpt-oss",        "gpt-oss-mxfp4", "glm4moe",      "ernie4_5-moe",   "minimax-m2",
        "deepseek",          "deepseek2-lite", "deepseek2-v2",  "deepseek2-v3", "smallthinker",   "qwen35moe",
        "qwen3next",         "nemotron_h_moe", "granitehybrid", "lfm2moe",      "mistral4",       "mellum",
-       "hunyuan-moe",       "bailingmoe2",    "dots1",         "exaone-moe"})));
+       "hunyuan-moe",       "bailingmoe2",    "dots1",         "exaone-moe",   "mimo2"})));
   const fs::path path = data() / "arch" / (name + ".gguf");
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
@@ -294,7 +294,7 @@ TEST_CASE("a model with states gives the CPU's bits however many of its layers a
 TEST_CASE("models with windows give the CPU's bits on the device while window blocks are reused") {
   const std::string name =
       GENERATE(from_range(some_of({"gemma3", "gemma2", "cohere2", "olmo3", "exaone4", "phi3-long", "gpt-oss",
-                                   "smallthinker", "mellum", "laguna", "afmoe"})));
+                                   "smallthinker", "mellum", "laguna", "afmoe", "mimo2"})));
   INFO(name);
   const WindowModel model(name);
   LoadOptions options = model.options();

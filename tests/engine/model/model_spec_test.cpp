@@ -186,6 +186,49 @@ TEST_CASE(
              ContainsSubstring("temperature_scale") && ContainsSubstring("nan"));
 }
 
+TEST_CASE("model spec: values may be shorter than keys only where the architecture says so") {
+  const auto mimo = [](int value_length) {
+    return TinyModel("mimo2")
+        .key("mimo2.attention.value_length", value_length)
+        .key("mimo2.attention.value_scale", 0.75f)
+        .key("mimo2.attention.sliding_window", 7)
+        .array("mimo2.attention.sliding_window_pattern", std::vector<int32_t>{0, 1});
+  };
+  const ModelSpec spec = spec_of(mimo(6));
+  CHECK(spec.head_dim == 8);
+  CHECK(spec.d_value == 6);
+  CHECK(spec.value_scale == 0.75f);
+  CHECK(spec.kv_dim(0) == 16);
+  CHECK(spec.value_dim(0) == 12);
+  CHECK(spec.attended_dim(0) == 24);
+  CHECK(spec.layer(0).window == 0);
+  CHECK(spec.layer(1).window == 8);  // the file does not count the token itself
+  CHECK(spec_of(mimo(8)).d_value == 0);
+  CHECK_THAT(complaint(mimo(9)), ContainsSubstring("value_length") && ContainsSubstring("at most") &&
+                                     ContainsSubstring("length of a key, 8"));
+  CHECK_THAT(complaint(TinyModel().key("llama.attention.value_length", 6)),
+             ContainsSubstring("value_length") && ContainsSubstring("the length of a key, 8"));
+  // Layers that are not run may have a place in the pattern.
+  const auto further = [&](std::vector<int32_t> pattern) {
+    return mimo(6)
+        .key("mimo2.block_count", 3)
+        .key("mimo2.nextn_predict_layers", 1)
+        .array("mimo2.attention.sliding_window_pattern", std::move(pattern));
+  };
+  CHECK(spec_of(further({0, 1, 1})).layer(1).window == 8);
+  CHECK(spec_of(further({0, 1})).layer(1).window == 8);
+  CHECK_THAT(complaint(further({0, 1, 1, 0})), ContainsSubstring("sliding_window_pattern"));
+}
+
+TEST_CASE("model spec: a layer of MiMo-V2 is a mixture if the file has its router") {
+  TinyModel mimo("mimo2");
+  mimo.key("mimo2.expert_count", 4).key("mimo2.expert_used_count", 2);
+  mimo.random_tensor("blk.1.ffn_gate_inp.weight", {32, 4}, 0.0, 1.0);
+  const ModelSpec spec = spec_of(mimo);
+  CHECK_FALSE(spec.layer(0).experts);
+  CHECK(spec.layer(1).experts);
+}
+
 TEST_CASE("model spec: norms of heads have one row of weights, or one for each head") {
   CHECK(spec_of(TinyModel("qwen3")).qk_norm_shape(4, 0).n_rows == 1);
   CHECK(spec_of(TinyModel("qwen3")).qk_norm_shape(4, 0).n_cols == 8);
