@@ -162,9 +162,17 @@ struct AttentionScores {
   const float* sinks = nullptr;  // [n_heads], backend memory: for each head, an extra logit in the softmax,
                                  // which has no value row; null: no extra logits
   /// [positions / growth_span], backend memory: the scores of a query at position p are multiplied by
-  /// growth[p / growth_span]. Null: no such factor.
+  /// growth[(p + growth_from) / growth_span]. Null: no such factor.
   const float* growth = nullptr;
   int growth_span = 1;
+  int growth_from = 0;
+  bool sectioned = false;  // the window is a section: position p sees positions p / window * window to p
+
+  /// Returns the first position that the token at position n_keys - 1 sees.
+  constexpr int first_seen(int n_keys) const {
+    if (window == 0 || n_keys <= window) return 0;
+    return sectioned ? (n_keys - 1) / window * window : n_keys - window;
+  }
 };
 
 /// Upper bounds for all later steps, from which reserve() computes the sizes of scratch memory.

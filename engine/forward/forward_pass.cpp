@@ -462,7 +462,9 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                                .soft_cap = spec_.attention_cap,
                                .sinks = layer.sinks,
                                .growth = layer.query_growth,
-                               .growth_span = spec_.rope.original_context};
+                               .growth_span = spec_.growth_span,
+                               .growth_from = spec_.arch.growth_from,
+                               .sectioned = spec_.arch.window.sections};
   backend.attention(q, spec_.q_dim(index), spec_.heads_of(index), scores, places, kv_shape, kv_layer,
                     work.attended.floats());
   if (spec_.latent) unfold_values(side, index, n_tokens);

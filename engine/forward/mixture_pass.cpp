@@ -7,6 +7,14 @@
 #include "engine/forward/dense_ffn.h"
 
 namespace hearth {
+namespace {
+
+/// Whether experts read other vectors than the layer's FFN.
+bool has_apart(const ModelSpec& spec) {
+  return spec.has_experts() && (spec.arch.mixture.beside_dense || spec.arch.mixture.weighs_input);
+}
+
+}  // namespace
 
 MixtureWorkspace::MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens, bool on_device)
     : router(floats(memory, max_tokens, spec.mixture.n_experts)) {
@@ -21,17 +29,16 @@ MixturePass::MixturePass(const Devices& devices, const ModelSpec& spec, const We
       spec_(spec),
       weights_(weights),
       on_cpu_(devices_.cpu(), spec, max_tokens),
-      apart_(floats(devices_.cpu(), spec.arch.mixture.beside_dense && spec.has_experts() ? max_tokens : 0,
-                    spec.d_model)),
+      apart_(floats(devices_.cpu(), has_apart(spec) ? max_tokens : 0, spec.d_model)),
       mixed_(floats(devices_.cpu(), spec.has_experts() ? max_tokens : 0, spec.d_model)) {
-  if (spec.arch.mixture.beside_dense)
+  if (has_apart(spec))
     scaled_weights_.reserve(static_cast<size_t>(max_tokens) * static_cast<size_t>(spec.mixture.n_used));
   if (devices.device() != nullptr)
     on_device_ = MixtureWorkspace(devices.device()->backend(), spec, max_tokens, /*on_device=*/true);
 }
 
 double MixturePass::bytes_needed(const ModelSpec& spec, int max_tokens) {
-  const int n_rows = !spec.has_experts() ? 0 : spec.arch.mixture.beside_dense ? 2 : 1;
+  const int n_rows = (spec.has_experts() ? 1 : 0) + (has_apart(spec) ? 1 : 0);
   const double per_token = static_cast<double>(spec.mixture.n_experts) + 1.0 * n_rows * spec.d_model;
   return sizeof(float) * per_token * max_tokens;
 }
@@ -97,6 +104,22 @@ ExpertChoice MixturePass::scaled(const ExpertChoice& choice, const float* scales
   const auto n = static_cast<size_t>(choice.n_tokens) * static_cast<size_t>(choice.n_used);
   scaled_weights_.resize(n);
   for (size_t i = 0; i < n; ++i) scaled_weights_[i] = choice.weights[i] * scales[choice.experts[i]];
+  ExpertChoice out = choice;
+  out.weights = scaled_weights_.data();
+  return out;
+}
+
+/// Returns the rows of x, each multiplied by the weight of its token's only expert.
+const float* MixturePass::weighted(const float* x, const ExpertChoice& choice) {
+  Backend& cpu = devices_.cpu();
+  cpu.copy(x, int64_t{choice.n_tokens} * spec_.d_model, apart_.floats());
+  cpu.scale_rows(choice.weights, choice.n_tokens, spec_.d_model, apart_.floats());
+  return apart_.floats();
+}
+
+/// Returns the choice with weights of 1.
+ExpertChoice MixturePass::unweighted(const ExpertChoice& choice) {
+  scaled_weights_.assign(static_cast<size_t>(choice.n_tokens) * static_cast<size_t>(choice.n_used), 1.0f);
   ExpertChoice out = choice;
   out.weights = scaled_weights_.data();
   return out;
@@ -209,7 +232,9 @@ void MixturePass::compute_experts(int layer, const float* x, const ExpertChoice&
   Backend& cpu = devices_.cpu();
   const int n_tokens = choice.n_tokens;
   cpu.zero(int64_t{n_tokens} * spec_.d_model, mixed_.floats());
-  cpu.experts(host_experts(layer), spec_.expert_activation_of(layer), x, choice, mixed_.floats(), counts);
+  const bool weighs_input = spec_.arch.mixture.weighs_input;
+  cpu.experts(host_experts(layer), spec_.expert_activation_of(layer), weighs_input ? weighted(x, choice) : x,
+              weighs_input ? unweighted(choice) : choice, mixed_.floats(), counts);
   if (mixture.shared.empty()) return;
   // The gate of the shared expert acts as the router of a mixture with one expert that every token uses.
   const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};

@@ -69,6 +69,8 @@ class MixturePass {
 
  private:
   void run_beside_dense(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
+  const float* weighted(const float* x, const ExpertChoice& choice);
+  ExpertChoice unweighted(const ExpertChoice& choice);
   ExpertChoice scaled(const ExpertChoice& choice, const float* scales);
   void compute_router(const LayerCall& call, const float* x);
   float* logits_of(const LayerCall& call) const;

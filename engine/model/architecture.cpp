@@ -57,6 +57,21 @@ constexpr Architecture short_conv(std::string_view name, const MixtureFacts& mix
 constexpr auto kArchitectures = std::to_array<Architecture>({
     // Llama and models that use its format: Mistral, Mixtral, Yi, SmolLM, ...
     {.name = "llama", .rope = kPairs, .mixture = kSoftmaxRenormalized, .powerinfer_activation = kRelu},
+    // Llama 4. Its files leave out the sections and the growth of queries, which are the same in all models.
+    // Maverick has 128 experts.
+    {.name = "llama4",
+     .rope = kPairs,
+     .qk_norm = QkNorm::kHeads,
+     .qk_norm_after_rope = true,
+     .qk_norm_plain = true,
+     .experts_without_qk_norm = 128,
+     .queries_grow = true,
+     .query_growth = 0.1f,
+     .growth_span = 8192,
+     .growth_from = 1,
+     .grows_unturned = true,
+     .window = {.period = 4, .full = 3, .full_turns = false, .sections = true, .n_positions = 8192},
+     .mixture = {.possible = true, .score = RouterScore::kSigmoid, .weighs_input = true}},
     {.name = "arcee", .rope = kPairs, .activation = kRelu2, .gated = false},
     {.name = "bamboo", .rope = kPairs, .activation = kDRelu, .powerinfer_activation = kDRelu},
     {.name = "falcon",

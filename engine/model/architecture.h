@@ -67,6 +67,8 @@ struct WindowPattern {
   bool unscaled = false;      // RopeScaling applies only to layers without a window
   bool full_half = false;     // layers without a window rotate half as many dimensions as the file says
   double rope_base = 0;       // default RoPE base of layers with a window; 0: the base of the other layers
+  bool sections = false;      // the window is a section, see AttentionScores::sectioned
+  int n_positions = 0;        // default of the key attention.sliding_window; 0: no window
   bool before_token = false;  // the file's number of positions does not include the token's own
 };
 
@@ -80,6 +82,8 @@ struct MixtureFacts {
   /// Layers have experts beside their dense FFN. The experts and the router read the residual stream through
   /// norms of their own, and both results are normed before they are added.
   bool beside_dense = false;
+  /// A token's weight of its only expert multiplies the expert's input, not its output.
+  bool weighs_input = false;
   bool where_routers_are = false;  // layers without a router are dense, whatever the keys say
   bool shared_has_gate = false;    // the shared expert is weighted by the sigmoid of its own gate
 };
@@ -100,7 +104,10 @@ struct Architecture {
   QkNorm qk_norm = QkNorm::kNone;  // before RoPE
   bool qk_norm_optional = false;   // the norms of q and k are used if the file has them
   bool qk_norm_after_rope = false;
-  bool value_norm = false;      // each head's values are normed, without weights
+  /// The norms of q and k have no weights. Layers without a rotary embedding have no such norms.
+  bool qk_norm_plain = false;
+  int experts_without_qk_norm = 0;  // models with so many experts have no norms of q and k; 0: all have them
+  bool value_norm = false;          // each head's values are normed, without weights
   bool value_from_key = false;  // layers without attn_v have as values their keys, before the keys' norm and
                                 // rotary embedding
   bool unit_scores = false;     // scores are not scaled, unless the file says otherwise
@@ -121,6 +128,9 @@ struct Architecture {
   bool queries_grow = false;     // queries are scaled by a factor that grows with their position, if the file
                                  // has the key attention.temperature_scale
   float query_growth = 0;        // default of this key, see ModelSpec::query_growth
+  int growth_span = 0;           // default of ModelSpec::growth_span; 0: RopeSpec::original_context
+  int growth_from = 0;           // see AttentionScores
+  bool grows_unturned = false;   // only queries of layers without a rotary embedding grow
   bool gated_attention = false;  // the rows of each head's query are followed by rows of a gate: attention's
                                  // output is multiplied by the gate's sigmoid
   /// The activation of a gate from the tensor attn_gate, by which attention's output is multiplied. The

@@ -114,7 +114,8 @@ bool has_router(const ModelFile& file, int layer) {
 std::vector<LayerSpec> read_layers(const SpecKeys& keys, const Architecture& arch, const ModelSpec& spec,
                                    const LayerKinds& kinds) {
   std::vector<LayerSpec> layers(static_cast<size_t>(spec.n_layers));
-  const int window = keys.integer_or("attention.sliding_window", 0, 0, SpecKeys::kMaxContext);
+  const int window =
+      keys.integer_or("attention.sliding_window", arch.window.n_positions, 0, SpecKeys::kMaxContext);
   if (window > 0 && arch.looks_ahead) {
     keys.refuse("attention.sliding_window", std::to_string(window),
                 "a window has no end where tokens look ahead");
@@ -218,6 +219,10 @@ MixtureSpec read_mixture(const ModelFile& file, const SpecKeys& keys, const Mode
   }
   mixture.n_used = keys.shared_integer("expert_used_count", spec.n_layers, n_blocks, 1,
                                        std::min(mixture.n_experts, kMaxUsedExperts));
+  if (arch.mixture.weighs_input && mixture.n_used != 1) {
+    keys.refuse("expert_used_count", std::to_string(mixture.n_used),
+                "a weight multiplies an expert's input, which only one expert of a token can read");
+  }
   mixture.d_expert = read_expert_width(file, keys, spec, n_blocks);
   const int n_shared = keys.integer_or("expert_shared_count", 0, 0, kMaxExperts);
   const int64_t shared = shared_width(file, spec, int64_t{n_shared} * mixture.d_expert);
@@ -274,19 +279,26 @@ void read_scales(const SpecKeys& keys, ModelSpec& spec) {
     keys.refuse("attention.temperature_scale", "not 0",
                 "queries of this architecture do not grow with their position");
   }
+  spec.growth_span = spec.rope.original_context;
+  if (arch.growth_span > 0) {
+    spec.growth_span =
+        keys.integer_or("attention.temperature_length", arch.growth_span, 1, SpecKeys::kMaxContext);
+  }
   if (arch.logit_scale == LogitScale::kNone) return;
   spec.logit_scale = scale("logit_scale", 1.0);
   if (arch.logit_scale == LogitScale::kDivides) spec.logit_scale = 1.0f / spec.logit_scale;
 }
 
-/// Queries have one factor for each stretch of original_context positions, and loading computes all factors.
+/// Queries have one factor for each stretch of growth_span positions, and loading computes all factors.
 /// Models have a few dozen stretches. Refuses a file with so many stretches that loading would take too long.
 void check_growth(const SpecKeys& keys, const ModelSpec& spec) {
   constexpr int kMaxStretches = 4096;
-  if (spec.query_growth == 0.0f || spec.context_train / spec.rope.original_context < kMaxStretches) return;
-  keys.fail("rope.scaling.original_context_length", std::to_string(spec.rope.original_context),
-            "more than a " + std::to_string(kMaxStretches) + "th of context_length, " +
-                std::to_string(spec.context_train));
+  if (spec.query_growth == 0.0f || spec.context_train / spec.growth_span < kMaxStretches) return;
+  keys.fail(
+      spec.arch.growth_span > 0 ? "attention.temperature_length" : "rope.scaling.original_context_length",
+      std::to_string(spec.growth_span),
+      "more than a " + std::to_string(kMaxStretches) + "th of context_length, " +
+          std::to_string(spec.context_train));
 }
 
 /// The architecture determines whether tokens see later tokens. Refuses a file whose key attention.causal
@@ -524,6 +536,7 @@ std::string_view ModelSpec::cpu_only_kind() const {
   if (!all_have_own_kv()) return "a model whose layers read keys and values of other layers";
   if (d_layer_embedding > 0) return "a model that has an embedding of each token for each layer";
   if (arch.attention_gate) return "a model whose attention has a gate of its own";
+  if (has_experts() && arch.mixture.weighs_input) return "a model whose experts read weighted inputs";
   if (has_experts() && arch.mixture.beside_dense) return "a model with experts beside its dense FFNs";
   if (std::ranges::any_of(layers, [this](const LayerSpec& one) { return one.d_ff != 0 && one.d_ff != d_ff; }))
     return "a model whose FFNs have different widths";

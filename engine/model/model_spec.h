@@ -112,9 +112,10 @@ struct ModelSpec {
   float value_scale = 1.0f;      // factor for attention's values
   float attention_cap = 0.0f, logit_cap = 0.0f;  // soft caps, cap * tanh(x / cap); 0: none
   float logit_scale = 1.0f;                      // factor for logits, applied before the cap
-  /// A query at position p is multiplied by 1 + query_growth * ln(1 + floor(p / rope.original_context)). 0:
-  /// queries are not multiplied.
+  /// A query at position p is multiplied by 1 + query_growth * ln(1 + floor((p + arch.growth_from) /
+  /// growth_span)). 0: queries are not multiplied.
   float query_growth = 0.0f;
+  int growth_span = 1;
   LatentSpec latent;
   RecurrentShape recurrent;   // of all recurrent layers; false: there are none
   int d_layer_embedding = 0;  // size of a token's embedding for each layer; 0: there is none
@@ -161,6 +162,12 @@ struct ModelSpec {
   /// and skipped. Zeros inside experts can be skipped too (activation.has_zeros()), but experts' neurons are
   /// neither counted one by one nor predicted.
   bool has_zero_neurons() const { return activation.has_zeros() && !has_experts() && has_equal_ffns(); }
+  /// Whether the layer's queries and keys are normed.
+  bool norms_qk(int index) const {
+    const int none = arch.experts_without_qk_norm;
+    return arch.qk_norm != QkNorm::kNone && (!arch.qk_norm_plain || layer(index).turns) &&
+           (none == 0 || mixture.n_experts != none);
+  }
   /// Whether a layer has attention.
   bool attends(int index) const {
     return layer(index).mixes && (!layer(index).recurrent || arch.recurs_beside_attention);

@@ -116,7 +116,8 @@ void bind_latent(Binder& bind, const ModelSpec& spec, const std::string& prefix,
 void bind_qk_norms(Binder& bind, const ModelSpec& spec, int layer, const std::string& prefix,
                    LayerWeights& w) {
   const std::string q = prefix + "attn_q_norm.weight", k = prefix + "attn_k_norm.weight";
-  if (spec.arch.qk_norm == QkNorm::kNone || (spec.arch.qk_norm_optional && !bind.has(q))) return;
+  if (!spec.norms_qk(layer) || spec.arch.qk_norm_plain || (spec.arch.qk_norm_optional && !bind.has(q)))
+    return;
   const NormShape of_q = spec.qk_norm_shape(spec.heads_of(layer), layer);
   const NormShape of_k = spec.qk_norm_shape(spec.kv_heads_of(layer), layer);
   w.q_norm = bind.vectors(q, of_q.n_rows, of_q.n_cols);
@@ -561,18 +562,26 @@ void bind_other_embeddings(Binder& bind, const ModelSpec& spec, Weights& weights
 /// Computes the factors by which queries are multiplied, and sets the layers' pointers to them.
 void let_queries_grow(const ModelSpec& spec, Weights& weights) {
   if (spec.query_growth == 0.0f) return;
-  for (int stretch = 0; stretch <= spec.context_train / spec.rope.original_context; ++stretch) {
+  const int n_positions = spec.context_train + spec.arch.growth_from;
+  for (int stretch = 0; stretch <= n_positions / spec.growth_span; ++stretch) {
     const double factor = 1.0 + double{spec.query_growth} * std::log1p(stretch);
     weights.query_growth.push_back(static_cast<float>(factor));
   }
-  for (LayerWeights& layer : weights.layers) layer.query_growth = weights.query_growth.data();
+  for (int i = 0; i < spec.n_layers; ++i) {
+    if (spec.arch.grows_unturned && spec.layer(i).turns) continue;
+    weights.layers[static_cast<size_t>(i)].query_growth = weights.query_growth.data();
+  }
 }
 
-/// Sets the layers' pointers to the weights of the values' norm, which are ones.
-void norm_values(const ModelSpec& spec, Weights& weights) {
-  if (!spec.arch.value_norm) return;
+/// Sets the layers' pointers to the weights of norms without weights, which are ones.
+void set_plain_norms(const ModelSpec& spec, Weights& weights) {
+  if (!spec.arch.value_norm && !spec.arch.qk_norm_plain) return;
   weights.ones.assign(static_cast<size_t>(spec.widest_head_dim()), 1.0f);
-  for (LayerWeights& layer : weights.layers) layer.v_norm = weights.ones.data();
+  for (int i = 0; i < spec.n_layers; ++i) {
+    LayerWeights& layer = weights.layers[static_cast<size_t>(i)];
+    if (spec.arch.value_norm) layer.v_norm = weights.ones.data();
+    if (spec.arch.qk_norm_plain && spec.norms_qk(i)) layer.q_norm = layer.k_norm = weights.ones.data();
+  }
 }
 
 void bind_output(Binder& bind, const ModelSpec& spec, Weights& weights) {
@@ -611,7 +620,7 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
   }
   require_all_predictors_or_none(bind, weights);
   let_queries_grow(spec, weights);
-  norm_values(spec, weights);
+  set_plain_norms(spec, weights);
   bind_output(bind, spec, weights);
   bind.refuse_unused(spec);
   weights.vectors = bind.take_vectors();

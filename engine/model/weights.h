@@ -161,7 +161,7 @@ struct Weights {
   /// grow.
   std::vector<float> query_growth;
 
-  std::vector<float> ones;  // [widest_head_dim()] LayerWeights::v_norm; empty: values are not normed
+  std::vector<float> ones;  // [widest_head_dim()] norms without weights; empty: there are no such norms
 
   struct alignas(64) Line {
     float floats[16];

@@ -29,20 +29,17 @@ constexpr int64_t kForkWork = 64 * 1024;
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-/// Returns the first position that a token sees. The last position that the token sees is n_keys - 1.
-int first_key(int n_keys, int window) { return window > 0 ? std::max(0, n_keys - window) : 0; }
-
 /// The slice length for a token that sees n_keys positions. It depends only on n_keys and the window, so a
 /// token's sums are grouped in the same way in every batch.
-int slice_tokens_for(int n_keys, int window) {
+int slice_tokens_for(int n_keys, const AttentionScores& scores) {
   int tokens = kSliceTokens;
-  if (first_key(n_keys, window) == 0) {
+  if (scores.first_seen(n_keys) == 0) {
     while (ceil_div(n_keys, tokens) > kMaxSlices) tokens *= 2;
   } else {
     // A window overlaps up to window / tokens + 2 slices, because it may begin and end inside a slice. The
     // tokens of a step that is divided by slices overlap at most one slice more than one token does.
     static_assert(kMaxSplitTokens <= kSliceTokens);
-    while (window / tokens + 3 > kMaxSlices) tokens *= 2;
+    while (scores.window / tokens + 3 > kMaxSlices) tokens *= 2;
   }
   return tokens;
 }
@@ -106,7 +103,7 @@ void Attention::run(const float* q, int64_t stride, int n_heads, const Attention
   int most_slices = 0;
   for (const TokenTile& tile : tiles_) {
     const int n_keys = places.n_keys(tile.first_token + tile.n_tokens - 1);
-    const int n_seen = n_keys - first_key(n_keys, scores.window);
+    const int n_seen = n_keys - scores.first_seen(n_keys);
     work += int64_t{tile.n_tokens} * n_heads * n_seen * shape.head_dim * 2;
     most_slices = std::max(most_slices, tile.n_slices());
   }
@@ -130,8 +127,8 @@ void Attention::make_tiles(const Call& call) {
   tiles_.clear();
   for (int t = 0; t < places.n_tokens; ++t) {
     const int n_keys = places.n_keys(t);
-    const int slice_tokens = slice_tokens_for(n_keys, call.scores.window);
-    const int first_slice = first_key(n_keys, call.scores.window) / slice_tokens;
+    const int slice_tokens = slice_tokens_for(n_keys, call.scores);
+    const int first_slice = call.scores.first_seen(n_keys) / slice_tokens;
     const int end_slice = ceil_div(n_keys, slice_tokens);
     if (!tiles_.empty()) {
       TokenTile& last = tiles_.back();
@@ -160,12 +157,12 @@ Attention::Item Attention::item_at(const Call& call, int64_t index) const {
 /// Fills scratch.limits, and scratch.firsts if a window hides keys from one of the item's tokens.
 Attention::Seen Attention::seen_by(const Call& call, const Item& item, Scratch& scratch) const {
   const int first_token = item.tile.first_token;
-  const int window = call.scores.window;
-  const bool hides = first_key(call.places.n_keys(first_token + item.tile.n_tokens - 1), window) > 0;
+  const AttentionScores& scores = call.scores;
+  const bool hides = scores.first_seen(call.places.n_keys(first_token + item.tile.n_tokens - 1)) > 0;
   for (int row = 0; row < item.n_rows(); ++row) {
     const int n_keys = call.places.n_keys(first_token + row / item.n_heads);
     scratch.limits[static_cast<size_t>(row)] = n_keys;
-    if (hides) scratch.firsts[static_cast<size_t>(row)] = first_key(n_keys, window);
+    if (hides) scratch.firsts[static_cast<size_t>(row)] = scores.first_seen(n_keys);
   }
   return {hides ? scratch.firsts.data() : nullptr, scratch.limits.data()};
 }
@@ -174,7 +171,8 @@ Attention::Seen Attention::seen_by(const Call& call, const Item& item, Scratch& 
 float Attention::query_scale(const Call& call, int token) const {
   const AttentionScores& scores = call.scores;
   if (scores.growth == nullptr) return scores.scale;
-  return scores.scale * scores.growth[call.places.positions[token] / scores.growth_span];
+  return scores.scale *
+         scores.growth[(call.places.positions[token] + scores.growth_from) / scores.growth_span];
 }
 
 /// Gathers the item's scaled queries, and describes its keys. Does not set the addresses of the results.

@@ -382,6 +382,7 @@ class CudaBackend final : public Backend {
       return;
     }
     recorder_.note(static_cast<uint64_t>(scores.window));
+    recorder_.note(static_cast<uint64_t>(scores.sectioned));
     recorder_.note(std::bit_cast<uint32_t>(scores.soft_cap));
     recorder_.note(static_cast<uint64_t>(places.n_seen != nullptr));
     // In small steps, a warp writes 32 numbers of one head, so the attention kernel can quantize its output.

@@ -31,6 +31,8 @@ struct Scoring {
   std::vector<float> growth = {};
   int growth_span = 1;
   KvType type = KvType::kF16;  // of the cache
+  int growth_from = 0;
+  bool sectioned = false;  // the window is a section
 
   const float* sinks_of(int n_heads) {
     if (sinks.empty()) return nullptr;
@@ -38,9 +40,9 @@ struct Scoring {
     return sinks.data();
   }
   std::string text() const {
-    return "window " + std::to_string(window) + ", cap " + std::to_string(soft_cap) + ", " +
-           std::to_string(sinks.size()) + " sinks" + (ahead ? ", ahead" : "") +
-           (growth.empty() ? "" : ", growing") + ", " + kv_type_name(type);
+    return (sectioned ? "section " : "window ") + std::to_string(window) + ", cap " +
+           std::to_string(soft_cap) + ", " + std::to_string(sinks.size()) + " sinks" +
+           (ahead ? ", ahead" : "") + (growth.empty() ? "" : ", growing") + ", " + kv_type_name(type);
   }
 };
 
@@ -104,7 +106,9 @@ class Sequences {
                                  scoring_.soft_cap,
                                  scoring_.sinks_of(heads_.n_heads),
                                  scoring_.growth.empty() ? nullptr : scoring_.growth.data(),
-                                 scoring_.growth_span};
+                                 scoring_.growth_span,
+                                 scoring_.growth_from,
+                                 scoring_.sectioned};
     backend.attention(q.data(), q_stride, heads_.n_heads, scores, places, shape_, layer, out.data());
     return out;
   }
@@ -151,7 +155,8 @@ class Sequences {
     const size_t s = static_cast<size_t>(sequence);
     const int kv_head = head / (heads_.n_heads / heads_.n_kv_heads);
     std::vector<const float*> keys, values;
-    const int first = scoring_.window > 0 ? std::max(0, position + 1 - scoring_.window) : 0;
+    int first = scoring_.window > 0 ? std::max(0, position + 1 - scoring_.window) : 0;
+    if (scoring_.sectioned) first = position - position % scoring_.window;
     const int last = scoring_.ahead ? length(sequence) - 1 : position;
     for (int p = first; p <= last; ++p) {
       const size_t at = static_cast<size_t>((p * heads_.n_kv_heads + kv_head) * heads_.head_dim);
@@ -161,9 +166,8 @@ class Sequences {
     const float* q = q_[s].data() + (position * heads_.n_heads + head) * heads_.head_dim;
     const std::vector<float>& sinks = scoring_.sinks;
     const float* sink = sinks.empty() ? nullptr : &sinks[static_cast<size_t>(head) % sinks.size()];
-    const double growth = scoring_.growth.empty()
-                              ? 1.0
-                              : double{scoring_.growth[static_cast<size_t>(position / scoring_.growth_span)]};
+    const auto stretch = static_cast<size_t>((position + scoring_.growth_from) / scoring_.growth_span);
+    const double growth = scoring_.growth.empty() ? 1.0 : double{scoring_.growth[stretch]};
     return testing::reference_attention(q, keys, values, heads_.head_dim, double{scale()} * growth,
                                         double{scoring_.soft_cap}, sink);
   }
@@ -375,6 +379,14 @@ TEST_CASE("attention caps scores softly", "[attention]") {
   for (float cap : {0.5f, 5.0f, 30.0f, 50.0f, 1e4f})
     check_against_doubles({6, 2, 64}, 16, 130, {.soft_cap = cap});
   check_against_doubles({2, 1, 20}, 24, 70, {.soft_cap = 5.0f});
+}
+
+TEST_CASE("attention sees the positions of its section only", "[attention]") {
+  for (int section : {1, 2, 15, 16, 17, 63, 64, 100, 256, 257, 599, 600, 1000})
+    check_against_doubles({2, 1, 16}, 16, 600, {.window = section, .sectioned = true});
+  for (int section : {1, 64, 90, 257, 599})
+    check_batches({6, 2, 24}, {.window = section, .sectioned = true}, {1, 3});
+  for (int section : {4096, 8192}) check_long_context({.window = section, .sectioned = true});
 }
 
 TEST_CASE("attention takes windows, caps and sinks together, for every head size and grouping",

@@ -91,18 +91,13 @@ KernelWork attention_work(const AttentionCall& call, Attended which);
 
 // ---- device ----------------------------------------------------------------------------------------------
 
-/// The first position that a token sees. The last position that the token sees is n_keys - 1.
-__device__ inline int first_key(int n_keys, int window) {
-  return window > 0 && n_keys > window ? n_keys - window : 0;
-}
-
 /// The slice length for a token that sees n_keys positions; see kernels/cpu/attention.cpp.
-__device__ inline int slice_tokens_for(int n_keys, int window) {
+__device__ inline int slice_tokens_for(int n_keys, const AttentionScores& scores) {
   int tokens = kSliceKeys;
-  if (first_key(n_keys, window) == 0) {
+  if (scores.first_seen(n_keys) == 0) {
     while ((n_keys + tokens - 1) / tokens > kMaxSlices) tokens *= 2;
   } else {
-    while (window / tokens + 3 > kMaxSlices) tokens *= 2;
+    while (scores.window / tokens + 3 > kMaxSlices) tokens *= 2;
   }
   return tokens;
 }
@@ -116,7 +111,8 @@ __device__ inline int n_keys_of(const AttentionCall& call, int token) {
 __device__ inline float query_scale(const AttentionCall& call, int token) {
   const AttentionScores& scores = call.scores;
   if (scores.growth == nullptr) return scores.scale;
-  return __fmul_rn(scores.scale, scores.growth[call.places.positions[token] / scores.growth_span]);
+  const int stretch = (call.places.positions[token] + scores.growth_from) / scores.growth_span;
+  return __fmul_rn(scores.scale, scores.growth[stretch]);
 }
 
 /// N numbers that are loaded and stored together. REQUIRES: the address is a multiple of their total size.
@@ -230,8 +226,8 @@ __device__ inline bool begins_run(const AttentionCall& call, int token) {
   const int32_t* positions = call.places.positions;
   return call.places.table_of[token] != call.places.table_of[token - 1] ||
          positions[token] != positions[token - 1] + 1 ||
-         slice_tokens_for(n_keys_of(call, token), call.scores.window) !=
-             slice_tokens_for(n_keys_of(call, token - 1), call.scores.window);
+         slice_tokens_for(n_keys_of(call, token), call.scores) !=
+             slice_tokens_for(n_keys_of(call, token - 1), call.scores);
 }
 
 }  // namespace hearth::cuda

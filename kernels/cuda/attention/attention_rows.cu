@@ -372,8 +372,8 @@ __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
   const int token = static_cast<int>(blockIdx.x) / blocks_per_token;
   const int number = static_cast<int>(blockIdx.x) % blocks_per_token;  // number of its slice
   const int n_keys = n_keys_of(call, token);
-  const int seen_from = first_key(n_keys, call.scores.window);
-  const int slice_tokens = slice_tokens_for(n_keys, call.scores.window);
+  const int seen_from = call.scores.first_seen(n_keys);
+  const int slice_tokens = slice_tokens_for(n_keys, call.scores);
   const int first = (seen_from / slice_tokens + number) * slice_tokens;
   if (first >= n_keys || (only_lone && !is_lone(call, token))) return;
 

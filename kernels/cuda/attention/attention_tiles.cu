@@ -314,7 +314,7 @@ __device__ void load_queries(const AttentionCall& call, const HeadPart& part, in
       memory.q[d][r / (kRows / 2)].at[r % (kRows / 2)] = real ? __fmul_rn(q[d], scale) : 0.0f;
     if (lane == 0) {
       const int n_keys = n_keys_of(call, place.token);
-      memory.firsts[r] = first_key(n_keys, call.scores.window);
+      memory.firsts[r] = call.scores.first_seen(n_keys);
       memory.limits[r] = n_keys;
     }
   }
@@ -374,7 +374,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(Atte
                                  memory.limits[0],
                                  memory.limits[kRows - 1],
                                  call.scores.soft_cap};
-  const int slice_tokens = slice_tokens_for(warp.end, kPlain ? 0 : call.scores.window);
+  const int slice_tokens = slice_tokens_for(warp.end, kPlain ? AttentionScores() : call.scores);
   const int first_slice = warp.first / slice_tokens * slice_tokens;
   HalfState<kRows / 2> total{};
   float total_weighted[kRows][kDims];

@@ -12,8 +12,8 @@ import torch
 import transformers
 from transformers.models.step3p7.modeling_step3p7 import Step3p7TextConfig, Step3p7TextModel
 
-from tiny_models import (ATTENTION, CONTEXT, EXPERTS, FFN, FFN_NORM, N_VOCAB, OUTER, QK_NORMS, Tiny, make_all, of_rope,
-                         sizes, split_experts)
+from tiny_models import (ATTENTION, CONTEXT, EXPERTS, FFN, FFN_NORM, LLAMA, N_VOCAB, OUTER, QK_NORMS, Tiny, make_all,
+                         of_rope, plain_scores, sizes, split_experts)
 
 WINDOW = 8
 SMALL = dict(vocab_size=N_VOCAB, hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
@@ -106,6 +106,35 @@ def mimo2():
                 n_used=2, spreads={"sinks": 1.5}, converts=False)
 
 
+def llama4(n_experts=6, d_expert=24, step=2):
+    """Layer 3 is full and without RoPE, and its queries grow with the position; in the others, tokens see a chunk of 16
+    positions, and q and k are normed after RoPE without weights. Layers 1 and 3 have experts: the sigmoid of one expert's
+    logit multiplies its input. Keys that converters leave out make chunks and stretches short."""
+    config = transformers.Llama4TextConfig(
+        **SMALL, num_hidden_layers=4, intermediate_size=d_expert, intermediate_size_mlp=48, num_local_experts=n_experts,
+        num_experts_per_tok=1, interleave_moe_layer_step=step, attention_chunk_size=16, floor_scale=8, attn_scale=0.25,
+        rope_parameters=of_rope(500000.0), use_qk_norm=n_experts != 128)
+    config._attn_implementation = "eager"
+    keys = sizes(config, **{
+        "vocab_size": N_VOCAB, "feed_forward_length": 48, "expert_feed_forward_length": d_expert, "expert_count": n_experts,
+        "interleave_moe_layer_step": step, "expert_shared_count": 1, "rope.dimension_count": 16,
+        "attention.sliding_window": 16, "attention.temperature_length": 8, "attention.temperature_scale": 0.25})
+    names = {**{name.replace("mlp.", "feed_forward."): to for name, to in LLAMA.items()},
+             "feed_forward.router": "ffn_gate_inp", "feed_forward.experts.gate_up_proj": "ffn_gate_up_exps",
+             "feed_forward.experts.down_proj": "ffn_down_exps",
+             **{f"feed_forward.shared_expert.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")}}
+
+    def change(name, data):
+        return split_experts(name, data.swapaxes(1, 2) if "_exps" in name else data)
+    return Tiny("llama4", config, keys, names, change, scores=plain_scores, n_used=1, router="feed_forward.router",
+                build=lambda: transformers.Llama4ForCausalLM(config), converts=False)
+
+
+def llama4_maverick():
+    """llama4 with 128 small experts in one layer; its q and k are not normed."""
+    return llama4(128, 8, 4)
+
+
 class Step35(torch.nn.Module):
     """The language model alone, which transformers has only together with images."""
     def __init__(self, config):
@@ -148,6 +177,8 @@ MODELS = {
     "afmoe": afmoe,
     "step35": step35,
     "mimo2": mimo2,
+    "llama4": llama4,
+    "llama4-maverick": llama4_maverick,
 }
 
 if __name__ == "__main__":

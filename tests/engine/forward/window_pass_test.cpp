@@ -240,7 +240,7 @@ void check_windows(const std::string& name, uint32_t window) {
 TEST_CASE("windows: released blocks change no bit, in several slots, with and without reused prefixes") {
   const std::string name =
       GENERATE("gemma2", "gemma3", "gpt-oss", "cohere2", "phi3-long", "olmo3", "smallthinker", "exaone4",
-               "exaone-moe", "mellum", "laguna", "afmoe", "step35", "mimo2");
+               "exaone-moe", "mellum", "laguna", "afmoe", "step35", "mimo2", "llama4");
   const uint32_t window = GENERATE(0u, 37u);  // 0: the file's, 8
   check_windows(name, window);
 }

@@ -186,6 +186,35 @@ TEST_CASE(
              ContainsSubstring("temperature_scale") && ContainsSubstring("nan"));
 }
 
+TEST_CASE("model spec: Llama 4's sections and growth are those of its files, or of the family") {
+  const auto scout = [] {
+    return TinyModel("llama4")
+        .key("llama4.expert_count", 4)
+        .key("llama4.expert_used_count", 1)
+        .key("llama4.block_count", 4);
+  };
+  const ModelSpec spec = spec_of(scout());
+  CHECK(spec.layer(0).window == 8192);
+  CHECK(spec.layer(3).window == 0);
+  CHECK(spec.layer(2).turns);
+  CHECK_FALSE(spec.layer(3).turns);
+  CHECK(spec.norms_qk(2));
+  CHECK_FALSE(spec.norms_qk(3));
+  CHECK(spec.query_growth == 0.1f);
+  CHECK(spec.growth_span == 8192);
+  CHECK(spec_of(scout().key("llama4.attention.temperature_length", 16)).growth_span == 16);
+  // MobileLLM has neither sections nor layers without a rotary embedding.
+  const ModelSpec mobile = spec_of(scout().key("llama4.attention.sliding_window", 0));
+  CHECK(mobile.window() == 0);
+  CHECK(mobile.layer(3).turns);
+  CHECK_FALSE(spec_of(scout().key("llama4.expert_count", 128)).norms_qk(0));
+  CHECK_THAT(complaint(scout().key("llama4.expert_used_count", 2)),
+             ContainsSubstring("expert_used_count") && ContainsSubstring("only one expert"));
+  CHECK_THAT(
+      complaint(scout().key("llama4.attention.temperature_length", 1).key("llama4.context_length", 1 << 20)),
+      ContainsSubstring("temperature_length") && ContainsSubstring("4096th"));
+}
+
 TEST_CASE("model spec: values may be shorter than keys only where the architecture says so") {
   const auto mimo = [](int value_length) {
     return TinyModel("mimo2")

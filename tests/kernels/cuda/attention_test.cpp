@@ -224,8 +224,9 @@ struct Scoring {
   int window = 0;
   float soft_cap = 0.0f;
   bool sinks = false;
-  bool ahead = false;  // a token sees its whole sequence
-  bool grows = false;  // queries grow with their position
+  bool ahead = false;      // a token sees its whole sequence
+  bool grows = false;      // queries grow with their position
+  bool sectioned = false;  // the window is a section, and queries grow one position earlier
 };
 constexpr int kGrowthSpan = 50;
 
@@ -253,7 +254,9 @@ struct Queries {
             scoring.soft_cap,
             scoring.sinks ? sinks_there : nullptr,
             scoring.grows ? growth_there : nullptr,
-            kGrowthSpan};
+            kGrowthSpan,
+            scoring.sectioned ? 1 : 0,
+            scoring.sectioned};
   }
   int64_t stride;
   float scale;
@@ -375,8 +378,11 @@ TEST_CASE("CUDA: attention has the CPU's bits where slices become longer") {
 TEST_CASE("CUDA: attention of single tokens with windows, caps and sinks has the CPU's bits") {
   Cache cache({4, 2, 32}, {1100, 40});
   for (int window : {1, 2, 16, 17, 63, 64, 65, 255, 256, 257, 300, 512, 1000, 1100, 2000}) {
-    for (int n_keys : {1, 16, 64, 257, 600, 1100})
+    for (int n_keys : {1, 16, 64, 65, 257, 600, 1100}) {
       check_attention(cache, run(0, n_keys - 1, n_keys), {window});
+      check_attention(cache, run(0, n_keys - 1, n_keys),
+                      {.window = window, .grows = true, .sectioned = true});
+    }
   }
   for (int window : {0, 20, 300}) {
     for (const Scoring& scoring : scorings(window)) {
@@ -392,6 +398,7 @@ TEST_CASE("CUDA: attention of prompts with windows, caps and sinks has the CPU's
   // Windows that begin and end in every way within a tile's rows, a tile of keys and a slice.
   for (int window : {1, 2, 7, 16, 40, 63, 64, 65, 100, 200, 256, 257, 300, 511, 599, 600, 1000}) {
     check_attention(cache, run(0, 500, 567), {window});
+    check_attention(cache, run(0, 500, 567), {.window = window, .grows = true, .sectioned = true});
     check_attention(cache, run(0, 240, 280) + run(1, 0, 9), {window});
   }
   for (int window : {0, 20, 130, 300}) {
@@ -516,6 +523,7 @@ TEST_CASE("CUDA: attention over 8-bit keys and values has the CPU's bits at ever
   for (int window : {1, 17, 64, 65, 257, 300, 1000}) {
     for (int n_keys : {1, 64, 257, 600, 1100}) check_attention(cache, run(0, n_keys - 1, n_keys), {window});
     check_attention(cache, run(0, 500, 567), {window});
+    check_attention(cache, run(0, 500, 567), {.window = window, .grows = true, .sectioned = true});
   }
   check_attention(cache, run(0, 0, 600));
   check_attention(cache, run(0, 640, 663) + run(2, 299, 300) + run(1, 0, 40) + run(2, 17, 18));

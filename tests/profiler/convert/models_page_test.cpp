@@ -25,6 +25,7 @@ namespace {
 const std::map<std::string_view, std::vector<std::string>> kCheckedWith = {
     {"llama",
      {"llama", "llama-gqa-tied", "llama-linear", "llama-llama3", "relu-llama", "mixtral", "mixtral-split"}},
+    {"llama4", {"llama4", "llama4-maverick"}},
     {"bamboo", {"bamboo"}},
     {"falcon", {"falcon-7b", "falcon-40b"}},
     {"falcon-h1", {"falcon-h1", "falcon-h1-norm"}},
