@@ -304,6 +304,8 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
     {.name = "nemotron", .norm = NormKind::kLayer, .rope = kHalves, .activation = kRelu2, .gated = false},
     nemotron_h("nemotron_h", /*experts=*/false),
     nemotron_h("nemotron_h_moe", /*experts=*/true),
+    // Mamba-2 alone.
+    {.name = "mamba2", .recurrent = RecurrentKind::kMamba2, .one_block = true, .all_recur = true},
     {.name = "starcoder2", .norm = NormKind::kLayer, .rope = kHalves, .activation = kGelu, .gated = false},
     {.name = "gpt2", .norm = NormKind::kLayer, .activation = kGelu, .gated = false, .position_offset = 0},
     {.name = "gptneox",

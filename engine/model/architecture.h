@@ -147,6 +147,7 @@ struct Architecture {
   bool one_block = false;
   /// Recurrent layers have attention too. Both read the layer's input, and their outputs are added.
   bool recurs_beside_attention = false;
+  bool all_recur = false;  // no layer has attention; with one_block
   /// In Mamba-2, the result is normed before it is gated, if the file has the norm, and not after it.
   bool norms_before_gate = false;
   bool rope_by_key = false;  // there is no rotary embedding if the key rope.scaling.finetuned is false

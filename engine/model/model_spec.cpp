@@ -585,8 +585,12 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   }
   LayerHeads heads;
   if (arch.heads_of_layers) heads = read_layer_heads(keys, spec.n_layers, n_blocks);
-  spec.n_heads = arch.heads_of_layers ? std::ranges::max(heads.queries)
-                                      : keys.integer("attention.head_count", 1, SpecKeys::kMaxHeads);
+  if (arch.all_recur) {
+    spec.n_heads = 1;  // files have 0
+  } else {
+    spec.n_heads = arch.heads_of_layers ? std::ranges::max(heads.queries)
+                                        : keys.integer("attention.head_count", 1, SpecKeys::kMaxHeads);
+  }
   LayerKinds kinds;
   const bool is_delta = arch.recurrent == RecurrentKind::kGatedDelta;
   if (is_delta) {
@@ -595,10 +599,11 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   }
   const bool is_mamba = arch.recurrent == RecurrentKind::kMamba2;
   // Whether the layers without key/value heads are the recurrent ones.
-  const bool by_heads = arch.recurrent && !is_delta && !arch.recurs_beside_attention;
-  if (arch.recurs_beside_attention) {
+  const bool by_heads = arch.recurrent && !is_delta && !arch.recurs_beside_attention && !arch.all_recur;
+  if (arch.recurs_beside_attention || arch.all_recur) {
     spec.recurrent = read_mamba(keys);
     kinds.recurrent.assign(static_cast<size_t>(spec.n_layers), true);
+    if (arch.all_recur) kinds.has_ffn.assign(static_cast<size_t>(spec.n_layers), false);
   } else if (by_heads) {
     const bool experts = keys.integer_or("expert_count", 0, 0, kMaxExperts) > 0;
     kinds = read_layer_kinds(keys, arch, spec.n_heads, experts, spec.n_layers, n_blocks);
@@ -610,6 +615,9 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   if (spec.latent) {
     spec.n_kv_heads = 1;
     spec.head_dim = spec.latent.kv_rank + spec.latent.d_rope;
+  } else if (arch.all_recur) {
+    spec.n_kv_heads = 1;
+    spec.head_dim = 2;  // sizes the buffers of attention, which no layer has
   } else {
     std::optional<int> of_layers;
     if (is_delta) of_layers = read_kv_heads_of_layers(keys, kinds.recurrent, spec.n_heads, n_blocks);

@@ -56,7 +56,7 @@ def check_cuts(model):
         whole = model(torch.tensor([TOKENS])).logits[0]
         cache, rows = transformers.DynamicCache(config=model.config), []
         for token in TOKENS:
-            out = model(torch.tensor([[token]]), past_key_values=cache, use_cache=True)
+            out = model(torch.tensor([[token]]), cache=cache, use_cache=True)
             rows.append(out.logits[0])
         worst = ((torch.cat(rows) - whole).abs().max() / whole.std()).item()
         assert worst < AGREEMENT, worst
@@ -216,6 +216,21 @@ def falcon_h1_norm():
     return falcon_h1(norm=True)
 
 
+def mamba2():
+    """Mamba-2 alone: a layer is one norm and one scan. The file says that there are no heads of attention."""
+    heads, head_dim = 4, 16
+    config = transformers.Mamba2Config(
+        vocab_size=N_VOCAB, hidden_size=D_MODEL, num_hidden_layers=3, num_heads=heads, head_dim=head_dim, state_size=STATE,
+        n_groups=GROUPS, conv_kernel=TAPS, chunk_size=16, pad_token_id=None)
+    keys = {"block_count": 3, "context_length": 2**20, "embedding_length": D_MODEL, "feed_forward_length": 0,
+            "attention.head_count": 0, "attention.layer_norm_rms_epsilon": 1e-5, "vocab_size": N_VOCAB,
+            **of_ssm(heads, head_dim)}
+    names = {"backbone.embeddings": "token_embd", "backbone.norm_f": "output_norm", "lm_head": "output", "norm": "attn_norm",
+             **{f"mixer.{name}": to for name, to in MAMBA.items()}}
+    return Tiny("mamba2", config, keys, names, converted, spreads=SPREADS, settle=settle, check=check_cuts,
+                build=lambda: eager(transformers.Mamba2ForCausalLM, config), converts=False)
+
+
 MODELS = {
     "falcon-h1": falcon_h1,
     "falcon-h1-norm": falcon_h1_norm,
@@ -223,6 +238,7 @@ MODELS = {
     "nemotron_h_moe": nemotron_h_moe,
     "granitehybrid": granitehybrid,
     "granitehybrid-dense": granitehybrid_dense,
+    "mamba2": mamba2,
 }
 
 if __name__ == "__main__":

@@ -89,7 +89,8 @@ TEST_CASE("today's dense models give the CPU's bits on the device") {
                                                         "nemotron_h", "granitehybrid-dense",
                                                         "falcon-h1",  "lfm2",
                                                         "lfm2-wide",  "seed_oss",
-                                                        "ernie4_5",   "arcee"})));
+                                                        "ernie4_5",   "arcee",
+                                                        "mamba2"})));
   const fs::path path = data() / "arch" / (name + ".gguf");
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));

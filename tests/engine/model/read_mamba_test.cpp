@@ -46,6 +46,24 @@ std::string mamba_refusal(const TinyModel& model) {
 
 }  // namespace
 
+TEST_CASE("mamba spec: a file of Mamba-2 alone has no heads of attention, and no FFNs") {
+  TinyModel model("mamba2");
+  model.key("mamba2.attention.head_count", 0)
+      .key("mamba2.attention.head_count_kv", 0)
+      .key("mamba2.feed_forward_length", 0)
+      .key("mamba2.ssm.conv_kernel", 4)
+      .key("mamba2.ssm.state_size", 8)
+      .key("mamba2.ssm.group_count", 2)
+      .key("mamba2.ssm.time_step_rank", 4)
+      .key("mamba2.ssm.inner_size", 64);
+  const ModelSpec spec = spec_of(model);
+  CHECK(text_of_kinds(spec) == "M-M-");
+  CHECK(spec.recurrent.head_dim == 16);
+  CHECK_FALSE(spec.attends(0));
+  CHECK(spec.d_ff == 0);
+  CHECK_THAT(complaint(model.key("mamba2.ssm.inner_size", 66)), ContainsSubstring("inner_size"));
+}
+
 TEST_CASE("mamba spec: keys become facts") {
   const ModelSpec spec = spec_of(tiny_mamba("nemotron_h"));
   REQUIRE(spec.recurrent);
