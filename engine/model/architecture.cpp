@@ -235,6 +235,13 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .latent = true,
      .queries_grow = true,
      .mixture = {.possible = true, .group_by_best = true}},
+    // DeepSeek V3.2, and GLM 5, 5.1 and 5.2.
+    {.name = "deepseek32",
+     .rope = kPairs,
+     .latent = true,
+     .indexer = true,
+     .mixture = {.possible = true, .group_by_best = true}},
+    {.name = "glm-dsa", .rope = kPairs, .latent = true, .indexer = true, .mixture = kSigmoid},
     // Converters leave out the growth of queries. All models of the family were trained with this value.
     {.name = "mistral4",
      .rope = kPairs,

@@ -123,7 +123,10 @@ struct Architecture {
                                     // are added
   ParallelFrom parallel_from = ParallelFrom::kArchitecture;
   bool latent = false;  // the keys and values of all heads come from one latent, see LatentSpec
-  bool sinks = false;   // the softmax of each head has an additional logit, from the tensor attn_sinks
+  /// The model has an indexer, which chooses the positions that attention sees if there are more than the key
+  /// attention.indexer.top_k says. Hearth does not run indexers, so this is the longest context.
+  bool indexer = false;
+  bool sinks = false;  // the softmax of each head has an additional logit, from the tensor attn_sinks
   bool sinks_in_windows = false;  // layers with a window have it, and no others
   bool queries_grow = false;     // queries are scaled by a factor that grows with their position, if the file
                                  // has the key attention.temperature_scale

@@ -658,6 +658,10 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   read_scales(keys, spec);
   if (spec.latent) spec.attention_scale = latent_score_scale(keys, spec.latent, spec.rope);
   check_growth(keys, spec);
+  if (arch.indexer) {
+    const int top = keys.integer("attention.indexer.top_k", 1, SpecKeys::kMaxContext);
+    spec.context_train = std::min(spec.context_train, top);
+  }
   spec.pooling = read_pooling(keys, arch);
   return spec;
 }

@@ -105,6 +105,9 @@ void bind_latent(Binder& bind, const ModelSpec& spec, const std::string& prefix,
   } else {
     w.q = bind.linear(prefix + "attn_q", spec.projected_q_dim(), spec.d_model);
   }
+  if (spec.arch.indexer) {
+    bind.pass_over(prefix + "indexer.", {"k_norm.", "proj.", "attn_k.", "attn_q_b."});
+  }
   l.kv_a = bind.linear(prefix + "attn_kv_a_mqa", latent.kv_rank + latent.d_rope, spec.d_model);
   l.kv_a_norm = bind.vector(prefix + "attn_kv_a_norm.weight", latent.kv_rank);
   if (bind.has(prefix + "attn_kv_b.weight")) return bind_older_latent(bind, spec, prefix, l, turned);

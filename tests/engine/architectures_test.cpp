@@ -154,7 +154,7 @@ TEST_CASE("mixtures of experts give the logits that transformers gives") {
       "granitemoe-shared", "gpt-oss", "gpt-oss-mxfp4", "glm4moe", "ernie4_5-moe", "minimax-m2", "deepseek",
       "deepseek2-lite", "deepseek2-v2", "deepseek2-v3", "smallthinker", "smallthinker-sigmoid", "qwen3vlmoe",
       "gemma4-moe", "gemma4-moe-split", "hunyuan-moe", "bailingmoe2", "dots1", "exaone-moe", "mellum",
-      "mistral4", "afmoe", "laguna", "step35", "mimo2", "llama4", "llama4-maverick");
+      "mistral4", "afmoe", "laguna", "step35", "mimo2", "llama4", "llama4-maverick", "deepseek32", "glm-dsa");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }
@@ -258,13 +258,13 @@ TEST_CASE("architectures propose neurons from the input that PowerInfer's predic
 
 TEST_CASE(
     "mixtures, windows and states give the same bits however a prompt is cut, with any number of threads") {
-  const std::string name =
-      GENERATE("mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "deepseek2-lite",
-               "deepseek2-v2", "deepseek2-v3", "smallthinker", "gemma2", "gemma3", "cohere2",
-               "command-r-plus", "stablelm-parallel", "mistral3", "gemma4", "gemma4-e2b", "gemma4-moe",
-               "qwen35", "qwen35moe", "qwen3next", "exaone-moe", "nemotron_h", "nemotron_h_moe",
-               "granitehybrid", "granitehybrid-dense", "falcon-h1", "lfm2", "lfm2-wide", "lfm2moe", "mellum",
-               "mistral4", "afmoe", "laguna", "apertus", "step35", "mimo2", "llama4", "mamba2");
+  const std::string name = GENERATE(
+      "mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "deepseek2-lite", "deepseek2-v2",
+      "deepseek2-v3", "smallthinker", "gemma2", "gemma3", "cohere2", "command-r-plus", "stablelm-parallel",
+      "mistral3", "gemma4", "gemma4-e2b", "gemma4-moe", "qwen35", "qwen35moe", "qwen3next", "exaone-moe",
+      "nemotron_h", "nemotron_h_moe", "granitehybrid", "granitehybrid-dense", "falcon-h1", "lfm2",
+      "lfm2-wide", "lfm2moe", "mellum", "mistral4", "afmoe", "laguna", "apertus", "step35", "mimo2", "llama4",
+      "deepseek32", "glm-dsa", "mamba2");
   INFO(name);
   LoadOptions options;
   options.path = folder() / (name + ".gguf");

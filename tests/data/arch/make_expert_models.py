@@ -322,6 +322,41 @@ def deepseek2_v3_nextn():
     return tiny
 
 
+INDEXER = {f"self_attn.indexer.{name}": f"indexer.{to}" for name, to in (
+    ("wq_b", "attn_q_b"), ("wk", "attn_k"), ("weights_proj", "proj"), ("k_norm", "k_norm"))}
+
+
+def indexed(kind, arch, **more):
+    """A model with an indexer that may choose as many positions as there are, so that it changes nothing."""
+    tiny = deepseek2(kind, 1.0, q_lora_rank=40, n_routed_experts=9, norm_topk_prob=True, routed_scaling_factor=2.5,
+                     index_topk=CONTEXT, index_head_dim=16, index_n_heads=4, **more)
+    tiny.arch, tiny.converts, tiny.scores = arch, False, biased_scores
+    tiny.names |= {name: to.replace("indexer.", "indexer_") for name, to in INDEXER.items()}
+    tiny.keys |= {"attention.indexer.head_count": 4, "attention.indexer.key_length": 16,
+                  "attention.indexer.top_k": CONTEXT, "expert_gating_func": 2, "expert_weights_norm": True,
+                  "context_length": 4096}
+
+    def change(name, data):
+        return absorbed(name.replace(".indexer_", ".indexer."), data)
+    tiny.change = change
+    return tiny
+
+
+def deepseek32():
+    """deepseek2-v3 with an indexer in each layer, which chooses as many positions as the context has."""
+    tiny = indexed(transformers.DeepseekV32Config, "deepseek32", n_group=3, topk_group=2)
+    tiny.groups = lambda scores: scores.view(len(scores), 3, -1).topk(2).values.sum(-1)
+    tiny.n_groups_used = 2
+    return tiny
+
+
+def glm_dsa():
+    """GLM 5.2: the indexer of layer 0 chooses for layer 1 too, which has none; no groups, and another epsilon."""
+    tiny = indexed(transformers.GlmMoeDsaConfig, "glm-dsa", rms_norm_eps=1e-5, indexer_types=["full", "shared", "full"])
+    tiny.keys |= {"attention.indexer.types": [True, False, True]}
+    return tiny
+
+
 def mistral4():
     """deepseek2-v3 with a softmax router, renormalised, and queries that grow with the position by a number that the file
     leaves out."""
@@ -587,6 +622,8 @@ MODELS = {
     "deepseek2-v3": deepseek2_v3,
     "deepseek2-v3-nextn": deepseek2_v3_nextn,
     "mistral4": mistral4,
+    "deepseek32": deepseek32,
+    "glm-dsa": glm_dsa,
     "smallthinker": smallthinker,
     "smallthinker-sigmoid": smallthinker_sigmoid,
     "qwen3vlmoe": qwen3vlmoe,

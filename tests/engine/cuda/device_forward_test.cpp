@@ -131,12 +131,37 @@ LayerExpertTotals sum_of_layers(const ModelRuntime& model, int n_tokens) {
 }
 
 TEST_CASE("a mixture gives the CPU's bits wherever its experts are") {
-  const std::string name = GENERATE(from_range(some_of(
-      {"mixtral",           "mixtral-split",  "olmoe",         "qwen2moe",     "qwen2moe-fused", "qwen3moe",
-       "granitemoe-shared", "gpt-oss",        "gpt-oss-mxfp4", "glm4moe",      "ernie4_5-moe",   "minimax-m2",
-       "deepseek",          "deepseek2-lite", "deepseek2-v2",  "deepseek2-v3", "smallthinker",   "qwen35moe",
-       "qwen3next",         "nemotron_h_moe", "granitehybrid", "lfm2moe",      "mistral4",       "mellum",
-       "hunyuan-moe",       "bailingmoe2",    "dots1",         "exaone-moe",   "mimo2"})));
+  const std::string name = GENERATE(from_range(some_of({"mixtral",
+                                                        "mixtral-split",
+                                                        "olmoe",
+                                                        "qwen2moe",
+                                                        "qwen2moe-fused",
+                                                        "qwen3moe",
+                                                        "granitemoe-shared",
+                                                        "gpt-oss",
+                                                        "gpt-oss-mxfp4",
+                                                        "glm4moe",
+                                                        "ernie4_5-moe",
+                                                        "minimax-m2",
+                                                        "deepseek",
+                                                        "deepseek2-lite",
+                                                        "deepseek2-v2",
+                                                        "deepseek2-v3",
+                                                        "smallthinker",
+                                                        "qwen35moe",
+                                                        "qwen3next",
+                                                        "nemotron_h_moe",
+                                                        "granitehybrid",
+                                                        "lfm2moe",
+                                                        "mistral4",
+                                                        "mellum",
+                                                        "hunyuan-moe",
+                                                        "bailingmoe2",
+                                                        "dots1",
+                                                        "exaone-moe",
+                                                        "mimo2",
+                                                        "deepseek32",
+                                                        "glm-dsa"})));
   const fs::path path = data() / "arch" / (name + ".gguf");
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
