@@ -15,6 +15,13 @@
 //   S[i][c]   = decay * S[i][c] + k[i] u_c
 //   out_c     = sum over i of S[i][c] q[i]                        with the new S
 //
+// In Kimi's delta attention (Kimi Team 2025, "Kimi Linear"), each row of S has a decay of its own
+// (RecurrentShape::row_decays), which multiplies the old S before it is read:
+//
+//   m_c       = sum over i of S[i][c] (decay_i k[i])              with the old S
+//   u_c       = beta * (v_c - m_c)
+//   S[i][c]   = decay_i * S[i][c] + k[i] u_c
+//
 // A layer of Mamba-2 (Dao, Gu 2024, "Transformers are SSMs") has the same memory, with other names for its
 // parts: q is C, k is B, v is x, and a value head has the columns of x. It does not subtract what S already
 // has for a key, and v has a way around the state:
@@ -86,7 +93,8 @@ struct RecurrentShape {
   bool tiled = false;
   int key_rows = 0;  // numbers of a key, if they are not as many as a value's; 0: head_dim
   RecurrentKind kind = RecurrentKind::kGatedDelta;
-  int n_channels = 0;  // of kShortConv
+  int n_channels = 0;       // of kShortConv
+  bool row_decays = false;  // of kGatedDelta: each row of S has its own decay; only on the CPU
 
   bool operator==(const RecurrentShape&) const = default;
   explicit constexpr operator bool() const { return n_taps > 0; }
@@ -94,6 +102,8 @@ struct RecurrentShape {
   constexpr int n_rows() const { return key_rows > 0 ? key_rows : head_dim; }
   constexpr int64_t key_dim() const { return int64_t{n_k_heads} * n_rows(); }
   constexpr int64_t value_dim() const { return int64_t{n_v_heads} * head_dim; }
+  /// The decays of a token.
+  constexpr int64_t decay_dim() const { return row_decays ? int64_t{n_v_heads} * n_rows() : n_v_heads; }
   /// The parts into which the channels of the convolution are divided, one after the other: q, k and v (in
   /// Mamba-2 v, k and q, as in files), or one part.
   constexpr std::array<int64_t, 3> conv_parts() const {
@@ -110,11 +120,11 @@ struct RecurrentShape {
   constexpr int n_column_groups() const { return (head_dim + kColumns - 1) / kColumns; }
   constexpr int64_t group_floats() const { return int64_t{n_rows()} * kColumns; }
   /// The numbers of floats of one sequence: of its state (0 without matrices), of the convolution's last
-  /// inputs (its tail), and of one logged draft: k [key_dim], u [value_dim], decay [n_v_heads], raw row
+  /// inputs (its tail), and of one logged draft: k [key_dim], u [value_dim], decay [decay_dim], raw row
   /// [conv_dim].
   constexpr int64_t state_floats() const { return group_floats() * n_column_groups() * n_v_heads; }
   constexpr int64_t tail_floats() const { return (n_taps - 1) * conv_dim(); }
-  constexpr int64_t log_floats() const { return key_dim() + value_dim() + n_v_heads + conv_dim(); }
+  constexpr int64_t log_floats() const { return key_dim() + value_dim() + decay_dim() + conv_dim(); }
   constexpr size_t state_bytes() const { return static_cast<size_t>(state_floats()) * sizeof(float); }
 };
 
@@ -182,7 +192,7 @@ struct CausalConv {
 };
 
 /// decay = e^(a * step) with step = softplus(alpha + dt), and beta = sigmoid(beta_logits). Without
-/// beta_logits, beta = step.
+/// beta_logits, beta = step. With row_decays, n_v_heads is decay_dim() here, and there are no beta_logits.
 struct DeltaGates {
   int n_tokens = 0;
   int n_v_heads = 0;
@@ -204,7 +214,7 @@ struct GatedDelta {
   /// head_dim for q.
   const float *q = nullptr, *k = nullptr;
   const float* v = nullptr;      // [n_tokens, value_dim]
-  const float* decay = nullptr;  // [n_tokens, n_v_heads]
+  const float* decay = nullptr;  // [n_tokens, decay_dim]
   const float* beta = nullptr;   // [n_tokens, n_v_heads]
   RecurrentMemory memory;        // reads and writes states and the log except raw rows
   float* out = nullptr;          // [n_tokens, value_dim]; not one of the inputs

@@ -21,12 +21,13 @@ struct DeltaWorkspace {
   /// Sets the scales. backend: the memory in which the buffers are.
   void fill_scales(Backend& backend, const RecurrentShape& shape);
 
-  Buffer raw;          // [max_tokens, conv_dim] input of the convolution
-  Buffer q, k;         // [max_tokens, key_dim]
-  Buffer v, z, out;    // [max_tokens, value_dim]
-  Buffer decay, beta;  // [max_tokens, n_v_heads]
-  Buffer q_scale;      // [head_dim], all 1 / head_dim
-  Buffer k_scale;      // [head_dim], all 1 / sqrt(head_dim)
+  Buffer raw;                   // [max_tokens, conv_dim] input of the convolution
+  Buffer q, k;                  // [max_tokens, key_dim]
+  Buffer v, z, out;             // [max_tokens, value_dim]
+  Buffer decay, beta;           // [max_tokens, decay_dim | n_v_heads]
+  Buffer short_z, short_alpha;  // [max_tokens, head_dim] see DeltaWeights; empty without row_decays
+  Buffer q_scale;               // [head_dim], all 1 / head_dim
+  Buffer k_scale;               // [head_dim], all 1 / sqrt(head_dim)
 };
 
 /// REQUIRES: backend.recurrent() is not null.

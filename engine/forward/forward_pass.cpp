@@ -601,9 +601,11 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
   backend.copy_rows(k, cached, n_tokens, rank, alone, rank);
   backend.rms_norm(alone, weights.kv_a_norm, eps, n_tokens, rank, alone);
   backend.copy_rows(alone, rank, n_tokens, rank, k, cached);
-  backend.rope(queries + latent.d_nope, spec_.projected_q_dim(), spec_.n_heads, d_key, batch.positions,
-               rope_);
-  backend.rope(k + rank, cached, 1, cached, batch.positions, rope_);
+  if (spec_.layer(index).turns) {
+    backend.rope(queries + latent.d_nope, spec_.projected_q_dim(), spec_.n_heads, d_key, batch.positions,
+                 rope_);
+    backend.rope(k + rank, cached, 1, cached, batch.positions, rope_);
+  }
 
   // 3. Project each head's query to the latent's space, except the query's rotary part.
   backend.multiply_heads({.weight = {weights.keys.data, weights.keys.dtype, rank, latent.d_nope},

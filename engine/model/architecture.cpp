@@ -242,6 +242,13 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .indexer = true,
      .mixture = {.possible = true, .group_by_best = true}},
     {.name = "glm-dsa", .rope = kPairs, .latent = true, .indexer = true, .mixture = kSigmoid},
+    // Kimi Linear. Its attention has no rotary embedding, although files have the key rope.dimension_count.
+    {.name = "kimi-linear",
+     .latent = true,
+     .recurrent = RecurrentKind::kGatedDelta,
+     .row_decays = true,
+     .delta_gate = Activation::kSigmoid,
+     .mixture = kSigmoidRenormalized},
     // Converters leave out the growth of queries. All models of the family were trained with this value.
     {.name = "mistral4",
      .rope = kPairs,

@@ -146,6 +146,10 @@ struct Architecture {
   /// The kind of the layers that are recurrent; nullopt: no layer is.
   std::optional<RecurrentKind> recurrent = {};
   bool tiled_values = false;  // default of RecurrentShape::tiled
+  /// In gated delta nets, each row of a state has its own decay. Decays and gates come from vectors as short
+  /// as a head, and q, k and v have tensors of their own.
+  bool row_decays = false;
+  Activation delta_gate = Activation::kSilu;  // of the gate of a gated delta net's result
   /// A layer is one block: a recurrence, attention, or an FFN. Its one norm is called attn_norm.
   bool one_block = false;
   /// Recurrent layers have attention too. Both read the layer's input, and their outputs are added.

@@ -24,7 +24,8 @@ std::string shape_text(const TensorInfo& tensor) {
 /// Whether the Binder copies a tensor with this name even if it has several rows.
 bool has_vectors(std::string_view name) {
   return name.ends_with(".bias") || name.ends_with("_norm.weight") || name.ends_with(".ssm_conv1d.weight") ||
-         name.ends_with(".ssm_a") || name.ends_with(".ssm_d") || name.ends_with(".shortconv.conv.weight");
+         name.find(".ssm_conv1d_") != std::string_view::npos || name.ends_with(".ssm_a") ||
+         name.ends_with(".ssm_d") || name.ends_with(".shortconv.conv.weight");
 }
 
 /// Whether a tensor has no role in the layers that are run. It may belong to a later layer. In one file,
@@ -62,7 +63,9 @@ Matrix Binder::matrices(const std::string& name, int64_t n, int64_t n_rows, int6
 }
 
 const float* Binder::turned_vectors(const std::string& name, int64_t n, int64_t n_floats) {
-  const TensorInfo& tensor = require(name, {n_floats, n, 1, 1});
+  const bool between = found(name).shape == std::array<int64_t, 4>{n_floats, 1, n, 1};
+  const TensorInfo& tensor =
+      between ? require(name, {n_floats, 1, n, 1}) : require(name, {n_floats, n, 1, 1});
   std::vector<float> rows(static_cast<size_t>(n * n_floats));
   dequantize_row(tensor.dtype, tensor.data, n * n_floats, rows.data());
   float* out = room(n * n_floats);

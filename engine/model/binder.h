@@ -35,7 +35,7 @@ class Binder {
     return floats(require(name, {n_floats, n, 1, 1}));
   }
 
-  /// Returns vectors [n, n_floats] transposed: [n_floats, n].
+  /// Returns vectors [n, n_floats] transposed: [n_floats, n]. The tensor may have a dimension of 1 between.
   const float* turned_vectors(const std::string& name, int64_t n, int64_t n_floats);
 
   /// Like vectors(), but returns null if the file has no such tensor.

@@ -100,4 +100,45 @@ DeltaWeights bind_delta(Binder& bind, const ModelSpec& spec, const std::string& 
   return w;
 }
 
+DeltaWeights bind_kda(Binder& bind, const ModelSpec& spec, const std::string& prefix,
+                      std::vector<std::vector<std::byte>>& copies) {
+  const RecurrentShape& delta = spec.recurrent;
+  const auto new_floats = [&](int64_t n) {
+    return reinterpret_cast<float*>(copies.emplace_back(static_cast<size_t>(n) * sizeof(float)).data());
+  };
+  DeltaWeights w;
+  if (bind.has(prefix + "attn_qkv.weight")) {
+    w.qkv = bind.linear(prefix + "attn_qkv", delta.conv_dim(), spec.d_model);
+  } else {
+    w.q = bind.linear(prefix + "attn_q", delta.key_dim(), spec.d_model);
+    w.k = bind.linear(prefix + "attn_k", delta.key_dim(), spec.d_model);
+    w.v = bind.linear(prefix + "attn_v", delta.value_dim(), spec.d_model);
+  }
+  w.short_z = bind.linear(prefix + "ssm_g_a", delta.head_dim, spec.d_model);
+  w.z = bind.linear(prefix + "ssm_g_b", delta.value_dim(), delta.head_dim);
+  w.short_alpha = bind.linear(prefix + "ssm_f_a", delta.head_dim, spec.d_model);
+  w.alpha = bind.linear(prefix + "ssm_f_b", delta.decay_dim(), delta.head_dim);
+  w.beta = bind.linear(prefix + "ssm_beta", delta.n_v_heads, spec.d_model);
+  w.out = bind.linear(prefix + "attn_output", spec.d_model, delta.value_dim());
+  // The three convolutions are one over all channels.
+  float* const taps = new_floats(delta.n_taps * delta.conv_dim());
+  int64_t first = 0;
+  for (const char* part : {"q", "k", "v"}) {
+    const int64_t n = delta.key_dim();
+    const float* of_part = bind.turned_vectors(prefix + "ssm_conv1d_" + part + ".weight", n, delta.n_taps);
+    for (int tap = 0; tap < delta.n_taps; ++tap)
+      std::copy_n(of_part + tap * n, n, taps + tap * delta.conv_dim() + first);
+    first += n;
+  }
+  w.taps = taps;
+  w.dt = bind.vector(prefix + "ssm_dt.bias", delta.decay_dim());
+  // The file has a number for each head, which all rows of its state have.
+  const float* of_heads = bind_decays(bind, prefix + "ssm_a", delta.n_v_heads, 1);
+  float* const a = new_floats(delta.decay_dim());
+  for (int64_t i = 0; i < delta.decay_dim(); ++i) a[i] = of_heads[i / delta.n_rows()];
+  w.a = a;
+  w.norm = bind.vector(prefix + "ssm_norm.weight", delta.head_dim);
+  return w;
+}
+
 }  // namespace hearth

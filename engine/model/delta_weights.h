@@ -11,6 +11,11 @@
 
 namespace hearth {
 
+/// Binds the weights of a layer with Architecture::row_decays. copies: stores vectors that the file has in
+/// another form.
+DeltaWeights bind_kda(Binder& bind, const ModelSpec& spec, const std::string& prefix,
+                      std::vector<std::vector<std::byte>>& copies);
+
 /// Binds the decays a [n_v_heads] of a recurrent layer, a tensor of n_rows rows. Throws ModelFileError if a
 /// number could make a state grow.
 const float* bind_decays(Binder& bind, const std::string& name, int64_t n_rows, int64_t n_cols);

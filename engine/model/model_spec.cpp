@@ -391,13 +391,14 @@ int read_head_dim(const SpecKeys& keys, const ModelSpec& spec) {
 
 /// Reads the sizes of latent attention. Files from before April 2025 store the key and value lengths of whole
 /// heads under the names that newer files use for the latent's lengths.
-LatentSpec read_latent(const SpecKeys& keys, const Architecture& arch, int n_heads) {
+LatentSpec read_latent(const SpecKeys& keys, const Architecture& arch, int n_heads,
+                       std::optional<int> n_of_layers) {
   LatentSpec latent;
   if (!arch.latent) return latent;
   const bool old = !keys.has("attention.key_length_mla");
   const std::string key_length = old ? "attention.key_length" : "attention.key_length_mla";
   const std::string value_length = old ? "attention.value_length" : "attention.value_length_mla";
-  const int n_kv_heads = read_kv_heads(keys, n_heads);
+  const int n_kv_heads = read_kv_heads(keys, n_heads, n_of_layers);
   if (n_kv_heads != 1 && n_kv_heads != n_heads) {
     keys.fail("attention.head_count_kv", std::to_string(n_kv_heads),
               "1 or head_count, " + std::to_string(n_heads) + ": all heads have one latent");
@@ -426,7 +427,8 @@ LatentSpec read_latent(const SpecKeys& keys, const Architecture& arch, int n_hea
   }
   if (!old && keys.has("attention.key_length")) {
     keys.integer("attention.key_length", head_dim, head_dim);
-    keys.integer("attention.value_length", latent.kv_rank, latent.kv_rank);
+    // Converters of Kimi Linear write another number, which has no meaning.
+    if (!arch.row_decays) keys.integer("attention.value_length", latent.kv_rank, latent.kv_rank);
   }
   return latent;
 }
@@ -535,6 +537,7 @@ std::string_view ModelSpec::cpu_only_kind() const {
   if (arch.looks_ahead) return "an encoder";
   if (!all_have_own_kv()) return "a model whose layers read keys and values of other layers";
   if (d_layer_embedding > 0) return "a model that has an embedding of each token for each layer";
+  if (arch.row_decays) return "a model whose states have a decay for each row";
   if (arch.attention_gate) return "a model whose attention has a gate of its own";
   if (has_experts() && arch.mixture.weighs_input) return "a model whose experts read weighted inputs";
   if (has_experts() && arch.mixture.beside_dense) return "a model with experts beside its dense FFNs";
@@ -592,7 +595,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
                                         : keys.integer("attention.head_count", 1, SpecKeys::kMaxHeads);
   }
   LayerKinds kinds;
-  const bool is_delta = arch.recurrent == RecurrentKind::kGatedDelta;
+  const bool is_delta = arch.recurrent == RecurrentKind::kGatedDelta && !arch.row_decays;
   if (is_delta) {
     spec.recurrent = read_delta(keys, arch);
     kinds.recurrent = read_recurrent_layers(keys, spec.n_layers, n_blocks);
@@ -608,10 +611,13 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
     const bool experts = keys.integer_or("expert_count", 0, 0, kMaxExperts) > 0;
     kinds = read_layer_kinds(keys, arch, spec.n_heads, experts, spec.n_layers, n_blocks);
     if (std::ranges::find(kinds.recurrent, true) != kinds.recurrent.end())
-      spec.recurrent = is_mamba ? read_mamba(keys) : read_short_conv(keys, spec.d_model);
+      spec.recurrent = arch.row_decays ? read_kda(keys, spec.n_heads)
+                       : is_mamba      ? read_mamba(keys)
+                                       : read_short_conv(keys, spec.d_model);
     if (arch.one_block) spec.d_ff = kinds.d_ff;
   }
-  spec.latent = read_latent(keys, arch, spec.n_heads);
+  spec.latent =
+      read_latent(keys, arch, spec.n_heads, by_heads ? std::optional(kinds.n_kv_heads) : std::nullopt);
   if (spec.latent) {
     spec.n_kv_heads = 1;
     spec.head_dim = spec.latent.kv_rank + spec.latent.d_rope;

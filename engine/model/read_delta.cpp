@@ -69,6 +69,21 @@ RecurrentShape read_delta(const SpecKeys& keys, const Architecture& arch) {
   return delta;
 }
 
+RecurrentShape read_kda(const SpecKeys& keys, int n_heads) {
+  constexpr const char* kHeadDim = "kda.head_dim";
+  RecurrentShape shape;
+  shape.n_taps = keys.integer("ssm.conv_kernel", RecurrentShape::kMinTaps, RecurrentShape::kMaxTaps);
+  shape.head_dim = keys.integer(kHeadDim, 1, SpecKeys::kMaxHeadDim);
+  shape.n_k_heads = shape.n_v_heads = n_heads;
+  shape.row_decays = true;
+  if (shape.value_dim() > SpecKeys::kMaxWidth) {
+    keys.fail(
+        kHeadDim, std::to_string(shape.head_dim),
+        "at most " + std::to_string(SpecKeys::kMaxWidth) + " in all " + std::to_string(n_heads) + " heads");
+  }
+  return shape;
+}
+
 std::vector<bool> read_recurrent_layers(const SpecKeys& keys, int n_layers, int n_blocks) {
   std::vector<bool> recurrent;
   if (const auto given = keys.of_layers(kArray, n_blocks)) {

@@ -18,6 +18,9 @@ RecurrentShape read_state_heads(const SpecKeys& keys, int& state_size);
 
 /// Reads the sizes of the recurrent layers and the order of their heads. Throws ModelFileError if a key is
 /// absent, out of range, or contradicts another key or the file's tensors.
+/// Reads the shape of layers with Architecture::row_decays, which have as many heads as attention.
+RecurrentShape read_kda(const SpecKeys& keys, int n_heads);
+
 RecurrentShape read_delta(const SpecKeys& keys, const Architecture& arch);
 
 /// Returns for each of the n_layers layers that are run whether it is recurrent. n_blocks also counts the

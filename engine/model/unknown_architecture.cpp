@@ -9,7 +9,7 @@ namespace hearth {
 namespace {
 
 constexpr auto kRecurrent = std::to_array<std::string_view>(
-    {"arwkv7", "jamba", "kimi-linear", "mamba", "plamo2", "plamo3", "rwkv6", "rwkv6qwen2", "rwkv7"});
+    {"arwkv7", "jamba", "mamba", "plamo2", "plamo3", "rwkv6", "rwkv6qwen2", "rwkv7"});
 constexpr auto kEncoderDecoders = std::to_array<std::string_view>({"t5", "t5encoder"});
 constexpr auto kSensors = std::to_array<std::string_view>({"clip", "wavtokenizer-dec"});
 constexpr auto kAxes = std::to_array<std::string_view>({"qwen2vl", "paddleocr"});

@@ -295,6 +295,8 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, int bloc
     w.delta = bind_mamba(bind, spec, prefix);
   } else if (facts.recurrent && spec.recurrent.kind == RecurrentKind::kShortConv) {
     w.short_conv = bind_short_conv(bind, spec, prefix + "shortconv.");
+  } else if (facts.recurrent && spec.arch.row_decays) {
+    w.delta = bind_kda(bind, spec, prefix, weights.reordered);
   } else if (facts.recurrent) {
     w.delta = bind_delta(bind, spec, prefix, weights.reordered);
   }
@@ -360,7 +362,7 @@ Linear linear_on(Memory& memory, const Linear& linear) {
 
 /// Returns the matrices of a layer's attention or recurrent layer and of its router, except the latent's keys
 /// and values.
-std::array<Linear*, 17> attention_linears(LayerWeights& w) {
+std::array<Linear*, 22> attention_linears(LayerWeights& w) {
   ShortConvWeights& conv = w.short_conv;
   return {&conv.input_gate,
           &conv.output_gate,
@@ -378,6 +380,11 @@ std::array<Linear*, 17> attention_linears(LayerWeights& w) {
           &w.delta.beta,
           &w.delta.alpha,
           &w.delta.out,
+          &w.delta.q,
+          &w.delta.k,
+          &w.delta.v,
+          &w.delta.short_z,
+          &w.delta.short_alpha,
           &w.mixture.router};
 }
 
@@ -406,8 +413,8 @@ LayerWeights Weights::vectors_on(Memory& memory, const ModelSpec& spec, int laye
   w.delta.taps = memory.resident(w.delta.taps, int64_t{spec.recurrent.n_taps} * spec.recurrent.conv_dim());
   w.short_conv.taps =
       memory.resident(w.short_conv.taps, int64_t{spec.recurrent.n_taps} * spec.recurrent.conv_dim());
-  w.delta.dt = memory.resident(w.delta.dt, spec.recurrent.n_v_heads);
-  w.delta.a = memory.resident(w.delta.a, spec.recurrent.n_v_heads);
+  w.delta.dt = memory.resident(w.delta.dt, spec.recurrent.decay_dim());
+  w.delta.a = memory.resident(w.delta.a, spec.recurrent.decay_dim());
   const bool is_mamba = spec.recurrent.kind == RecurrentKind::kMamba2;
   w.delta.norm =
       memory.resident(w.delta.norm, is_mamba ? spec.recurrent.value_dim() : spec.recurrent.head_dim);
@@ -495,7 +502,7 @@ size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixt
   return total;
 }
 
-std::array<Matrix, 20> attention_matrices(const LayerWeights& layer) {
+std::array<Matrix, 25> attention_matrices(const LayerWeights& layer) {
   const LatentWeights& latent = layer.latent;
   const DeltaWeights& delta = layer.delta;
   const ShortConvWeights& conv = layer.short_conv;
@@ -518,6 +525,11 @@ std::array<Matrix, 20> attention_matrices(const LayerWeights& layer) {
           delta.beta.weight,
           delta.alpha.weight,
           delta.out.weight,
+          delta.q.weight,
+          delta.k.weight,
+          delta.v.weight,
+          delta.short_z.weight,
+          delta.short_alpha.weight,
           conv.input_gate.weight,
           conv.output_gate.weight,
           conv.input.weight,

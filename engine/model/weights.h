@@ -53,9 +53,13 @@ struct DeltaWeights {
   Linear z;    // [value_dim, d_model]
   Linear beta, alpha;  // [n_v_heads, d_model]; beta is null in Mamba-2
   Linear out;          // [d_model, value_dim]
+  /// Only with Architecture::row_decays, where qkv is null, z is [value_dim, head_dim] and reads short_z x,
+  /// and alpha is [decay_dim, head_dim] and reads short_alpha x.
+  Linear q, k, v;               // [key_dim | value_dim, d_model]
+  Linear short_z, short_alpha;  // [head_dim, d_model]
   /// [n_taps, conv_dim], the oldest token's tap first: the last row multiplies the token itself.
   const float* taps = nullptr;
-  /// dt and a are [n_v_heads]. For each token, a head's state is multiplied by
+  /// dt and a are [decay_dim]. For each token, a head's state is multiplied by
   /// exp(a * softplus(alpha x + dt)), and sigmoid(beta x) weights what the token adds to it. a <= 0.
   const float* dt = nullptr;
   const float* a = nullptr;
@@ -210,7 +214,7 @@ bool is_of_experts(std::string_view tensor_name);
 /// Returns the matrices of a layer's attention, or of the recurrent layer in its place, and those of its
 /// token embeddings; null for matrices that the layer lacks. Use them only to compute sizes, because the rows
 /// of a matrix may not be adjacent.
-std::array<Matrix, 20> attention_matrices(const LayerWeights& layer);
+std::array<Matrix, 25> attention_matrices(const LayerWeights& layer);
 
 /// Returns the size in bytes of attention_matrices(), all of which are read for each token.
 size_t attention_bytes(const LayerWeights& layer);

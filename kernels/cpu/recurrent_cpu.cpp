@@ -206,7 +206,7 @@ void RecurrentCpu::compute_runs(const GatedDelta& call, const float* skip) {
       const int64_t t = run.first_token + n_certain(run) + i;
       float* const logged = call.memory.logged(shape, run.slot, i);
       std::copy_n(call.k + t * shape.key_dim(), shape.key_dim(), logged);
-      std::copy_n(call.decay + t * shape.n_v_heads, shape.n_v_heads,
+      std::copy_n(call.decay + t * shape.decay_dim(), shape.decay_dim(),
                   logged + shape.key_dim() + shape.value_dim());
     }
   }
@@ -255,11 +255,12 @@ void RecurrentCpu::begin(const GatedDelta& call, const RecurrentRun& run, int64_
   kernels_.delta_replay({.state = state,
                          .k = logged + int64_t{shape.key_head(head)} * shape.n_rows(),
                          .deltas = deltas + int64_t{head} * shape.head_dim + column,
-                         .decay = deltas + shape.value_dim() + head,
+                         .decay = deltas + shape.value_dim() + head * shape.decay_dim() / shape.n_v_heads,
                          .stride = shape.log_floats(),
                          .n_tokens = run.n_replayed,
                          .n_rows = shape.n_rows(),
-                         .n_columns = std::min(RecurrentShape::kColumns, shape.head_dim - column)});
+                         .n_columns = std::min(RecurrentShape::kColumns, shape.head_dim - column),
+                         .row_decays = shape.row_decays});
 }
 
 /// Computes tokens of the step for a group of columns. logged: the first draft of the sequence, to log the
@@ -277,7 +278,7 @@ void RecurrentCpu::compute(const GatedDelta& call, const float* skip, int64_t fi
           .q = call.q + keys,
           .k = call.k + keys,
           .v = call.v + first_token * shape.value_dim() + values,
-          .decay = call.decay + gates,
+          .decay = call.decay + first_token * shape.decay_dim() + head * shape.decay_dim() / shape.n_v_heads,
           .beta = call.beta + gates,
           .skip = skip == nullptr ? 0.0f : skip[head],
           .out = call.out + first_token * shape.value_dim() + values,
@@ -288,7 +289,9 @@ void RecurrentCpu::compute(const GatedDelta& call, const float* skip, int64_t fi
           .delta_stride = shape.log_floats(),
           .n_tokens = n_tokens,
           .n_rows = shape.n_rows(),
-          .n_columns = std::min(RecurrentShape::kColumns, shape.head_dim - column)});
+          .n_columns = std::min(RecurrentShape::kColumns, shape.head_dim - column),
+          .decay_stride = shape.decay_dim(),
+          .row_decays = shape.row_decays});
 }
 
 }  // namespace hearth

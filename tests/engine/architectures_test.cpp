@@ -185,7 +185,7 @@ TEST_CASE("models with recurrent layers give the logits that transformers gives"
   const std::string name =
       GENERATE("qwen35", "qwen35-equal", "qwen35-tied", "qwen35moe", "qwen35moe-ollama", "qwen3next",
                "qwen3next-legacy", "nemotron_h", "nemotron_h_moe", "granitehybrid", "granitehybrid-dense",
-               "falcon-h1", "falcon-h1-norm", "lfm2", "lfm2-wide", "lfm2moe", "mamba2");
+               "falcon-h1", "falcon-h1-norm", "lfm2", "lfm2-wide", "lfm2moe", "mamba2", "kimi-linear");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }
@@ -264,7 +264,7 @@ TEST_CASE(
       "mistral3", "gemma4", "gemma4-e2b", "gemma4-moe", "qwen35", "qwen35moe", "qwen3next", "exaone-moe",
       "nemotron_h", "nemotron_h_moe", "granitehybrid", "granitehybrid-dense", "falcon-h1", "lfm2",
       "lfm2-wide", "lfm2moe", "mellum", "mistral4", "afmoe", "laguna", "apertus", "step35", "mimo2", "llama4",
-      "deepseek32", "glm-dsa", "mamba2");
+      "deepseek32", "glm-dsa", "mamba2", "kimi-linear");
   INFO(name);
   LoadOptions options;
   options.path = folder() / (name + ".gguf");

@@ -32,6 +32,12 @@ inline const std::vector<RecurrentShape> kShapes = {
     {1, 2, 33, 8, false},      scan_shape(2, 6, 16, 24),  // fewer columns than rows, and more
     scan_shape(1, 3, 64, 128), scan_shape(4, 4, 37, 18, 3)};
 
+/// Layers whose rows of states have their own decays, which only the CPU computes.
+inline const std::vector<RecurrentShape> kRowDecays = {
+    {.n_k_heads = 3, .n_v_heads = 3, .head_dim = 16, .n_taps = 4, .row_decays = true},
+    {.n_k_heads = 2, .n_v_heads = 2, .head_dim = 37, .n_taps = 3, .row_decays = true},
+    {.n_k_heads = 1, .n_v_heads = 1, .head_dim = 128, .n_taps = 4, .row_decays = true}};
+
 inline const std::vector<RecurrentShape> kShortConvs = {
     {.n_taps = 3, .kind = RecurrentKind::kShortConv, .n_channels = 39},
     {.n_taps = 4, .kind = RecurrentKind::kShortConv, .n_channels = 1100}};
@@ -51,13 +57,21 @@ inline std::vector<RecurrentShape> all_kinds() {
   return all;
 }
 
+/// All shapes that the CPU computes.
+inline std::vector<RecurrentShape> kinds_of_cpu() {
+  std::vector<RecurrentShape> all = all_kinds();
+  all.insert(all.end(), kRowDecays.begin(), kRowDecays.end());
+  return all;
+}
+
 inline std::string text(const RecurrentShape& shape) {
   if (!has_states(shape))
     return std::to_string(shape.n_channels) + " channels, " + std::to_string(shape.n_taps) + " taps";
   return std::to_string(shape.n_k_heads) + "/" + std::to_string(shape.n_v_heads) + " heads of " +
          std::to_string(shape.head_dim) +
          (scans(shape) ? " and " + std::to_string(shape.n_rows()) + " rows" : "") +
-         (shape.tiled ? ", tiled, " : ", grouped, ") + std::to_string(shape.n_taps) + " taps";
+         (shape.row_decays ? " with decays of rows" : "") + (shape.tiled ? ", tiled, " : ", grouped, ") +
+         std::to_string(shape.n_taps) + " taps";
 }
 
 inline std::vector<float> normal_numbers(int64_t n, unsigned seed, float deviation = 1.0f,
@@ -73,11 +87,11 @@ inline std::vector<float> normal_numbers(int64_t n, unsigned seed, float deviati
 struct Inputs {
   Inputs(const RecurrentShape& shape, int n_tokens, unsigned seed)
       : raw(normal_numbers(n_tokens * shape.conv_dim(), seed)),
-        alpha(normal_numbers(int64_t{n_tokens} * shape.n_v_heads, seed + 1000)),
+        alpha(normal_numbers(n_tokens * shape.decay_dim(), seed + 1000)),
         beta(normal_numbers(int64_t{n_tokens} * shape.n_v_heads, seed + 2000)) {}
 
   std::vector<float> raw;          // [n_tokens, conv_dim]
-  std::vector<float> alpha, beta;  // [n_tokens, n_v_heads]
+  std::vector<float> alpha, beta;  // [n_tokens, decay_dim | n_v_heads]
 };
 
 /// The weights of a layer. Value head 0 forgets almost nothing, the others about 2 % to 25 % per token.
@@ -86,10 +100,12 @@ struct Weights {
   explicit Weights(const RecurrentShape& shape)
       : bias(shape.n_taps == 4 ? std::vector<float>() : normal_numbers(shape.conv_dim(), 10, 0.5f)),
         taps(normal_numbers(shape.n_taps * shape.conv_dim(), 7, 0.5f)),
-        dt(normal_numbers(shape.n_v_heads, 8, 1.0f, -1.0f)),
+        dt(normal_numbers(shape.decay_dim(), 8, 1.0f, -1.0f)),
         skip(normal_numbers(shape.n_v_heads, 9)) {
-    for (int h = 0; h < shape.n_v_heads; ++h)
+    for (int64_t i = 0; i < shape.decay_dim(); ++i) {
+      const int64_t h = i * shape.n_v_heads / shape.decay_dim();
       a.push_back(h == 0 ? -1e-5f : -0.02f * std::exp2f(static_cast<float>(h % 6)));
+    }
   }
 
   std::vector<float> bias, taps, dt, a, skip;
@@ -114,12 +130,16 @@ inline std::vector<std::vector<double>> expected(const RecurrentShape& shape, co
       reference.normalize(kEps, 1.0 / std::sqrt(shape.head_dim), q);
       reference.normalize(kEps, 1.0, k);
     }
-    std::vector<double> decay, beta;
+    std::vector<double> decay, beta, steps;
+    for (size_t i = 0; i < static_cast<size_t>(shape.decay_dim()); ++i) {
+      const size_t at = static_cast<size_t>(t * shape.decay_dim()) + i;
+      steps.push_back(testing::reference_softplus(double{sequence.alpha[at]} + double{weights.dt[i]}));
+      decay.push_back(std::exp(double{weights.a[i]} * steps.back()));
+    }
     for (int h = 0; h < shape.n_v_heads; ++h) {
-      const size_t at = static_cast<size_t>(t * shape.n_v_heads + h), head = static_cast<size_t>(h);
-      const double step = testing::reference_softplus(double{sequence.alpha[at]} + double{weights.dt[head]});
-      decay.push_back(std::exp(double{weights.a[head]} * step));
-      beta.push_back(scans(shape) ? step : testing::reference_sigmoid(double{sequence.beta[at]}));
+      const auto at = static_cast<size_t>(t * shape.n_v_heads + h);
+      beta.push_back(scans(shape) ? steps[static_cast<size_t>(h)]
+                                  : testing::reference_sigmoid(double{sequence.beta[at]}));
     }
     const std::vector<double> out =
         reference.advance(q, k, v, decay.data(), beta.data(), scans(shape) ? weights.skip.data() : nullptr);

@@ -82,14 +82,14 @@ class Layer {
     for (const Piece& piece : pieces) {
       // A row that no run has.
       raw.insert(raw.end(), static_cast<size_t>(shape_.conv_dim()), NAN);
-      for (std::vector<float>* gates : {&alpha, &beta})
-        gates->insert(gates->end(), static_cast<size_t>(shape_.n_v_heads), NAN);
+      alpha.insert(alpha.end(), static_cast<size_t>(shape_.decay_dim()), NAN);
+      beta.insert(beta.end(), static_cast<size_t>(shape_.n_v_heads), NAN);
       ++n_rows;
       const int n = static_cast<int>(piece.tokens.size());
       runs.push_back({piece.slot, n_rows, n, piece.n_replayed, piece.n_uncertain, piece.fresh});
       for (const Token& token : piece.tokens) {
         append(raw, token.sequence->raw, token.position, shape_.conv_dim());
-        append(alpha, token.sequence->alpha, token.position, shape_.n_v_heads);
+        append(alpha, token.sequence->alpha, token.position, shape_.decay_dim());
         append(beta, token.sequence->beta, token.position, shape_.n_v_heads);
         if (const auto at = copies.find(n_tokens); at != copies.end()) {
           at->second->tail.assign(static_cast<size_t>(shape_.tail_floats()), NAN);
@@ -132,8 +132,16 @@ class Layer {
       scale_heads(q, 1.0f / static_cast<float>(shape_.head_dim), n_rows);
       scale_heads(k, 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)), n_rows);
     }
-    ops.delta_gates({n_rows, shape_.n_v_heads, alpha.data(), scans(shape_) ? nullptr : beta.data(),
-                     weights_.dt.data(), weights_.a.data(), alpha.data(), beta.data()});  // in place
+    if (shape_.row_decays) {
+      std::vector<float> steps(alpha.size());
+      ops.delta_gates({n_rows, static_cast<int>(shape_.decay_dim()), alpha.data(), nullptr,
+                       weights_.dt.data(), weights_.a.data(), alpha.data(), steps.data()});
+      backend_.gated_activation({Activation::kSigmoid}, beta.data(), nullptr,
+                                static_cast<int64_t>(beta.size()), beta.data());
+    } else {
+      ops.delta_gates({n_rows, shape_.n_v_heads, alpha.data(), scans(shape_) ? nullptr : beta.data(),
+                       weights_.dt.data(), weights_.a.data(), alpha.data(), beta.data()});  // in place
+    }
     const GatedDelta call{shape_,   runs,         state_copies, q.data(), k.data(),
                           v.data(), alpha.data(), beta.data(),  memory_,  out.data()};
     if (scans(shape_)) {
@@ -218,7 +226,7 @@ TEST_CASE("recurrent layers follow their formulas", "[recurrent]") {
   // tenth of its terms.
   constexpr double kConvTolerance = 1e-6, kOutTolerance = 1e-5;
   for (const Isa isa : supported_isas()) {
-    for (const RecurrentShape& shape : all_kinds()) {
+    for (const RecurrentShape& shape : kinds_of_cpu()) {
       for (const int n : {1, 2, 3, 16, 17, 70}) {
         const Inputs sequence(shape, n, 1);
         Layer layer(shape, isa, 2);
@@ -247,7 +255,8 @@ TEST_CASE("a state of 4,000 tokens has not drifted from doubles", "[recurrent]")
   // selective scan, no update depends on S, so the same holds for keys of any length.
   constexpr double kDriftTolerance = 4e-6;
   constexpr int kTokens = 4000, kStep = 250;
-  const RecurrentShape shape = GENERATE(RecurrentShape{1, 2, 128, 4, true}, scan_shape(1, 2, 64, 128));
+  const RecurrentShape shape =
+      GENERATE(RecurrentShape{1, 2, 128, 4, true}, scan_shape(1, 2, 64, 128), kRowDecays[2]);
   const Inputs sequence(shape, kTokens, 1);
   testing::ReferenceRecurrent reference(shape);
   const std::vector<std::vector<double>> rows = expected(shape, sequence, kTokens, reference);
@@ -363,7 +372,7 @@ TEST_CASE("a selective scan stores steps times values, and values also pass it b
 }
 
 TEST_CASE("recurrent layers have the same bits on all ISAs that fuse multiply-adds", "[recurrent]") {
-  for (const RecurrentShape& shape : all_kinds()) {
+  for (const RecurrentShape& shape : kinds_of_cpu()) {
     const Inputs sequence(shape, 70, 1);
     std::vector<float> first;
     for (const Isa isa : supported_isas()) {
@@ -379,7 +388,7 @@ TEST_CASE("recurrent layers have the same bits on all ISAs that fuse multiply-ad
 
 TEST_CASE("a recurrent layer gives the same bits however a prompt is cut", "[recurrent]") {
   for (const Isa isa : testing::model_isas()) {
-    for (const RecurrentShape& shape : all_kinds()) {
+    for (const RecurrentShape& shape : kinds_of_cpu()) {
       const Inputs sequence(shape, 70, 1);
       Layer one(shape, isa, 1);
       const std::vector<float> all = whole(one, sequence, 70);
@@ -419,7 +428,7 @@ TEST_CASE("a recurrent layer gives the same bits with any number of threads", "[
 TEST_CASE("drafts that are accepted are replayed, and rejected ones leave no trace", "[recurrent]") {
   constexpr int kTokens = 60, kMaxDrafts = 4;
   for (const Isa isa : testing::model_isas()) {
-    for (const RecurrentShape& shape : all_kinds()) {
+    for (const RecurrentShape& shape : kinds_of_cpu()) {
       const Inputs sequence(shape, kTokens + kMaxDrafts, 1), wrong(shape, kTokens + kMaxDrafts, 50);
       Layer one(shape, isa, 1);
       const std::vector<float> all = whole(one, sequence, kTokens);
@@ -473,7 +482,7 @@ TEST_CASE("a state does not contain the drafts of its last step", "[recurrent]")
 
 TEST_CASE("a sequence gives the same bits beside others as alone", "[recurrent]") {
   for (const Isa isa : testing::model_isas()) {
-    for (const RecurrentShape& shape : all_kinds()) {
+    for (const RecurrentShape& shape : kinds_of_cpu()) {
       const Inputs a(shape, 40, 1), b(shape, 40, 2), c(shape, 40, 3);
       Layer alone(shape, isa, 1, 3);
       const std::vector<float> all_a = whole(alone, a, 40, 0), all_b = whole(alone, b, 40, 1),
@@ -512,7 +521,7 @@ TEST_CASE("a sequence gives the same bits beside others as alone", "[recurrent]"
 
 TEST_CASE("copies in the middle of a prompt are the states of shorter prompts", "[recurrent]") {
   for (const Isa isa : testing::model_isas()) {
-    for (const RecurrentShape& shape : all_kinds()) {
+    for (const RecurrentShape& shape : kinds_of_cpu()) {
       const Inputs a(shape, 30, 1), b(shape, 30, 2);
       Layer layer(shape, isa, 2, 2);
       std::map<int, Kept> copies;

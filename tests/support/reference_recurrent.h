@@ -46,8 +46,8 @@ class ReferenceRecurrent {
     }
   }
 
-  /// Returns out [value_dim] of the next token. decay and beta: [n_v_heads]; of a selective scan also skip,
-  /// and beta has the steps.
+  /// Returns out [value_dim] of the next token. decay: [decay_dim]; beta: [n_v_heads]; of a selective scan
+  /// also skip, and beta has the steps.
   std::vector<double> advance(const double* q, const double* k, const double* v, const double* decay,
                               const double* beta, const float* skip = nullptr) {
     const int d = shape_.head_dim, n_rows = shape_.n_rows();
@@ -57,15 +57,16 @@ class ReferenceRecurrent {
       const double* queries = q + shape_.key_head(h) * n_rows;
       double* const s = state_.data() + int64_t{h} * n_rows * d;
       std::vector<double> u(size(d), 0.0);
+      const auto decay_of = [&](int i) { return decay[shape_.row_decays ? h * n_rows + i : h]; };
       for (int i = 0; i < (skip == nullptr ? n_rows : 0); ++i) {
-        for (int c = 0; c < d; ++c) u[size(c)] += s[i * d + c] * keys[i];
+        for (int c = 0; c < d; ++c) u[size(c)] += decay_of(i) * s[i * d + c] * keys[i];
       }
-      for (int c = 0; c < d; ++c) u[size(c)] = beta[h] * (v[h * d + c] - decay[h] * u[size(c)]);
+      for (int c = 0; c < d; ++c) u[size(c)] = beta[h] * (v[h * d + c] - u[size(c)]);
       for (int c = 0; c < (skip == nullptr ? 0 : d); ++c)
         out[size(h * d + c)] = double{skip[h]} * v[h * d + c];
       for (int i = 0; i < n_rows; ++i) {
         for (int c = 0; c < d; ++c) {
-          s[i * d + c] = decay[h] * s[i * d + c] + keys[i] * u[size(c)];
+          s[i * d + c] = decay_of(i) * s[i * d + c] + keys[i] * u[size(c)];
           out[size(h * d + c)] += s[i * d + c] * queries[i];
         }
       }

@@ -82,8 +82,8 @@ struct DeltaTokens {
   const float* q = nullptr;  // [n_tokens][n_rows], rows key_stride floats apart, and so is k
   const float* k = nullptr;
   const float* v = nullptr;      // [n_tokens][n_columns], rows value_stride floats apart, and so is out
-  const float* decay = nullptr;  // [n_tokens], gate_stride floats apart, and so is beta
-  const float* beta = nullptr;   // of a selective scan: the steps
+  const float* decay = nullptr;  // [n_tokens], or [n_tokens][n_rows] with row_decays; decay_stride apart
+  const float* beta = nullptr;   // [n_tokens], gate_stride floats apart; of a selective scan: the steps
   float skip = 0.0f;             // of a selective scan
   float* out = nullptr;
   float* deltas = nullptr;  // [n_tokens][n_columns] out: u, rows delta_stride floats apart; or null
@@ -91,6 +91,8 @@ struct DeltaTokens {
   int n_tokens = 0;
   int n_rows = 0;
   int n_columns = 0;  // 1 to kColumns
+  int64_t decay_stride = 0;
+  bool row_decays = false;
 };
 
 /// Logged tokens of a group of columns, which are applied to the state again. All rows are `stride` floats
@@ -99,11 +101,12 @@ struct DeltaReplay {
   float* state = nullptr;         // [n_rows][kColumns]; updated
   const float* k = nullptr;       // [n_tokens][n_rows]
   const float* deltas = nullptr;  // [n_tokens][n_columns]: u
-  const float* decay = nullptr;   // [n_tokens]
+  const float* decay = nullptr;   // [n_tokens], or [n_tokens][n_rows] with row_decays
   int64_t stride = 0;
   int n_tokens = 0;
   int n_rows = 0;
   int n_columns = 0;  // 1 to kColumns
+  bool row_decays = false;
 };
 
 struct VectorKernels {

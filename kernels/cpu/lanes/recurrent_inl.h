@@ -73,7 +73,8 @@ inline void request_token(const DeltaTokens& call, int64_t t) {
 
 constexpr int kRequestedAhead = 2;  // a token takes longer than a cache miss
 
-void delta_tokens(const DeltaTokens& call) {
+template <bool kRowDecays>
+void delta_tokens_of(const DeltaTokens& call) {
   constexpr int kColumns = RecurrentShape::kColumns;
   // Copies, because the compiler must assume that stores to the state change the fields of `call`.
   float* const state = call.state;
@@ -82,26 +83,33 @@ void delta_tokens(const DeltaTokens& call) {
     if (t + kRequestedAhead < call.n_tokens) request_token(call, t + kRequestedAhead);
     const float* const k = call.k + t * call.key_stride;
     const float* const q = call.q + t * call.key_stride;
-    const float decay = call.decay[t * call.gate_stride];
+    const float* const decay = call.decay + t * call.decay_stride;
 
     RowSums remembered;
     for_each_row(n_rows, [&](int i, int part) {
+      const float key = kRowDecays ? decay[i] * k[i] : k[i];
       remembered.part[part] =
-          Lanes::fma(Lanes::load(state + i * kColumns), Lanes::all(k[i]), remembered.part[part]);
+          Lanes::fma(Lanes::load(state + i * kColumns), Lanes::all(key), remembered.part[part]);
     });
     const Lanes v = load_up_to(call.v + t * call.value_stride, call.n_columns);
-    const Lanes error = Lanes::fma(Lanes::all(-decay), remembered.total(), v);
+    const Lanes error = Lanes::fma(Lanes::all(kRowDecays ? -1.0f : -decay[0]), remembered.total(), v);
     const Lanes u = Lanes::mul(Lanes::all(call.beta[t * call.gate_stride]), error);
     if (call.deltas != nullptr) store_up_to(u, call.deltas + t * call.delta_stride, call.n_columns);
 
     RowSums outs;
-    const Lanes decays = Lanes::all(decay);
+    const Lanes of_all = Lanes::all(decay[0]);
     for_each_row(n_rows, [&](int i, int part) {
-      const Lanes now = updated(state + i * kColumns, k[i], u, decays);
+      const Lanes of_row = kRowDecays ? Lanes::all(decay[i]) : of_all;
+      const Lanes now = updated(state + i * kColumns, k[i], u, of_row);
       outs.part[part] = Lanes::fma(now, Lanes::all(q[i]), outs.part[part]);
     });
     store_up_to(outs.total(), call.out + t * call.value_stride, call.n_columns);
   }
+}
+
+void delta_tokens(const DeltaTokens& call) {
+  if (call.row_decays) return delta_tokens_of<true>(call);
+  delta_tokens_of<false>(call);
 }
 
 void scan_tokens(const DeltaTokens& call) {
@@ -117,7 +125,7 @@ void scan_tokens(const DeltaTokens& call) {
     const Lanes u = Lanes::mul(Lanes::all(call.beta[t * call.gate_stride]), v);
     if (call.deltas != nullptr) store_up_to(u, call.deltas + t * call.delta_stride, call.n_columns);
     RowSums outs;
-    const Lanes decays = Lanes::all(call.decay[t * call.gate_stride]);
+    const Lanes decays = Lanes::all(call.decay[t * call.decay_stride]);
     for_each_row(n_rows, [&](int i, int part) {
       const Lanes now = updated(state + i * kColumns, k[i], u, decays);
       outs.part[part] = Lanes::fma(now, Lanes::all(q[i]), outs.part[part]);
@@ -132,8 +140,12 @@ void delta_replay(const DeltaReplay& call) {
   for (int64_t t = 0; t < call.n_tokens; ++t) {
     const int64_t at = t * call.stride;
     const float* const k = call.k + at;
-    const Lanes u = load_up_to(call.deltas + at, call.n_columns), decay = Lanes::all(call.decay[at]);
-    for (int i = 0; i < n_rows; ++i) updated(state + i * RecurrentShape::kColumns, k[i], u, decay);
+    const Lanes u = load_up_to(call.deltas + at, call.n_columns);
+    const float* const decay = call.decay + at;
+    for (int i = 0; i < n_rows; ++i) {
+      const Lanes of_row = Lanes::all(decay[call.row_decays ? i : 0]);
+      updated(state + i * RecurrentShape::kColumns, k[i], u, of_row);
+    }
   }
 }
 

@@ -252,6 +252,65 @@ def qwen3next_legacy():
     return model
 
 
+KIMI_NAMES = {
+    **OUTER, **ATTENTION, **FFN, **EXPERTS, "post_attention_layernorm": "ffn_norm",
+    "self_attn.conv1d": "ssm_conv1d", "self_attn.forget_gate.f_a_proj": "ssm_f_a", "self_attn.forget_gate.f_b_proj": "ssm_f_b",
+    "self_attn.forget_gate.A_log": "ssm_a", "self_attn.forget_gate.dt_bias": "ssm_dt.bias", "self_attn.b_proj": "ssm_beta",
+    "self_attn.g_a_proj": "ssm_g_a", "self_attn.g_b_proj": "ssm_g_b", "self_attn.o_norm": "ssm_norm",
+    "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+    "self_attn.kv_b_proj": "attn_kv_b", "mlp.gate.e_score_correction_bias": "exp_probs_b.bias",
+    **{f"mlp.shared_experts.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")}}
+KIMI_HEADS, LATENT, NOPE, SHARED_KEY = 3, 24, 12, 8
+
+
+def kimi_linear():
+    """Layer 2 has latent attention without RoPE; in the others, each row of a state has its own decay, from a vector as
+    short as a head, as the gate, whose activation is a sigmoid; q, k and v have tensors of their own. First layer dense;
+    sigmoid router with a bias for choosing, renormalised, times 2.5. The norms' epsilon is not that of q and k."""
+    n_heads = KIMI_HEADS
+    types = ["linear_attention"] * 2 + ["full_attention"] + ["linear_attention"]
+    config = transformers.KimiLinearConfig(
+        vocab_size=N_VOCAB, hidden_size=D_MODEL, intermediate_size=48, moe_intermediate_size=24, num_hidden_layers=4,
+        num_attention_heads=n_heads, num_key_value_heads=n_heads, n_shared_experts=1, routed_scaling_factor=2.5,
+        kv_lora_rank=LATENT, q_lora_rank=None, qk_rope_head_dim=SHARED_KEY, v_head_dim=STATE, qk_nope_head_dim=NOPE,
+        num_experts_per_tok=2, norm_topk_prob=True, max_position_embeddings=4096, rms_norm_eps=1e-5, pad_token_id=None,
+        num_local_experts=6, layer_types=types, linear_head_dim=STATE, linear_num_heads=n_heads,
+        linear_conv_kernel_dim=TAPS)
+    keys = {"block_count": 4, "context_length": 4096, "embedding_length": D_MODEL, "feed_forward_length": 48,
+            "attention.head_count": n_heads, "attention.head_count_kv": [0, 0, 1, 0], "vocab_size": N_VOCAB,
+            "attention.layer_norm_rms_epsilon": 1e-5, "ssm.conv_kernel": TAPS, "kda.head_dim": STATE,
+            "attention.kv_lora_rank": LATENT, "rope.dimension_count": SHARED_KEY, "rope.freq_base": 10000.0,
+            "attention.key_length": LATENT + SHARED_KEY, "attention.value_length": 72,
+            "attention.key_length_mla": NOPE + SHARED_KEY, "attention.value_length_mla": STATE, "expert_count": 6,
+            "expert_used_count": 2, "expert_feed_forward_length": 24, "expert_shared_count": 1, "expert_gating_func": 2,
+            "leading_dense_block_count": 1, "expert_weights_scale": 2.5}
+
+    def change(name, data):
+        if name.endswith("ssm_a.weight"):
+            return [(name.removesuffix(".weight"), -torch.exp(torch.from_numpy(data)).numpy())]
+        if "ssm_conv1d" in name:
+            return [(name.replace("conv1d", f"conv1d_{part}"), rows.reshape(1, -1, 1, TAPS))
+                    for part, rows in zip("qkv", np.split(data, 3))]
+        if "attn_kv_b" in name:
+            heads = data.reshape(n_heads, NOPE + STATE, LATENT)
+            return [(name.replace("kv_b", "k_b"), heads[:, :NOPE].swapaxes(1, 2)),
+                    (name.replace("kv_b", "v_b"), heads[:, NOPE:])]
+        return split_experts(name, data)
+
+    def settle_gates(model):
+        for gate in (module for module in model.modules() if hasattr(module, "A_log")):
+            decay = [0.01 + 0.49 * statistics.NormalDist().cdf(z) for z in gate.A_log.flatten().tolist()]
+            gate.A_log.copy_(torch.tensor(decay).log().half().float().view(gate.A_log.shape))
+            gate.dt_bias.copy_((gate.dt_bias - 1.0).half().float())
+
+    def build():
+        config._attn_implementation = "eager"
+        return transformers.KimiLinearForCausalLM(config)
+    return Tiny("kimi-linear", config, keys, KIMI_NAMES, change, spreads=SPREADS, settle=settle_gates, check=check_cuts,
+                build=build, n_used=2, converts=False,
+                scores=lambda router, x: (x @ router.weight.T).sigmoid() + router.e_score_correction_bias)
+
+
 MODELS = {
     "qwen35": qwen35,
     "qwen35-equal": qwen35_equal,
@@ -261,6 +320,7 @@ MODELS = {
     "qwen35moe-ollama": qwen35moe_ollama,
     "qwen3next": qwen3next,
     "qwen3next-legacy": qwen3next_legacy,
+    "kimi-linear": kimi_linear,
 }
 
 if __name__ == "__main__":

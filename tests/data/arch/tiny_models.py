@@ -274,7 +274,8 @@ def stored(tiny, name, data):
         assert np.array_equal(values, data), name
         return raw, MXFP4
     single = ("ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight", "token_types.weight",
-              "ssm_conv1d.weight", "shortconv.conv.weight")
+              "ssm_conv1d.weight", "ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight",
+              "shortconv.conv.weight")
     if data.ndim <= 1 or not name.endswith(".weight") or name.endswith(("_norm.weight",) + single):
         return np.ascontiguousarray(data, dtype=np.float32), gguf.GGMLQuantizationType.F32
     half = np.ascontiguousarray(data).astype(np.float16)

@@ -58,6 +58,41 @@ TEST_CASE("delta spec: keys become facts") {
   CHECK_FALSE(spec_of(plain).layer(0).recurrent);
 }
 
+TEST_CASE(
+    "delta spec: Kimi Linear's states have decays for each row, and its attention no rotary embedding") {
+  const auto kimi = [] {
+    TinyShape shape;
+    shape.n_layers = 3;
+    return TinyModel("kimi-linear", shape)
+        .array("kimi-linear.attention.head_count_kv", std::vector<int32_t>{0, 1, 0})
+        .key("kimi-linear.ssm.conv_kernel", 4)
+        .key("kimi-linear.kda.head_dim", 8)
+        .key("kimi-linear.attention.kv_lora_rank", 24)
+        .key("kimi-linear.rope.dimension_count", 6)
+        .key("kimi-linear.attention.key_length", 30)
+        .key("kimi-linear.attention.value_length", 72)
+        .key("kimi-linear.attention.key_length_mla", 18)
+        .key("kimi-linear.attention.value_length_mla", 16);
+  };
+  const ModelSpec spec = spec_of(kimi());
+  CHECK(recurrent_layers(spec) == Layers{true, false, true});
+  CHECK(spec.recurrent.kind == RecurrentKind::kGatedDelta);
+  CHECK(spec.recurrent.row_decays);
+  CHECK(spec.recurrent.n_v_heads == 4);
+  CHECK(spec.recurrent.decay_dim() == 32);
+  CHECK(spec.recurrent.conv_dim() == 96);
+  CHECK(spec.latent.d_nope == 12);
+  CHECK_FALSE(spec.layer(1).turns);
+  CHECK(spec.cpu_only_kind() == "a model whose states have a decay for each row");
+  CHECK_THAT(delta_complaint(kimi().without_key("kimi-linear.kda.head_dim")),
+             ContainsSubstring("kda.head_dim") && ContainsSubstring("is missing"));
+  CHECK_THAT(delta_complaint(kimi().key("kimi-linear.kda.head_dim", 0)), ContainsSubstring("kda.head_dim"));
+  CHECK_THAT(delta_complaint(kimi().key("kimi-linear.ssm.conv_kernel", 9)), ContainsSubstring("conv_kernel"));
+  CHECK_THAT(
+      delta_complaint(kimi().array("kimi-linear.attention.head_count_kv", std::vector<int32_t>{0, 0, 0})),
+      ContainsSubstring("at least one of 3 layers"));
+}
+
 TEST_CASE("delta spec: neighboring value heads belong to neighboring key heads or to the same one") {
   RecurrentShape delta{.n_k_heads = 2, .n_v_heads = 6, .head_dim = 8, .n_taps = 4, .tiled = true};
   const auto key_heads = [&] {
