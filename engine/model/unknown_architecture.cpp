@@ -8,8 +8,11 @@
 namespace hearth {
 namespace {
 
-constexpr auto kRecurrent = std::to_array<std::string_view>(
-    {"arwkv7", "jamba", "mamba", "plamo2", "plamo3", "rwkv6", "rwkv6qwen2", "rwkv7"});
+constexpr auto kRecurrent =
+    std::to_array<std::string_view>({"arwkv7", "bailingmoe3", "glm5-next", "jamba", "kimi-k3", "mamba",
+                                     "minimax-01", "plamo2", "plamo3", "rwkv6", "rwkv6qwen2", "rwkv7"});
+constexpr auto kStreams = std::to_array<std::string_view>({"deepseek4", "gemma3n", "qwen4exp"});
+constexpr auto kIndexed = std::to_array<std::string_view>({"minimax-m3"});
 constexpr auto kEncoderDecoders = std::to_array<std::string_view>({"t5", "t5encoder"});
 constexpr auto kSensors = std::to_array<std::string_view>({"clip", "wavtokenizer-dec"});
 constexpr auto kAxes = std::to_array<std::string_view>({"qwen2vl", "paddleocr"});
@@ -26,6 +29,8 @@ struct Reason {
 };
 constexpr auto kReasons = std::to_array<Reason>({
     {kRecurrent, "its layers keep a recurrent state instead of keys and values"},
+    {kStreams, "its residual stream consists of several streams that layers mix"},
+    {kIndexed, "its attention sees only blocks of positions that an indexer chooses"},
     {kEncoderDecoders, "it has an encoder and a decoder"},
     {kSensors, "it is for images or sound and not a language model; give the language model's own file"},
     {kAxes, "it encodes positions along several axes, for images and video"},

@@ -400,6 +400,8 @@ TEST_CASE("model spec: an unsupported architecture is refused by name, with thos
   CHECK(hostile.size() < 1500);
   CHECK_THAT(hostile, ContainsSubstring("an architecture that Hearth does not know; Hearth runs llama"));
   CHECK_THAT(complaint(TinyModel("t5")), ContainsSubstring("an encoder and a decoder"));
+  CHECK_THAT(complaint(TinyModel("gemma3n")), ContainsSubstring("several streams"));
+  CHECK_THAT(complaint(TinyModel("minimax-m3")), ContainsSubstring("an indexer chooses"));
   CHECK_THAT(complaint(TinyModel("clip")), ContainsSubstring("not a language model"));
   CHECK_THAT(complaint(TinyModel().without_key("general.architecture")),
              ContainsSubstring("\"general.architecture\" is missing"));
