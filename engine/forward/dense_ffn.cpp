@@ -2,8 +2,27 @@
 #include "engine/forward/dense_ffn.h"
 
 #include <array>
+#include <cmath>
 
 namespace hearth {
+namespace {
+
+/// Subtracts from the numbers of each row their mean and n_deviations of their standard deviations. What is
+/// below zero becomes zero.
+void cut_rows(float n_deviations, int n_rows, int64_t n_cols, float* x) {
+  for (int r = 0; r < n_rows; ++r, x += n_cols) {
+    double sum = 0.0, squares = 0.0;
+    for (int64_t i = 0; i < n_cols; ++i) sum += double{x[i]};
+    const double mean = sum / static_cast<double>(n_cols);
+    for (int64_t i = 0; i < n_cols; ++i) squares += (double{x[i]} - mean) * (double{x[i]} - mean);
+    const double deviation = std::sqrt(squares / static_cast<double>(n_cols));
+    const auto least = static_cast<float>(mean + double{n_deviations} * deviation);
+    // Written so that a NaN stays one.
+    for (int64_t i = 0; i < n_cols; ++i) x[i] = x[i] <= least ? 0.0f : x[i] - least;
+  }
+}
+
+}  // namespace
 
 void compute_values(const LayerCall& call, const FfnNeurons& ffn) {
   float *gate = call.work.gate.floats(), *up = call.work.up.floats();
@@ -14,6 +33,7 @@ void compute_values(const LayerCall& call, const FfnNeurons& ffn) {
   } else {
     call.backend.matmul(call.normed, call.n_tokens, std::array{product({ffn.gate, ffn.gate_bias}, gate)});
   }
+  if (call.gate_cut) cut_rows(*call.gate_cut, call.n_tokens, ffn.gate.n_rows, gate);
   call.backend.gated_activation(ffn.activation, gate, ffn.up ? up : nullptr,
                                 int64_t{call.n_tokens} * ffn.gate.n_rows, gate);
 }

@@ -119,7 +119,8 @@ LayerCall FfnPass::call_of(int layer, const float* normed, const float* x, int n
           normed,
           x,
           n_tokens,
-          out};
+          out,
+          spec_.layer(layer).gate_cut};
 }
 
 void FfnPass::before_attention(int layer, const float* x, int n_tokens) {

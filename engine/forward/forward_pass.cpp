@@ -129,7 +129,8 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       on_cpu_(devices.cpu(), spec, bounds.max_tokens),
       states_(spec, bounds.n_states, bounds.n_snapshots, devices),
       output_(devices.of_output(), spec, bounds.max_logit_rows),
-      layer_embeddings_(devices.cpu(), spec, weights, bounds.max_tokens) {
+      layer_embeddings_(devices.cpu(), spec, weights, bounds.max_tokens),
+      residual_streams_(devices.cpu(), spec, weights, bounds.max_tokens) {
   if (spec.arch.position_offset || spec.arch.token_types)
     table_rows_.reserve(static_cast<size_t>(bounds.max_tokens));
   if (drops_at_ < spec.n_layers) {
@@ -159,7 +160,7 @@ double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_
   const double per_token = 5.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + of_latent + apart;
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
   return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +
-         LayerEmbeddings::bytes_needed(spec, max_tokens) +
+         LayerEmbeddings::bytes_needed(spec, max_tokens) + ResidualStreams::bytes_needed(spec, max_tokens) +
          DeltaWorkspace::bytes_needed(spec.recurrent, max_tokens) +
          ShortConvWorkspace::bytes_needed(spec, max_tokens) + FfnPass::bytes_needed(spec, max_tokens);
 }
@@ -226,6 +227,7 @@ StepOutput ForwardPass::run(const Batch& batch, const float* input) {
     embed(side, batch);
   }
   if (layer_embeddings_) layer_embeddings_.begin_step(batch.tokens, side.work->residual.floats());
+  if (residual_streams_) residual_streams_.begin_step(side.work->residual.floats(), n_tokens);
 
   // 2. Each layer adds its attention and its FFN to the stream.
   const bool norms_sums = spec_.arch.norms == NormPlace::kSum;
@@ -248,6 +250,7 @@ StepOutput ForwardPass::run(const Batch& batch, const float* input) {
     const LayerWeights& layer = layer_weights(i);
     Trace* const trace = streams_ || devices_.on_device(i) ? nullptr : trace_;
     std::optional<TraceBlock> stage(std::in_place, trace, "CPU", "attention", i);
+    if (residual_streams_) residual_streams_.predict(layer.streams, n_tokens, x);
     ffn_.before_attention(i, x, n_tokens);
     // In parallel architectures, the FFN reads the layer's input; in all others, it reads the residual stream
     // after attention. Attention or an FFN without a norm reads its input directly.
@@ -265,6 +268,7 @@ StepOutput ForwardPass::run(const Batch& batch, const float* input) {
       }
       if (branches_apart_) add_branch(side, layer.attention_post_norm, n_tokens);
       if (norms_sums) norm(backend, x, layer.attention_post_norm, n_tokens, x);
+      if (residual_streams_) residual_streams_.add_laurel(layer.laurel, work.normed.floats(), n_tokens, x);
     }
     if (facts.has_ffn) {
       stage.emplace(trace, "CPU", "FFN", i);
@@ -274,9 +278,15 @@ StepOutput ForwardPass::run(const Batch& batch, const float* input) {
       if (branches_apart_) add_branch(side, layer.ffn_post_norm, n_tokens);
       if (norms_sums) norm(backend, x, layer.ffn_post_norm, n_tokens, x);
     }
-    if (layer_embeddings_) layer_embeddings_.add(i, layer, n_tokens, x);
+    if (residual_streams_) {
+      residual_streams_.correct(layer, layer_embeddings_, i, n_tokens, x);
+    } else if (layer_embeddings_) {
+      layer_embeddings_.add(i, layer, n_tokens, x);
+    }
     if (layer.output_scale != 1.0f) backend.scale(layer.output_scale, int64_t{n_tokens} * spec_.d_model, x);
   }
+
+  if (residual_streams_) residual_streams_.end_step(n_tokens, side.work->residual.floats());
 
   // 3. Compute hidden states and logits for the tokens that need them.
   side =
@@ -326,8 +336,8 @@ void ForwardPass::add_rows(const Side& side, const Matrix& table, std::span<cons
 /// Whether tokens that nobody wants may be left out of the layers that have no keys and values of their own.
 bool ForwardPass::can_drop_rows() const {
   const FfnObservers& observers = ffn_.observers();
-  return devices_.device() == nullptr && !observers.observes_neurons() && !observers.observes_values() &&
-         !observers.counts_step() && !observers.wants_choices();
+  return devices_.device() == nullptr && !residual_streams_ && !observers.observes_neurons() &&
+         !observers.observes_values() && !observers.counts_step() && !observers.wants_choices();
 }
 
 /// Keeps the tokens whose logits or hidden states are wanted: moves their rows of the residual stream and of

@@ -12,6 +12,7 @@
 #include "engine/forward/layer_call.h"
 #include "engine/forward/layer_embeddings.h"
 #include "engine/forward/mixture_verifier.h"
+#include "engine/forward/residual_streams.h"
 #include "engine/forward/rope.h"
 #include "engine/forward/short_conv_pass.h"
 #include "engine/forward/state_memory.h"
@@ -153,6 +154,7 @@ class ForwardPass {
   bool has_library_ = false;            // on the device, a matrix library multiplies prompt tokens
   OutputWorkspace output_;
   LayerEmbeddings layer_embeddings_;
+  ResidualStreams residual_streams_;
   std::vector<int32_t> table_rows_;  // [max_tokens] rows of learned positions or token types
   // Tokens of the step that the layers without keys and values compute, as indices into the batch's tokens
   // and as a batch of their own.

@@ -41,7 +41,8 @@ struct LayerCall {
   const float* normed;  // [n_tokens, d_model], input of the FFN
   const float* x;       // [n_tokens, d_model], the residual stream before the FFN; may equal `out`
   int n_tokens;
-  float* out;  // [n_tokens, d_model], to which the result of the FFN is added
+  float* out;                          // [n_tokens, d_model], to which the result of the FFN is added
+  std::optional<float> gate_cut = {};  // LayerSpec::gate_cut; only on the CPU
 };
 
 /// Allocates zeroed memory for [n_rows, n_cols] floats. Throws std::bad_alloc.

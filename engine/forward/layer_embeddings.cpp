@@ -51,7 +51,7 @@ void LayerEmbeddings::keep(std::span<const int32_t> rows) {
   std::swap(rows_, projected_);
 }
 
-void LayerEmbeddings::add(int layer, const LayerWeights& weights, int n_tokens, float* x) {
+const float* LayerEmbeddings::weighted(int layer, const LayerWeights& weights, int n_tokens, const float* x) {
   const int64_t n = int64_t{n_tokens} * size_;
   float *gate = gate_.floats(), *part = part_.floats(), *branch = branch_.floats();
   backend_.matmul(x, n_tokens, std::array{product(weights.embedding_gate, gate)});
@@ -60,7 +60,11 @@ void LayerEmbeddings::add(int layer, const LayerWeights& weights, int n_tokens, 
   backend_.gated_activation({Activation::kGelu}, gate, part, n, gate);
   backend_.matmul(gate, n_tokens, std::array{product(weights.embedding_projection, branch)});
   backend_.rms_norm(branch, weights.embedding_post_norm.scale, eps_, n_tokens, d_model_, branch);
-  backend_.add(branch, int64_t{n_tokens} * d_model_, x);
+  return branch;
+}
+
+void LayerEmbeddings::add(int layer, const LayerWeights& weights, int n_tokens, float* x) {
+  backend_.add(weighted(layer, weights, n_tokens, x), int64_t{n_tokens} * d_model_, x);
 }
 
 }  // namespace hearth

@@ -31,6 +31,10 @@ class LayerEmbeddings {
   /// Keeps the embeddings of these tokens of the step only; rows: ascending indices of tokens.
   void keep(std::span<const int32_t> rows);
 
+  /// Returns what the embeddings for a layer give [n_tokens, d_model] if x [n_tokens, d_model] weights them.
+  /// Valid until the next call.
+  const float* weighted(int layer, const LayerWeights& weights, int n_tokens, const float* x);
+
   /// Adds the embeddings for a layer to the residual stream x [n_tokens, d_model].
   void add(int layer, const LayerWeights& weights, int n_tokens, float* x);
 

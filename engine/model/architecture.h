@@ -114,6 +114,11 @@ struct Architecture {
   /// Layers with a window have heads of another size, and the file says for each layer whether it has a
   /// window. The last layers may read the keys and values of earlier layers.
   bool window_heads = false;
+  bool shares_kv = false;  // the last layers may read the keys and values of earlier layers
+  /// The residual stream has several streams, see ResidualStreams. Beside attention, each layer has a product
+  /// of two narrow matrices, see LaurelWeights.
+  bool streams = false;
+  bool cuts_gates = false;        // some layers' gates are cut, see LayerSpec::gate_cut
   bool layer_scale = false;       // after each layer, the residual stream may be multiplied by a number
   bool layer_embeddings = false;  // a token may have an embedding for each layer, see LayerEmbeddings
   bool rope_axes = false;       // images have positions along several axes, each for some of RoPE's pairs of

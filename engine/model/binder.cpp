@@ -25,7 +25,8 @@ std::string shape_text(const TensorInfo& tensor) {
 bool has_vectors(std::string_view name) {
   return name.ends_with(".bias") || name.ends_with("_norm.weight") || name.ends_with(".ssm_conv1d.weight") ||
          name.find(".ssm_conv1d_") != std::string_view::npos || name.ends_with(".ssm_a") ||
-         name.ends_with(".ssm_d") || name.ends_with(".shortconv.conv.weight");
+         name.ends_with(".ssm_d") || name.ends_with(".altup_predict_coef.weight") ||
+         name.ends_with(".altup_correct_coef.weight") || name.ends_with(".shortconv.conv.weight");
 }
 
 /// Whether a tensor has no role in the layers that are run. It may belong to a later layer. In one file,

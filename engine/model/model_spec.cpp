@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kMaxExperts = 1 << 14;
 constexpr int kMaxUsedExperts = 256;
+constexpr int kMaxStreams = 16;
 // The norm of a row of zeros divides by the root of epsilon, so epsilon must not be zero. Models have 1e-5 to
 // 1e-12.
 constexpr double kMinEps = 1e-20;
@@ -583,8 +584,11 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   refuse_only_unused(file, spec);
   spec.d_model = keys.integer("embedding_length", 1, SpecKeys::kMaxWidth);
   if (keys.has("feed_forward_length") && !arch.one_block) {
+    constexpr const char* kWidth = "feed_forward_length";
     spec.d_ff = arch.window_heads ? read_widest_ffn(keys, spec, n_blocks)
-                                  : keys.integer("feed_forward_length", 1, SpecKeys::kMaxWidth);
+                : arch.shares_kv
+                    ? keys.shared_integer(kWidth, spec.n_layers, n_blocks, 1, SpecKeys::kMaxWidth)
+                    : keys.integer(kWidth, 1, SpecKeys::kMaxWidth);
   }
   LayerHeads heads;
   if (arch.heads_of_layers) heads = read_layer_heads(keys, spec.n_layers, n_blocks);
@@ -656,6 +660,11 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   spec.layers = read_layers(keys, arch, spec, kinds);
   if (arch.window_heads) read_window_heads(keys, n_blocks, spec);
   if (arch.heads_of_layers) set_layer_heads(heads, spec);
+  if (arch.shares_kv) read_shared_kv(keys, spec);
+  if (arch.streams) {
+    spec.n_streams = keys.integer("altup.num_inputs", 2, kMaxStreams);
+    spec.active_stream = keys.integer("altup.active_idx", 0, spec.n_streams - 1);
+  }
   read_layer_activations(keys, n_blocks, spec);
   if (arch.layer_embeddings) {
     spec.d_layer_embedding = keys.integer_or("embedding_length_per_layer_input", 0, 0, SpecKeys::kMaxWidth);

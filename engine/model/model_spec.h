@@ -53,6 +53,9 @@ struct LayerSpec {
   /// The activations of the dense FFN or shared expert, and of the experts that a router chooses. nullopt:
   /// ModelSpec::activation.
   std::optional<FfnActivation> ffn_activation = {}, expert_activation = {};
+  /// The FFN subtracts from a token's gates their mean plus so many of their standard deviations, and what is
+  /// below zero becomes zero, before the activation. nullopt: it does not.
+  std::optional<float> gate_cut = {};
 };
 
 /// The shape of a norm's weights. The norm applies to rows of n_cols numbers. Row i is multiplied by row i %
@@ -117,8 +120,9 @@ struct ModelSpec {
   float query_growth = 0.0f;
   int growth_span = 1;
   LatentSpec latent;
-  RecurrentShape recurrent;   // of all recurrent layers; false: there are none
-  int d_layer_embedding = 0;  // size of a token's embedding for each layer; 0: there is none
+  RecurrentShape recurrent;              // of all recurrent layers; false: there are none
+  int n_streams = 1, active_stream = 0;  // see ResidualStreams; layers compute the active stream
+  int d_layer_embedding = 0;             // size of a token's embedding for each layer; 0: there is none
   MixtureSpec mixture;
   std::vector<LayerSpec> layers;  // [n_layers], or empty: all are LayerSpec{}
   FfnActivation activation;
@@ -185,11 +189,12 @@ struct ModelSpec {
     const int own = layer(index).d_ff;
     return own > 0 ? own : d_ff;
   }
-  /// Whether all layers have FFNs of d_ff neurons. If not, the model has no modes that handle neurons one by
-  /// one.
+  /// Whether all layers have FFNs of d_ff neurons that do not depend on each other. If not, the model has no
+  /// modes that handle neurons one by one.
   bool has_equal_ffns() const {
-    return std::ranges::all_of(
-        layers, [this](const LayerSpec& one) { return one.has_ffn && (one.d_ff == 0 || one.d_ff == d_ff); });
+    return std::ranges::all_of(layers, [this](const LayerSpec& one) {
+      return one.has_ffn && (one.d_ff == 0 || one.d_ff == d_ff) && !one.gate_cut;
+    });
   }
   bool has_own_kv(int index) const { return layer(index).kv_source < 0; }
   /// Whether all layers have their own keys and values.

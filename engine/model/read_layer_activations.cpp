@@ -73,9 +73,33 @@ void read_clamps(const SpecKeys& keys, const char* key, int n_blocks, ModelSpec&
   }
 }
 
+/// The file has the deviations of a normal distribution, of which minus infinity leaves nothing out.
+void read_gate_cuts(const SpecKeys& keys, int n_blocks, ModelSpec& spec) {
+  constexpr const char* kKey = "activation_sparsity_scale";
+  constexpr float kMost = 10.0f;
+  if (!keys.has(kKey)) return;
+  const std::string name = std::string(spec.arch.name) + "." + kKey;
+  const ModelFile& file = keys.file();
+  std::vector<float> cuts;
+  if (file.describe_key(name).starts_with("array")) cuts = file.find_floats(name).value();
+  if (static_cast<int>(cuts.size()) != n_blocks) {
+    keys.fail(kKey, std::to_string(cuts.size()) + " numbers",
+              "one for each of " + std::to_string(n_blocks) + " layers");
+  }
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (cuts[i] == -INFINITY) continue;
+    if (!(std::abs(cuts[i]) <= kMost)) {
+      keys.fail(kKey, std::to_string(cuts[i]) + " in layer " + std::to_string(i),
+                "minus infinity, or a number from -10 to 10");
+    }
+    spec.layers[i].gate_cut = cuts[i];
+  }
+}
+
 }  // namespace
 
 void read_layer_activations(const SpecKeys& keys, int n_blocks, ModelSpec& spec) {
+  if (spec.arch.cuts_gates) read_gate_cuts(keys, n_blocks, spec);
   if (spec.activation.kind == Activation::kXielu) read_xielu(keys, n_blocks, spec);
   if (!spec.arch.clamps_swiglu) return;
   read_clamps(keys, "swiglu_clamp_exp", n_blocks, spec, &LayerSpec::expert_activation);

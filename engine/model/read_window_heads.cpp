@@ -113,6 +113,10 @@ void read_window_heads(const SpecKeys& keys, int n_blocks, ModelSpec& spec) {
         kWidth, "not the same for all layers",
         "skipping zeros of the activation " + ffn_activation_name(spec.activation) + " takes equal FFNs");
   }
+  read_shared_kv(keys, spec);
+}
+
+void read_shared_kv(const SpecKeys& keys, ModelSpec& spec) {
   const int n_own = spec.n_layers - keys.integer_or(kShared, 0, 0, spec.n_layers - 1);
   for (int i = n_own; i < spec.n_layers; ++i) {
     spec.layers[static_cast<size_t>(i)].kv_source = source_of(keys, spec, i, n_own);

@@ -19,6 +19,10 @@ int read_window_head_dim(const SpecKeys& keys, int n_heads);
 /// n_blocks layers.
 int read_widest_ffn(const SpecKeys& keys, const ModelSpec& spec, int n_blocks);
 
+/// Sets the layers whose keys and values the last layers read. REQUIRES: as read_window_heads(), and the
+/// layers' heads are set.
+void read_shared_kv(const SpecKeys& keys, ModelSpec& spec);
+
 /// Sets the heads and the FFN's width of each layer, and the layers whose keys and values the last layers
 /// read. Throws ModelFileError if a layer's heads do not fit, or if a layer has no earlier layer to read
 /// from. REQUIRES: all other members of spec.layers are set.

@@ -11,7 +11,7 @@ namespace {
 constexpr auto kRecurrent =
     std::to_array<std::string_view>({"arwkv7", "bailingmoe3", "glm5-next", "jamba", "kimi-k3", "mamba",
                                      "minimax-01", "plamo2", "plamo3", "rwkv6", "rwkv6qwen2", "rwkv7"});
-constexpr auto kStreams = std::to_array<std::string_view>({"deepseek4", "gemma3n", "qwen4exp"});
+constexpr auto kStreams = std::to_array<std::string_view>({"deepseek4", "qwen4exp"});
 constexpr auto kIndexed = std::to_array<std::string_view>({"minimax-m3"});
 constexpr auto kEncoderDecoders = std::to_array<std::string_view>({"t5", "t5encoder"});
 constexpr auto kSensors = std::to_array<std::string_view>({"clip", "wavtokenizer-dec"});

@@ -268,6 +268,24 @@ void bind_attention(Binder& bind, const ModelSpec& spec, int layer, const std::s
   w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.attended_dim(layer));
 }
 
+void bind_streams(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
+  const int64_t n = spec.n_streams, d = spec.d_model;
+  w.streams = {.router = bind.linear(prefix + "altup_router", n, d),
+               .router_norm = bind.vector(prefix + "altup_router_norm.weight", d),
+               .predict = bind.vectors(prefix + "altup_predict_coef.weight", n * n, n),
+               .correct = bind.vectors(prefix + "altup_correct_coef.weight", n, n),
+               .correct_scale = bind.vector(prefix + "altup_correct_scale.weight", d)};
+  const int64_t rank = bind.rows_of(prefix + "laurel_l.weight");
+  if (rank > d) {
+    bind.fail_tensor(prefix + "laurel_l.weight", " has " + std::to_string(rank) +
+                                                     " rows, expected at most the model's width, " +
+                                                     std::to_string(d) + "; the file is damaged");
+  }
+  w.laurel = {.left = bind.linear(prefix + "laurel_l", rank, d),
+              .right = bind.linear(prefix + "laurel_r", d, rank),
+              .norm = bind.vector(prefix + "laurel_post_norm.weight", d)};
+}
+
 /// Binds how a token's embedding for the layer joins the residual stream, and the number by which the layer
 /// multiplies the stream.
 void bind_layer_end(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
@@ -276,6 +294,7 @@ void bind_layer_end(Binder& bind, const ModelSpec& spec, const std::string& pref
     w.embedding_projection = bind.linear(prefix + "proj", spec.d_model, spec.d_layer_embedding);
     w.embedding_post_norm = bind.norm(prefix + "post_norm", spec.d_model, spec.arch);
   }
+  if (spec.arch.streams) bind_streams(bind, spec, prefix, w);
   if (!spec.arch.layer_scale) return;
   const std::string name = prefix + "layer_output_scale.weight";
   if (const float* scale = bind.optional_vector(name, 1)) w.output_scale = *scale;
@@ -447,6 +466,8 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
   out.layer_embeddings = layer_embeddings;
   out.layer_projection = layer_projection;
   out.layer_projection_norm = layer_projection_norm;
+  out.stream_starts = stream_starts;
+  out.stream_ends = stream_ends;
   out.layers = layers;
   out.output_norm = output_norm;
   out.output = output;
@@ -502,7 +523,7 @@ size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixt
   return total;
 }
 
-std::array<Matrix, 25> attention_matrices(const LayerWeights& layer) {
+std::array<Matrix, 28> attention_matrices(const LayerWeights& layer) {
   const LatentWeights& latent = layer.latent;
   const DeltaWeights& delta = layer.delta;
   const ShortConvWeights& conv = layer.short_conv;
@@ -535,7 +556,10 @@ std::array<Matrix, 25> attention_matrices(const LayerWeights& layer) {
           conv.input.weight,
           conv.out.weight,
           layer.embedding_gate.weight,
-          layer.embedding_projection.weight};
+          layer.embedding_projection.weight,
+          layer.streams.router.weight,
+          layer.laurel.left.weight,
+          layer.laurel.right.weight};
 }
 
 size_t attention_bytes(const LayerWeights& layer) {
@@ -546,6 +570,9 @@ size_t attention_bytes(const LayerWeights& layer) {
 
 size_t Weights::bytes_per_token(const ModelSpec& spec) const {
   size_t total = output.weight.bytes() + layer_projection.weight.bytes();
+  for (const std::vector<Linear>* of_streams : {&stream_starts, &stream_ends}) {
+    for (const Linear& one : *of_streams) total += one.weight.bytes();
+  }
   for (const LayerWeights& layer : layers) {
     total += attention_bytes(layer) + mixture_bytes_per_token(spec, layer.mixture);
     for (const Linear* linear : {&layer.gate, &layer.up, &layer.down, &layer.down_rows}) {
@@ -567,6 +594,15 @@ void bind_other_embeddings(Binder& bind, const ModelSpec& spec, Weights& weights
   if (spec.arch.token_types) weights.token_types = table("token_types.weight");
   if (spec.arch.embedding_norm)
     weights.embedding_norm = bind.norm("token_embd_norm", spec.d_model, spec.arch);
+  if (spec.arch.streams) {
+    const int64_t n = spec.n_streams - 1, d = spec.d_model;
+    const Linear starts{bind.matrices("altup_proj.weight", n, d, d), nullptr},
+        ends{bind.matrices("altup_unembd_proj.weight", n, d, d), nullptr};
+    for (int64_t i = 0; i < n; ++i) {
+      weights.stream_starts.push_back(rows_of(starts, i * d, d));
+      weights.stream_ends.push_back(rows_of(ends, i * d, d));
+    }
+  }
   if (spec.d_layer_embedding == 0) return;
   const int64_t all = int64_t{spec.n_layers} * spec.d_layer_embedding;
   weights.layer_embeddings = bind.matrix("per_layer_token_embd.weight", spec.n_vocab, all);

@@ -98,6 +98,23 @@ struct MixtureWeights {
   std::vector<Expert> shared;
 };
 
+/// How a layer predicts and corrects the streams of the residual stream (ResidualStreams). Empty without
+/// streams; n is ModelSpec::n_streams.
+struct StreamWeights {
+  Linear router;                         // [n, d_model]
+  const float* router_norm = nullptr;    // [d_model]
+  const float* predict = nullptr;        // [n * n, n]
+  const float* correct = nullptr;        // [n, n]
+  const float* correct_scale = nullptr;  // [d_model]
+};
+
+/// For the input x of a layer's attention, x + norm(right left x) is added to attention's output (learned
+/// augmented residual layers). Empty in models without them.
+struct LaurelWeights {
+  Linear left, right;           // [rank, d_model], [d_model, rank]
+  const float* norm = nullptr;  // [d_model]
+};
+
 struct LayerWeights {
   NormWeights attention_norm;  // [d_model], norm of attention's input
   /// q is [projected_q_dim, d_model], k and v are [kv_dim, d_model]. They may be rows of one tensor. v is
@@ -130,7 +147,9 @@ struct LayerWeights {
   /// without such embeddings. The gate is [d_layer_embedding, d_model], the projection its transpose.
   Linear embedding_gate, embedding_projection;
   NormWeights embedding_post_norm;  // [d_model]
-  float output_scale = 1.0f;        // multiplies the residual stream after the layer
+  StreamWeights streams;
+  LaurelWeights laurel;
+  float output_scale = 1.0f;  // multiplies the residual stream after the layer
   MixtureWeights mixture;
   /// The layer's predictor; null: no predictor. For the input x, it proposes neuron j if
   /// (predictor_out relu(predictor_in x))_j is at least the predictors' threshold.
@@ -146,6 +165,9 @@ struct Weights {
   Matrix layer_embeddings;                       // [n_vocab, n_all]
   Linear layer_projection;                       // [n_all, d_model]
   const float* layer_projection_norm = nullptr;  // [d_layer_embedding]
+  /// Matrices [d_model, d_model] of all streams but the first, which make them of the embeddings, and which
+  /// make one stream of them again; empty without streams.
+  std::vector<Linear> stream_starts, stream_ends;
   NormWeights embedding_norm;  // [d_model] norms the sum of a token's embeddings; null: no norm
   std::vector<LayerWeights> layers;
   /// [n_layers] Layers whose matrices are in host memory and whose vectors are in the device's memory, so
@@ -214,7 +236,7 @@ bool is_of_experts(std::string_view tensor_name);
 /// Returns the matrices of a layer's attention, or of the recurrent layer in its place, and those of its
 /// token embeddings; null for matrices that the layer lacks. Use them only to compute sizes, because the rows
 /// of a matrix may not be adjacent.
-std::array<Matrix, 25> attention_matrices(const LayerWeights& layer);
+std::array<Matrix, 28> attention_matrices(const LayerWeights& layer);
 
 /// Returns the size in bytes of attention_matrices(), all of which are read for each token.
 size_t attention_bytes(const LayerWeights& layer);

@@ -164,7 +164,7 @@ TEST_CASE("today's dense architectures give the logits that transformers gives")
       "gemma", "gemma2", "gemma3", "granite", "olmo2", "olmo3", "phi2", "phi3", "phi3-long", "phi3-short",
       "glm4", "nemotron", "command-r", "cohere2", "starcoder2", "gpt2", "gptneox", "gptneox-sequential",
       "stablelm", "stablelm-parallel", "command-r-plus", "mistral3", "smollm3", "exaone4", "hunyuan-dense",
-      "qwen3vl", "gemma4", "gemma4-e2b", "seed_oss", "ernie4_5", "apertus");
+      "qwen3vl", "gemma3n", "gemma4", "gemma4-e2b", "seed_oss", "ernie4_5", "apertus");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }
@@ -261,10 +261,10 @@ TEST_CASE(
   const std::string name = GENERATE(
       "mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "deepseek2-lite", "deepseek2-v2",
       "deepseek2-v3", "smallthinker", "gemma2", "gemma3", "cohere2", "command-r-plus", "stablelm-parallel",
-      "mistral3", "gemma4", "gemma4-e2b", "gemma4-moe", "qwen35", "qwen35moe", "qwen3next", "exaone-moe",
-      "nemotron_h", "nemotron_h_moe", "granitehybrid", "granitehybrid-dense", "falcon-h1", "lfm2",
-      "lfm2-wide", "lfm2moe", "mellum", "mistral4", "afmoe", "laguna", "apertus", "step35", "mimo2", "llama4",
-      "deepseek32", "glm-dsa", "mamba2", "kimi-linear");
+      "mistral3", "gemma3n", "gemma4", "gemma4-e2b", "gemma4-moe", "qwen35", "qwen35moe", "qwen3next",
+      "exaone-moe", "nemotron_h", "nemotron_h_moe", "granitehybrid", "granitehybrid-dense", "falcon-h1",
+      "lfm2", "lfm2-wide", "lfm2moe", "mellum", "mistral4", "afmoe", "laguna", "apertus", "step35", "mimo2",
+      "llama4", "deepseek32", "glm-dsa", "mamba2", "kimi-linear");
   INFO(name);
   LoadOptions options;
   options.path = folder() / (name + ".gguf");

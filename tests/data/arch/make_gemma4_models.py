@@ -1,4 +1,4 @@
-"""Makes the tiny random models of Gemma 4 of this folder and their golden logits, with the PyPI packages transformers (5.24
+"""Makes the tiny random models of Gemma 3n and 4 of this folder and their golden logits, with the PyPI packages transformers (5.24
 or newer) and gguf.
 
 usage: make_gemma4_models.py OUT_DIR [NAME...]      (needs torch, transformers, gguf, numpy)
@@ -6,6 +6,7 @@ usage: make_gemma4_models.py OUT_DIR [NAME...]      (needs torch, transformers, 
 Files are as in make_expert_models.py. The committed files came from this script.
 """
 import numpy as np
+import torch
 import transformers
 
 from tiny_models import (ATTENTION, CONTEXT, FFN, N_VOCAB, OUTER, QK_NORMS, Tiny, make_all, sizes, split_experts)
@@ -112,7 +113,53 @@ def gemma4_moe_split():
     return model
 
 
+N_STREAMS, LAUREL = 4, 8
+STREAMS = {f"model.altup_{part}projections.{i}": f"altup_{to}proj.{i}"
+           for part, to in (("", ""), ("unembed_", "unembd_")) for i in range(N_STREAMS - 1)}
+NAMES_3N = {**NAMES, **STREAMS, "altup.correct_output_scale": "altup_correct_scale",
+            "altup.correction_coefs": "altup_correct_coef", "altup.prediction_coefs": "altup_predict_coef",
+            "altup.modality_router": "altup_router", "altup.router_norm": "altup_router_norm",
+            "laurel.linear_left": "laurel_l", "laurel.linear_right": "laurel_r",
+            "laurel.post_laurel_norm": "laurel_post_norm"}
+
+
+def stacked():
+    """A change that puts the matrices of all streams into one tensor."""
+    parts = {}
+
+    def change(name, data):
+        if "proj." not in name or not name.startswith("altup_"):
+            return [(name, data)]
+        whole = name.split(".")[0] + ".weight"
+        found = parts.setdefault(whole, [])
+        found.append(data)
+        return [(whole, np.stack(found))] if len(found) == N_STREAMS - 1 else []
+    return change
+
+
+def gemma3n():
+    """Four streams, of which layers compute the first; laurel beside attention; the gates of the first two layers are cut
+    at their mean plus 1.645 and 0.5 deviations; an embedding of each token for each layer; the last two layers read the
+    keys and values of layers before them; the window's layers are four of five unless the file says otherwise."""
+    types, shares = kinds("sfsfsf"), [0.95, 0.6914625, 0.0, 0.0, 0.0, 0.0]
+    config = transformers.Gemma3nTextConfig(
+        **{name: value for name, value in SMALL.items() if name != "global_head_dim"}, num_hidden_layers=6,
+        layer_types=types, intermediate_size=48, num_key_value_heads=2, vocab_size_per_layer_input=N_VOCAB,
+        hidden_size_per_layer_input=24, altup_num_inputs=N_STREAMS, num_kv_shared_layers=2, laurel_rank=LAUREL,
+        activation_sparsity_pattern=shares)
+    config._attn_implementation = "eager"
+    keys = sizes(config, **{
+        "feed_forward_length": [48] * 6, "attention.sliding_window": WINDOW, "attention.shared_kv_layers": 2,
+        "attention.sliding_window_pattern": [kind != "full_attention" for kind in types],
+        "rope.freq_base": 1000000.0, "rope.freq_base_swa": 10000.0, "final_logit_softcapping": 2.5,
+        "embedding_length_per_layer_input": 24, "altup.active_idx": 0, "altup.num_inputs": N_STREAMS,
+        "activation_sparsity_scale": [torch.distributions.Normal(0, 1).icdf(torch.tensor(share)).item() for share in shares]})
+    return Tiny("gemma3n", config, keys, NAMES_3N, stacked(), converts=False,
+                build=lambda: transformers.Gemma3nForCausalLM(config), spreads={"correct_output_scale": 1.0, "coefs": 0.5})
+
+
 MODELS = {
+    "gemma3n": gemma3n,
     "gemma4": gemma4,
     "gemma4-e2b": gemma4_e2b,
     "gemma4-moe": gemma4_moe,

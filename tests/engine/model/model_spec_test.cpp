@@ -258,6 +258,45 @@ TEST_CASE("model spec: a layer of MiMo-V2 is a mixture if the file has its route
   CHECK(spec.layer(1).experts);
 }
 
+TEST_CASE("model spec: Gemma 3n has streams, cut gates, and layers that read the keys of others") {
+  const auto gemma = [] {
+    TinyShape shape;
+    shape.n_layers = 4;
+    return TinyModel("gemma3n", shape)
+        .key("gemma3n.attention.sliding_window", 4)
+        .array("gemma3n.attention.sliding_window_pattern", std::vector<int32_t>{1, 0, 1, 0})
+        .array("gemma3n.feed_forward_length", std::vector<int32_t>{48, 48, 48, 48})
+        .array("gemma3n.activation_sparsity_scale", std::vector<float>{1.645f, -INFINITY, 0.5f, -INFINITY})
+        .key("gemma3n.attention.shared_kv_layers", 2)
+        .key("gemma3n.altup.num_inputs", 4)
+        .key("gemma3n.altup.active_idx", 1);
+  };
+  const ModelSpec spec = spec_of(gemma());
+  CHECK(spec.d_ff == 48);
+  CHECK(spec.n_streams == 4);
+  CHECK(spec.active_stream == 1);
+  CHECK(spec.layer(0).gate_cut == 1.645f);
+  CHECK_FALSE(spec.layer(1).gate_cut.has_value());
+  CHECK(spec.layer(2).kv_source == 0);
+  CHECK(spec.layer(3).kv_source == 1);
+  CHECK_FALSE(spec.has_equal_ffns());
+  CHECK(spec.logit_cap == 30.0f);
+  CHECK(spec.cpu_only_kind() != "");
+  CHECK_THAT(complaint(gemma().key("gemma3n.altup.num_inputs", 1)), ContainsSubstring("altup.num_inputs"));
+  CHECK_THAT(complaint(gemma().key("gemma3n.altup.active_idx", 4)), ContainsSubstring("altup.active_idx"));
+  CHECK_THAT(complaint(gemma().key("gemma3n.attention.shared_kv_layers", 3)),
+             ContainsSubstring("shared_kv_layers") && ContainsSubstring("no window"));
+  CHECK_THAT(complaint(gemma().array("gemma3n.feed_forward_length", std::vector<int32_t>{48, 48, 48, 64})),
+             ContainsSubstring("feed_forward_length") && ContainsSubstring("equal values"));
+  const auto cuts = [&](std::vector<float> values) {
+    return complaint(gemma().array("gemma3n.activation_sparsity_scale", std::move(values)));
+  };
+  CHECK_THAT(cuts({1.0f, 1.0f}),
+             ContainsSubstring("activation_sparsity_scale") && ContainsSubstring("4 layers"));
+  CHECK_THAT(cuts({1.0f, 1.0f, 1.0f, NAN}), ContainsSubstring("nan in layer 3"));
+  CHECK_THAT(cuts({INFINITY, 1.0f, 1.0f, 1.0f}), ContainsSubstring("inf in layer 0"));
+}
+
 TEST_CASE("model spec: with an indexer, the context is what the indexer can choose") {
   const auto indexed = [](const std::string& arch, int top) {
     return TinyModel(arch)
@@ -400,7 +439,7 @@ TEST_CASE("model spec: an unsupported architecture is refused by name, with thos
   CHECK(hostile.size() < 1500);
   CHECK_THAT(hostile, ContainsSubstring("an architecture that Hearth does not know; Hearth runs llama"));
   CHECK_THAT(complaint(TinyModel("t5")), ContainsSubstring("an encoder and a decoder"));
-  CHECK_THAT(complaint(TinyModel("gemma3n")), ContainsSubstring("several streams"));
+  CHECK_THAT(complaint(TinyModel("qwen4exp")), ContainsSubstring("several streams"));
   CHECK_THAT(complaint(TinyModel("minimax-m3")), ContainsSubstring("an indexer chooses"));
   CHECK_THAT(complaint(TinyModel("clip")), ContainsSubstring("not a language model"));
   CHECK_THAT(complaint(TinyModel().without_key("general.architecture")),

@@ -1,0 +1,60 @@
+// A residual stream of several streams (Gemma 3n; alternating updates, Baykal et al. 2023). A layer computes
+// only the active stream: it predicts all streams by mixing them, runs on the predicted active one, and
+// corrects the others by the difference that its result makes. Two small routers compute the weights of both
+// for each token. The first stream starts with the embeddings, the others with projections of them, and the
+// output reads the mean of all streams after other projections.
+//
+// ForwardPass owns it; engine thread. Runs on the CPU, in host memory.
+#pragma once
+
+#include "engine/forward/layer_embeddings.h"
+#include "engine/model/model_spec.h"
+#include "engine/model/weights.h"
+#include "kernels/backend.h"
+
+namespace hearth {
+
+class ResidualStreams {
+ public:
+  /// Allocates nothing if the model has one stream. All references must outlive this object.
+  ResidualStreams(Backend& cpu, const ModelSpec& spec, const Weights& weights, int max_tokens);
+
+  /// Bytes that the constructor allocates. A double, so that absurd sizes do not overflow.
+  static double bytes_needed(const ModelSpec& spec, int max_tokens);
+
+  explicit operator bool() const { return n_ > 1; }
+
+  /// Makes the streams of a step's tokens. x: their scaled embeddings [n_tokens, d_model].
+  void begin_step(const float* x, int n_tokens);
+
+  /// Predicts all streams; x [n_tokens, d_model] becomes the active one.
+  void predict(const StreamWeights& weights, int n_tokens, float* x);
+
+  /// Adds a layer's LaurelWeights to x, for the input `normed` of its attention, and divides x by the root of
+  /// 2. All are [n_tokens, d_model].
+  void add_laurel(const LaurelWeights& weights, const float* normed, int n_tokens, float* x);
+
+  /// Corrects all streams by the layer's result x [n_tokens, d_model], and adds the embeddings for the layer
+  /// to all streams but the first.
+  void correct(const LayerWeights& weights, LayerEmbeddings& embeddings, int layer, int n_tokens,
+               const float* x);
+
+  /// x [n_tokens, d_model] = the mean of the streams.
+  void end_step(int n_tokens, float* x);
+
+ private:
+  float* stream(const Buffer& streams, int index) const { return streams.floats() + index * stride_; }
+  void route(const StreamWeights& weights, int n_tokens, const float* x);
+  void lengthen(const float* to, int n_tokens, float* x) const;
+
+  Backend& cpu_;
+  const Weights& weights_;
+  int n_, active_;
+  int64_t d_model_, stride_;  // stride_: floats from one stream to the next
+  float eps_;
+  Buffer streams_, predicted_;  // [n_, max_tokens, d_model]
+  Buffer rows_, branch_;        // [max_tokens, d_model]
+  Buffer routes_;               // [max_tokens, n_]
+};
+
+}  // namespace hearth
