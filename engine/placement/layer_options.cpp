@@ -248,6 +248,18 @@ class FactsMaker {
   const bool order_known_;
 };
 
+/// Returns the binomial distribution: element i [n + 1] is the probability that i of n independent events
+/// happen, each of which has the probability p.
+std::vector<double> binomial(int n, double p) {
+  std::vector<double> shares = {1};
+  for (int event = 0; event < n; ++event) {
+    shares.push_back(0);
+    for (size_t i = shares.size() - 1; i > 0; --i) shares[i] = shares[i] * (1 - p) + shares[i - 1] * p;
+    shares[0] *= 1 - p;
+  }
+  return shares;
+}
+
 }  // namespace
 
 bool by_layers(DeviceSplit split, Sparsity mode) {
@@ -337,7 +349,10 @@ TokenWork LayerOptions::host_work() const {
 }
 
 /// If the layer is on a device, the device computes the shared expert and the experts that it holds, while
-/// the CPU computes the missing experts.
+/// the CPU computes the missing experts. How many of a token's experts are missing differs from token to
+/// token, and the slower processor determines each token's time. So the time is the mean of the maximum,
+/// which is longer than the maximum of the two means. Each chosen expert is assumed to be on the device with
+/// the same probability, independently of the others.
 TokenWork LayerOptions::mixture_work(const LayerOption& option) const {
   TokenWork work;
   const HostCosts host;
@@ -351,20 +366,25 @@ TokenWork LayerOptions::mixture_work(const LayerOption& option) const {
   }
   const Held of_experts = held(option);
   const double own = caught(option);
-  const MixtureSeconds seconds = mixture_seconds(of_experts, own);
+  const MixtureSeconds mean = mixture_seconds(of_experts, own);
   work.bytes.device_whole = layer_.attention_read + layer_.kv_read + layer_.shared_read;
   work.bytes.device_neurons = own * layer_.experts_read;
   work.bytes.cold_neurons = layer_.experts_read - work.bytes.device_neurons;
-  work.kernels = seconds.kernels;
-  work.device_whole = seconds.whole;
+  work.kernels = mean.kernels;
+  work.device_whole = mean.whole;
   if (!mixes) return work;
   if (of_experts == Held::kAll) {
-    work.device_neurons = seconds.device;
+    work.device_neurons = mean.device;
     return work;
   }
-  const double device_s = seconds.device - seconds.begin;
-  (seconds.host >= device_s ? work.cold_neurons : work.device_neurons) = std::max(seconds.host, device_s);
-  work.hand_overs = seconds.hand_over;
+  const std::vector<double> shares = binomial(facts_.n_used, own);
+  for (size_t n = 0; n < shares.size(); ++n) {
+    const MixtureSeconds seconds = mixture_seconds(of_experts, static_cast<double>(n) / facts_.n_used);
+    const double device_s = seconds.device - seconds.begin;
+    double& slower = seconds.host >= device_s ? work.cold_neurons : work.device_neurons;
+    slower += shares[n] * std::max(seconds.host, device_s);
+  }
+  work.hand_overs = mean.hand_over;
   return work;
 }
 

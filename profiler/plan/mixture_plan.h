@@ -8,7 +8,7 @@
 // exchanges experts of these layers for missing ones (engine/residency/expert_exchanger.h), so RAM keeps
 // copies of the experts that the GPU has. Decoding one token takes
 //
-//   T   = (W_a + W_r + W_o) / B_vram + A + n_d K + n_m hop + n_m max(W_m / B_ram, D - begin) + n_w D
+//   T   = (W_a + W_r + W_o) / B_vram + A + n_d K + n_m hop + n_m E(max(W_m / B_ram, D - begin)) + n_w D
 //         + W_cpu / B_ram + n_cpu rest + step
 //   hop = begin + hand_over + 4 (d_model + n_experts) / B_from + 4 r d_model / B_to
 //   D   = (W_s + W_g) / B_vram + K_s
@@ -18,9 +18,11 @@
 //   W_a, W_r       bytes of attention and routers in the layers on the GPU; a dense FFN counts as attention
 //   W_o            bytes of the output matrix
 //   W_s            bytes of a layer's shared expert
-//   W_g, W_m       average bytes of a token's n_used experts of a layer, on the GPU and in RAM. How often
-//                  each expert is chosen comes from counts (--activity); without counts, all experts are
-//                  chosen equally often
+//   W_g, W_m       bytes of a token's n_used experts of a layer, on the GPU and in RAM. How often each expert
+//                  is chosen comes from counts (--activity); without counts, all experts are chosen equally
+//                  often
+//   E              mean over tokens, which differ in how many of their experts are in RAM. The number is
+//                  binomially distributed
 //   n_cpu, W_cpu   number and bytes of all other layers; without a GPU these are all layers, and W_cpu
 //                  includes W_o
 //   rest           time to start threads in one of these n_cpu layers, and to compute its operations on

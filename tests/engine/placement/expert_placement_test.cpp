@@ -1,5 +1,6 @@
 // Placement of a mixture's experts by the solver: hand-made activity and budgets, and what must hold for
 // every solution. place_model_test.cpp executes such placements.
+#include <bit>
 #include <numeric>
 
 #include "engine/placement/place_model.h"
@@ -86,6 +87,35 @@ TEST_CASE("experts that more memory holds never make a token slower, and none sl
     before = solution->seconds();
   }
   CHECK(before < 0.35 * without.solve(20 * kGib)->seconds());
+}
+
+TEST_CASE("a layer's time is the mean over the ways to divide a token's experts between GPU and CPU") {
+  const Mixture mixture("qwen3-30b-a3b");
+  const CostModel cost(desktop());
+  const LayerOptions options(mixture.facts, 5, cost, false);
+  const int k = mixture.facts.n_used;
+  double most_gained = 0;
+  for (const int64_t n_experts : {16, 64, 96, 112, 127}) {
+    INFO(n_experts);
+    const LayerOption option{
+        .on_device = true, .all_gates = false, .n_hot = mixture.facts.d_ff, .n_experts = n_experts};
+    const double own = static_cast<double>(n_experts) / 128;
+    double mean = 0;
+    for (uint32_t on_gpu = 0; on_gpu < (1U << k); ++on_gpu) {  // one bit for each expert of the token
+      double probability = 1;
+      for (int i = 0; i < k; ++i) probability *= (on_gpu >> i & 1) != 0 ? own : 1 - own;
+      const MixtureSeconds token =
+          options.mixture_seconds(Held::kSome, static_cast<double>(std::popcount(on_gpu)) / k);
+      mean += probability * std::max(token.host, token.device - token.begin);
+    }
+    const TokenWork work = options.work(option);
+    CHECK(work.cold_neurons + work.device_neurons == Approx(mean));
+    const MixtureSeconds average = options.mixture_seconds(Held::kSome, own);
+    const double of_averages = std::max(average.host, average.device - average.begin);
+    CHECK(mean >= of_averages * (1 - 1e-9));
+    most_gained = std::max(most_gained, mean / of_averages);
+  }
+  CHECK(most_gained > 1.1);
 }
 
 TEST_CASE("attention of all layers comes before experts") {
