@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 
 namespace hearth {
@@ -12,18 +13,26 @@ namespace {
 // Limit for the units, far below the largest double (2^1024).
 constexpr double kMostUnits = 0x1p500;
 // The number of exchanges that begin to be watched at each token: some hundred outcomes in kHorizon tokens.
-constexpr size_t kWatched = 4;
+// With four of them, chance led the weight of the slowest count astray for hundreds of tokens after a change
+// of topic.
+constexpr size_t kWatched = 32;
 // Half-life of what is learned, in tokens. It spans several topics.
 constexpr double kMemory = 1024;
-// Before anything is learned, long use is trusted and recent use is not, as if about ten exchanges had
-// confirmed this. This is the sum of their squared uses.
-constexpr double kPrior = 50;
+// Before anything is learned, only the slowest count is trusted, as if a few exchanges had confirmed this.
+// This is the sum of their squared uses.
+constexpr double kPrior = 10;
 
 // The share of the time in which the link may copy.
-constexpr double kLinkShare = 0.5;
+constexpr double kLinkShare = 0.75;
 // If no use is known, counts begin as if this many tokens had used no expert, so that chance in the first
 // tokens weighs little.
 constexpr double kUnseen = 16;
+
+/// Returns the growth per token of a count's units, for each half-life.
+std::array<double, 3> growth_of(std::array<double, 3> half_lives) {
+  for (double& life : half_lives) life = std::exp2(1 / life);
+  return half_lives;
+}
 
 }  // namespace
 
@@ -35,12 +44,12 @@ void CopyAllowance::pass(double seconds, double copy_s) {
 }
 
 ExpertCache::ExpertCache(std::span<const Layer> layers, const Rules& rules)
-    : rules_(rules),
-      growth_{std::exp2(1 / rules.recent), std::exp2(1 / rules.lasting)},
-      seen_{kUnseen, kUnseen},
-      weights_{0, 1},
-      squares_{kPrior, 0, kPrior},
-      products_{0, kPrior} {
+    : rules_(rules), growth_(growth_of(rules.half_lives)) {
+  seen_.fill(kUnseen);
+  units_.fill(1);
+  weights_.back() = 1;
+  for (size_t k = 0; k < kUses; ++k) squares_[k][k] = kPrior;
+  products_.back() = kPrior;
   for (const Layer& layer : layers) {
     assert(static_cast<int>(layer.cached.size()) <= layer.n_rows);
     LayerState& state = layers_.emplace_back();
@@ -61,8 +70,7 @@ ExpertCache::ExpertCache(std::span<const Layer> layers, const Rules& rules)
   }
 }
 
-/// Two predictions of the expert's uses in the next kHorizon tokens: in case it is used as often as recently,
-/// and in case it is used as often as in the long run.
+/// Predictions of the expert's uses in the next kHorizon tokens, each in case one of the counts goes on.
 ExpertCache::Uses ExpertCache::predicted(const Expert& expert) const {
   Uses uses;
   for (size_t k = 0; k < kUses; ++k) uses[k] = kHorizon * expert.counts[k] / units_[k] / seen_[k];
@@ -72,10 +80,10 @@ ExpertCache::Uses ExpertCache::predicted(const Expert& expert) const {
 /// Uses of the expert that are expected in the next kHorizon tokens.
 double ExpertCache::expected(const Expert& expert) const {
   const Uses uses = predicted(expert);
-  return weights_[0] * uses[0] + weights_[1] * uses[1];
+  return std::inner_product(uses.begin(), uses.end(), weights_.begin(), 0.0);
 }
 
-/// Counts the uses of a token, and lists the experts that are worth a look in wanted_.
+/// Counts the uses of a token, and lists the missing experts that it used in wanted_.
 void ExpertCache::count(int layer, std::span<const int32_t> experts) {
   LayerState& state = layers_[static_cast<size_t>(layer)];
   wanted_.clear();
@@ -83,9 +91,8 @@ void ExpertCache::count(int layer, std::span<const int32_t> experts) {
     Expert& expert = state.experts[static_cast<size_t>(number)];
     if (expert.last == token_) continue;  // by another token of the step
     for (size_t k = 0; k < kUses; ++k) expert.counts[k] += units_[k];
-    const bool again = token_ - expert.last <= rules_.window;
     expert.last = token_;
-    if (expert.state == State::kInHost && again) wanted_.push_back(number);
+    if (expert.state == State::kInHost) wanted_.push_back(number);
     for (Watch& watch : state.watches) {
       watch.gain += watch.in == number ? 1 : 0;
       watch.gain -= watch.out == number ? 1 : 0;
@@ -151,26 +158,29 @@ void ExpertCache::watch(const Offer& offer) {
 
 void ExpertCache::learn(const Watch& watch) {
   const Uses& x = watch.predicted;
-  squares_[0] += x[0] * x[0];
-  squares_[1] += x[0] * x[1];
-  squares_[2] += x[1] * x[1];
-  for (size_t k = 0; k < kUses; ++k) products_[k] += x[k] * watch.gain;
+  for (size_t k = 0; k < kUses; ++k) {
+    for (size_t other = 0; other < kUses; ++other) squares_[k][other] += x[k] * x[other];
+    products_[k] += x[k] * watch.gain;
+  }
 }
 
-/// Sets the weights to the solution of the least squares; neither is negative.
+/// Moves the weights toward the solution of the least squares in which none is negative. Sets each weight to
+/// the best one for the others' values; doing this once a token is enough, because the sums change slowly.
 void ExpertCache::solve() {
   const double forget = std::exp2(-1 / kMemory), prior = kPrior * (1 - forget);
-  for (double& square : squares_) square *= forget;
-  for (double& product : products_) product *= forget;
-  squares_[0] += prior;
-  squares_[2] += prior;
-  products_[1] += prior;
-  const double determinant = squares_[0] * squares_[2] - squares_[1] * squares_[1];
-  weights_ = {(squares_[2] * products_[0] - squares_[1] * products_[1]) / determinant,
-              (squares_[0] * products_[1] - squares_[1] * products_[0]) / determinant};
-  if (weights_[0] < 0) weights_ = {0, products_[1] / squares_[2]};
-  if (weights_[1] < 0) weights_ = {products_[0] / squares_[0], 0};
-  for (double& weight : weights_) weight = std::max(0.0, weight);
+  for (size_t k = 0; k < kUses; ++k) {
+    for (double& square : squares_[k]) square *= forget;
+    products_[k] *= forget;
+    squares_[k][k] += prior;
+  }
+  products_.back() += prior;
+  for (size_t k = 0; k < kUses; ++k) {
+    double rest = products_[k];
+    for (size_t other = 0; other < kUses; ++other) {
+      if (other != k) rest -= squares_[k][other] * weights_[other];
+    }
+    weights_[k] = std::max(0.0, rest / squares_[k][k]);
+  }
 }
 
 void ExpertCache::make(const ExpertExchange& exchange) {
@@ -214,7 +224,7 @@ void ExpertCache::fade() {
     for (Expert& expert : layer.experts)
       for (size_t k = 0; k < kUses; ++k) expert.counts[k] /= units_[k];
   }
-  units_ = {1, 1};
+  units_.fill(1);
 }
 
 void ExpertCache::arrived(int layer, int32_t row) {

@@ -9,19 +9,17 @@
 // the CPU: nothing ever waits for a copy. Equal calls give equal answers.
 //
 // Copies take RAM's bandwidth from the CPU, so a useless copy costs as much as a miss. Therefore an expert is
-// copied only
-//   - if a recent token used it too (Rules::window), which leaves out experts that one token used by chance;
-//   - if it is expected to have Rules::margin more uses than the one it replaces, in the next kHorizon
-//     tokens.
+// copied only if it is expected to have Rules::margin more uses in the next kHorizon tokens than the expert
+// that it replaces.
 //
-// The expected uses of an expert are a weighted sum of its recent use and its long use, which are decayed
-// counts per token with a short and a long half-life. How well each of them predicts depends on the model and
-// the text. Recent use predicts well if tokens repeat the previous token's experts. It predicts nothing if
-// all experts are used equally often, because the largest counts are then due to chance. So the weights are
-// learned. For kHorizon tokens, the cache watches some of the possible exchanges, whether they were made or
-// not. The weights are those that would have predicted the outcomes best (least squares). The watched
-// exchanges are the most promising ones, and some look promising only by chance. The weights correct for that
-// too.
+// The expected uses of an expert are a weighted sum of three counts of its past uses per token, which decay
+// with half-lives of some tokens, of a paragraph and of several pages. How well each of them predicts depends
+// on the model and the text. The shortest predicts well if tokens repeat the previous token's experts. It
+// predicts nothing if all experts are used equally often, because the largest counts are then due to chance.
+// So the weights are learned. For kHorizon tokens, the cache watches some of the possible exchanges, whether
+// they were made or not. The weights are those that would have predicted the outcomes best (least squares).
+// The watched exchanges are the most promising ones, and some look promising only by chance. The weights
+// correct for that too.
 #pragma once
 
 #include <array>
@@ -39,8 +37,8 @@ struct ExpertExchange {
   bool operator==(const ExpertExchange&) const = default;
 };
 
-/// Limits the number of copies, so that the link is busy for at most half of the time. The rest is a reserve,
-/// because copies take RAM bandwidth from the CPU.
+/// Limits the number of copies, so that the link is busy for at most three quarters of the time. The rest is
+/// a reserve, because copies take RAM bandwidth from the CPU.
 class CopyAllowance {
  public:
   /// A token took this many seconds. copy_s: seconds that the link needs for one expert; 0: not known yet,
@@ -57,13 +55,13 @@ class CopyAllowance {
 class ExpertCache {
  public:
   struct Rules {
-    int window = 64;      // tokens within which an expert has to be used twice
     double margin = 0.5;  // in uses; a copy costs as much as one use, or less if the CPU is idle
-    /// Half-lives of recent and long use, in tokens. Replays of planted traces were best with these.
-    double recent = 16, lasting = 256;
+    /// Half-lives of the counts, in tokens, ascending. Replays of planted traces were best with these.
+    std::array<double, 3> half_lives = {2, 32, 256};
   };
-  /// The number of tokens within which an exchange has to pay off.
-  static constexpr int kHorizon = 64;
+  /// The number of tokens within which an exchange has to pay off. It is small, because experts that one
+  /// token uses are often used by the next tokens too, and because an exchange can be reversed later.
+  static constexpr int kHorizon = 8;
 
   struct Layer {
     int n_experts = 0;
@@ -91,11 +89,11 @@ class ExpertCache {
   /// Reports that a row's expert is on the device. REQUIRES: it was arriving.
   void arrived(int layer, int32_t row);
 
-  /// The learned weights of recent and of long use.
-  std::array<double, 2> weights() const { return weights_; }
+  /// The learned weights of the counts.
+  std::array<double, 3> weights() const { return weights_; }
 
  private:
-  static constexpr size_t kUses = 2;  // recent and long use
+  static constexpr size_t kUses = 3;  // counts of an expert
   using Uses = std::array<double, kUses>;
 
   enum class State : uint8_t { kInHost, kArriving, kOnDevice };
@@ -109,7 +107,7 @@ class ExpertCache {
     int32_t in, out;
     int gain;  // uses of `in` minus uses of `out` so far
     int64_t end;
-    Uses predicted;  // the same at the end, as recent use alone and as long use alone predict it
+    Uses predicted;  // the same at the end, as each count alone predicts it
   };
   struct LayerState {
     std::vector<Expert> experts;
@@ -133,16 +131,16 @@ class ExpertCache {
   void fade();
 
   const Rules rules_;
-  const Uses growth_;    // growth of units_ per token
-  Uses seen_;            // [k] the tokens that counts of kind k sum over, decayed like the counts
-  Uses units_ = {1, 1};  // what a use by the current token counts; grows so that counts need not shrink
-  Uses weights_;
-  std::array<double, 3> squares_;  // sums of products of predicted uses: recent^2, recent * long, long^2
-  Uses products_;                  // of predicted uses and outcomes
+  const Uses growth_;  // growth of units_ per token
+  Uses seen_ = {};     // [k] the tokens that counts of kind k sum over, decayed like the counts
+  Uses units_ = {};    // what a use by the current token counts; grows so that counts need not shrink
+  Uses weights_ = {};
+  std::array<Uses, kUses> squares_ = {};  // sums of products of each two predicted uses
+  Uses products_ = {};                    // sums of products of predicted uses and outcomes
   int64_t token_ = 0;
   std::vector<LayerState> layers_;
   std::vector<Offer> offers_;    // of this token
-  std::vector<int32_t> wanted_;  // missing experts that this token used in a layer, not for the first time
+  std::vector<int32_t> wanted_;  // missing experts that this token used in a layer
   std::vector<int32_t> places_;
 };
 

@@ -16,7 +16,7 @@
 namespace hearth {
 namespace {
 
-constexpr double kHalfLife = ExpertCache::Rules().lasting;  // of kDecay, in tokens
+constexpr double kHalfLife = ExpertCache::Rules().half_lives.back();  // of kDecay, in tokens
 
 /// Holds the experts that it was given and never exchanges them.
 class FixedPolicy final : public CachePolicy {

@@ -231,6 +231,19 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("replay: the learned policy is never slower than LRU by more than noise") {
+  for (const std::string& name : kTraces) {
+    for (const char* machine : {"rtx4090", "rtx3060", "rtx4060-laptop", "h100"}) {
+      const PlantedReplay planted(name, *shipped_machine(machine));
+      for (const double share : {0.25, 0.5, 0.75}) {
+        CAPTURE(name, machine, share);
+        CHECK(planted.run(ReplayPolicy::kLearned, share).seconds <
+              1.02 * planted.run(ReplayPolicy::kLru, share).seconds);
+      }
+    }
+  }
+}
+
 TEST_CASE("replay: on a slow link, copying every missed expert is slower than no cache") {
   const PlantedReplay planted("flat", slow_link(6e9));
   const double none = planted.run(ReplayPolicy::kNone, 0.05).seconds;
