@@ -27,13 +27,13 @@ bool runs_amx() {
 TEST_CASE("AMX's loops run over a stand-in for tiles", "[isa]") {
   const std::vector<Isa> here = supported_isas();
   if (std::find(here.begin(), here.end(), Isa::kAvx512Vnni) == here.end()) {
-    testing::skip("this processor lacks avx512-vnni");
+    return testing::skip("this processor lacks avx512-vnni");
   }
   CHECK(runs_amx());
 }
 
 TEST_CASE("prompts are multiplied with tiles, a few tokens are not", "[isa]") {
-  if (!runs_amx()) testing::skip("this processor lacks avx512-vnni");
+  if (!runs_amx()) return testing::skip("this processor lacks avx512-vnni");
   constexpr int64_t kRows = 37, kCols = 512;
   std::mt19937 rng(1);
   const test::OwnedMatrix weight = test::random_matrix(DType::kQ4_K, kRows, kCols, rng);
