@@ -233,6 +233,7 @@ class ParameterCallReader : public CallReader {
       begin(window, sink);
       key_.clear();
       searched_ = 0;
+      first_close_ = std::string_view::npos;
       return then(State::kKey, key);
     }
     if (key == Match::kMore && !window.ended && probe::trim(syntax_->call_end).empty()) return key;
@@ -246,14 +247,46 @@ class ParameterCallReader : public CallReader {
     return end;
   }
 
+  /// Finds the tag that ends a value: kMore until more text shows where it is. A value that should be closed
+  /// by a tag in a line of its own may also be closed within a line, if another parameter or the end of the
+  /// call follows; otherwise, such a tag is a part of the value. If the answer ends without another tag, the
+  /// first one closes the value.
+  Match find_value_end(TextWindow& window, std::string_view close, size_t& end) {
+    const std::string_view rest = window.rest();
+    const bool on_own_line = syntax_->closes_on_own_line();
+    for (end = rest.find(close, searched_); end != std::string_view::npos; end = rest.find(close, end + 1)) {
+      if (!on_own_line || (end > 0 && rest[end - 1] == '\n')) return Match::kYes;
+      const Match follows = ends_value(window, window.at + end + close.size());
+      if (follows == Match::kYes || (follows == Match::kMore && window.ended)) return Match::kYes;
+      if (follows == Match::kNo) {
+        first_close_ = std::min(first_close_, end);
+        continue;
+      }
+      searched_ = end;
+      return Match::kMore;
+    }
+    end = first_close_;
+    if (window.ended && end != std::string_view::npos) return Match::kYes;
+    searched_ = rest.size() < close.size() ? 0 : rest.size() - close.size() + 1;
+    return Match::kMore;
+  }
+
+  /// Whether the text at this position shows that the tag before it ends a value.
+  Match ends_value(TextWindow& window, size_t at) const {
+    const size_t before = std::exchange(window.at, at);
+    const Match key = match(window, syntax_->key_begin);
+    window.at = at;
+    const Match end = match(window, syntax_->end_tag());
+    window.at = before;
+    if (key == Match::kYes || end == Match::kYes) return Match::kYes;
+    return key == Match::kMore || end == Match::kMore ? Match::kMore : Match::kNo;
+  }
+
   Match read_parameter_value(TextWindow& window, CallSink& sink) {
     const std::string_view rest = window.rest();
     const std::string_view close = probe::trim(syntax_->value_end);
-    const size_t end = rest.find(close, searched_);
-    if (end == std::string_view::npos) {
-      searched_ = rest.size() < close.size() ? 0 : rest.size() - close.size() + 1;
-      return Match::kMore;
-    }
+    size_t end = 0;
+    if (find_value_end(window, close, end) == Match::kMore) return Match::kMore;
     std::string_view value = rest.substr(0, end);
     if (syntax_->key_end.ends_with('\n') && value.starts_with('\n')) value.remove_prefix(1);
     if (syntax_->value_end.starts_with('\n') && value.ends_with('\n')) value.remove_suffix(1);
@@ -270,7 +303,8 @@ class ParameterCallReader : public CallReader {
   State state_ = State::kName;
   CallName name_;
   std::string key_;
-  size_t searched_ = 0;  // the end of the current value is not before this position
+  size_t searched_ = 0;                          // the end of the current value is not before this position
+  size_t first_close_ = std::string_view::npos;  // the first closing tag that belongs to the value
   int n_values_ = 0;
   bool done_ = false;
 };

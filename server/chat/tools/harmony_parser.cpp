@@ -30,8 +30,8 @@ Match begins(std::string_view text, std::string_view wanted) {
 
 }  // namespace
 
-HarmonyParser::HarmonyParser(bool find_calls, MakeCallId make_id)
-    : find_calls_(find_calls),
+HarmonyParser::HarmonyParser(const Json& tools, MakeCallId make_id)
+    : tools_(&tools),
       sink_(std::move(make_id), events_),
       text_(ToolEvent::Kind::kText, events_),
       reasoning_(ToolEvent::Kind::kReasoning, events_) {}
@@ -122,10 +122,15 @@ bool HarmonyParser::read_header() {
   return true;
 }
 
+/// Returns the name of the function that is called by a message to this recipient; empty if none is.
+std::string HarmonyParser::function_of(std::string_view recipient) const {
+  if (tools_->is_null()) return {};
+  if (recipient.starts_with(kFunctions)) return std::string(recipient.substr(kFunctions.size()));
+  return has_tool(*tools_, recipient) ? std::string(recipient) : std::string();
+}
+
 void HarmonyParser::enter_message(std::string_view header) {
-  const std::string_view recipient = word_after(header, "to=");
-  function_.clear();
-  if (find_calls_ && recipient.starts_with(kFunctions)) function_ = recipient.substr(kFunctions.size());
+  function_ = function_of(word_after(header, "to="));
   if (!function_.empty()) {
     arguments_ = {};
     state_ =

@@ -4,8 +4,9 @@
 //   <|channel|>analysis<|message|>THINKING<|end|><|start|>assistant<|channel|>final<|message|>TEXT
 //   <|channel|>commentary to=functions.NAME <|constrain|>json<|message|>ARGUMENTS
 //
-// The recipient may also precede the channel. Source: "OpenAI harmony response format". push() and finish()
-// have the contract of ToolCallParser's functions.
+// The recipient may also precede the channel, and lack "functions." if it is a tool of the request. The
+// channel of a call may also be analysis. Source: "OpenAI harmony response format". push() and finish() have
+// the contract of ToolCallParser's functions.
 #pragma once
 
 #include "server/chat/text_releaser.h"
@@ -16,8 +17,8 @@ namespace hearth {
 
 class HarmonyParser : public AnswerParser {
  public:
-  /// find_calls: false for requests without tools.
-  HarmonyParser(bool find_calls, MakeCallId make_id);
+  /// tools: the request's; null if it has none. They must outlive this object.
+  HarmonyParser(const Json& tools, MakeCallId make_id);
   std::vector<ToolEvent> push(std::string_view text) override;
   std::vector<ToolEvent> finish() override;
 
@@ -37,7 +38,9 @@ class HarmonyParser : public AnswerParser {
   /// if more text is needed.
   bool call_is_text();
 
-  bool find_calls_;
+  std::string function_of(std::string_view recipient) const;
+
+  const Json* tools_;
   std::vector<ToolEvent> events_;
   CallSink sink_;
   TextReleaser text_, reasoning_;

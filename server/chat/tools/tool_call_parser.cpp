@@ -312,7 +312,7 @@ bool TextAnswerParser::read_after_call() {
 
 ToolCallParser::ToolCallParser(const ChatForm& form, MakeCallId make_id) {
   if (form.syntax.calls.form == ToolSyntax::Form::kHarmony) {
-    parser_ = std::make_unique<HarmonyParser>(form.may_call(), std::move(make_id));
+    parser_ = std::make_unique<HarmonyParser>(form.choice.tools, std::move(make_id));
   } else {
     parser_ = std::make_unique<TextAnswerParser>(form, std::move(make_id));
   }

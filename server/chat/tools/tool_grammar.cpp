@@ -55,6 +55,17 @@ class Builder {
   Expr gap() { return grammar_.repeat(grammar_.byte(byte_set(probe::kWhiteSpace)), 0, kMaxGap); }
   Expr any_text() { return any_number(grammar_.character(all_characters())); }
 
+  /// Matches a text as the parser reads the text of a syntax: with any white space before each character.
+  Expr spread(std::string_view text) {
+    std::vector<Expr> parts;
+    for (const char c : text) {
+      if (probe::kWhiteSpace.find(c) != std::string_view::npos) continue;
+      parts.push_back(white());
+      parts.push_back(literal(std::string_view(&c, 1)));
+    }
+    return grammar_.sequence(parts);
+  }
+
   Expr text_without(std::string_view text) { return without(any_text(), text); }
   /// Matches every text that `what` matches and that does not contain `text`. REQUIRES: `what` does not call
   /// rules.
@@ -77,7 +88,23 @@ class Builder {
     if (mode() == ToolMode::kRequired) return sequence({gap(), calls(true)});
     if (mode() == ToolMode::kNone || tools_.empty()) return text();
     if (syntax_->bare() || form_->has_format()) return choice({sequence({gap(), calls(true)}), text()});
-    return sequence({text(), maybe(calls(true))});
+    return sequence({text_before_calls(), maybe(calls(true))});
+  }
+
+  /// Matches text that ToolCallParser does not read as a call. It may mention the tag that opens calls within
+  /// a line, if no call follows the tag: "Write <tool_call> first". At the start of a line, the tag begins a
+  /// call.
+  Expr text_before_calls() {
+    const std::string begin = syntax_->section_begin + syntax_->call_begin;
+    const std::string opener = syntax_->opener();
+    const std::string_view behind = probe::trim(begin).substr(opener.size());
+    const bool is_json = syntax_->form == Form::kJsonObject;
+    if (behind.empty() && !is_json) return text_without(opener);
+    const Expr call = sequence({literal(opener), spread(behind), spread(is_json ? "{" : "")});
+    const Expr blanks = any_number(grammar_.byte(byte_set(" \t\r")));
+    const Expr begins_line =
+        sequence({maybe(sequence({any_text(), literal("\n")})), blanks, literal(opener), any_text()});
+    return grammar_.except(any_text(), choice({begins_line, sequence({any_text(), call, any_text()})}));
   }
 
   /// Matches an answer to a prompt that already ends with the opener of a call. In such an answer, plain text
@@ -168,8 +195,6 @@ class Builder {
                          literal(")")});
       case Form::kMarked:
         return sequence({name(tool), tool.arguments(grammar_)});
-      case Form::kHarmony:
-        return sequence({name(tool), literal(syntax_->name_end), tool.arguments(grammar_)});
       default:
         return pieces(tool);
     }
@@ -233,19 +258,32 @@ class Builder {
   }
 
   Expr tagged_parameter(const GrammarParameter& parameter) {
-    const std::string_view close = probe::trim(syntax_->value_end);
-    const Expr value = tagged_value(parameter, close);
-    return sequence({literal(syntax_->key_begin + parameter.name + syntax_->key_end), value,
-                     literal(syntax_->value_end)});
+    const std::string& end = syntax_->value_end;
+    // A value whose closing tag stands in a line of its own may also be closed within its last line.
+    const Expr closed =
+        end.starts_with('\n') ? choice({literal(end), literal(probe::trim_start(end))}) : literal(end);
+    return sequence(
+        {literal(syntax_->key_begin + parameter.name + syntax_->key_end), tagged_value(parameter), closed});
   }
 
-  Expr tagged_value(const GrammarParameter& parameter, std::string_view close) {
-    if (!parameter.parts) return parameter.value ? parameter.value(grammar_) : text_without(close);
+  Expr tagged_value(const GrammarParameter& parameter) {
+    if (!parameter.parts) return parameter.value ? parameter.value(grammar_) : before_close(any_text());
     const GrammarParameter::Parts parts = parameter.parts(grammar_);
     std::vector<Expr> options;
-    if (parts.texts) options.push_back(without(*parts.texts, close));
+    if (parts.texts) options.push_back(before_close(*parts.texts));
     if (parts.others) options.push_back(*parts.others);
     return grammar_.choice(options);
+  }
+
+  /// Matches the texts of `what` in which the parser finds no end of a value. REQUIRES: `what` does not call
+  /// rules.
+  Expr before_close(Expr what) {
+    const std::string close(probe::trim(syntax_->value_end));
+    if (!syntax_->closes_on_own_line()) return without(what, close);
+    const Expr follows = choice({spread(syntax_->key_begin), spread(syntax_->end_tag())});
+    const Expr ends = choice({literal("\n" + close), sequence({literal(close), follows})});
+    return grammar_.except(
+        what, choice({sequence({literal(close), any_text()}), sequence({any_text(), ends, any_text()})}));
   }
 
   Expr python_parameter(const GrammarParameter& parameter) {
@@ -266,6 +304,23 @@ class Builder {
   }
   Expr before(Expr what) { return maybe(sequence({what, literal("<|end|><|start|>assistant")})); }
 
+  /// Matches a call in the forms that models write: the recipient stands before or after the channel, and
+  /// "functions." and the type of the arguments may be missing.
+  Expr harmony_call() {
+    std::vector<Expr> calls;
+    for (const GrammarTool* tool : tools_) {
+      const Expr recipient =
+          sequence({maybe(literal(" ")), literal("to="), maybe(literal("functions.")), literal(tool->name)});
+      const Expr channel =
+          sequence({literal("<|channel|>"), choice({literal("commentary"), literal("analysis")})});
+      const Expr type = sequence({maybe(literal(" ")), maybe(literal("<|constrain|>")),
+                                  maybe(choice({literal("json"), literal("code")})), literal("<|message|>")});
+      const Expr header = choice({sequence({recipient, channel}), sequence({channel, recipient})});
+      calls.push_back(sequence({header, type, tool->arguments(grammar_)}));
+    }
+    return grammar_.choice(calls);
+  }
+
   Expr harmony() {
     const bool thinks = form_->thinking != ThinkingMode::kNone;
     const Expr thought = thinks ? before(message("analysis")) : grammar_.empty();
@@ -275,7 +330,7 @@ class Builder {
             ? sequence({literal("<|channel|>final<|message|>"), format_expression(grammar_, form_->format)})
             : message("final");
     if (!may_call) return sequence({thought, last});
-    const Expr made = sequence({before(message("commentary")), call(syntax_->call_begin)});
+    const Expr made = sequence({before(message("commentary")), harmony_call()});
     if (mode() == ToolMode::kRequired) return sequence({thought, made});
     return sequence({thought, choice({last, made})});
   }

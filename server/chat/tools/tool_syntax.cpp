@@ -23,6 +23,13 @@ std::string ToolSyntax::next_call() const { return trimmed(separator + call_begi
 
 std::string ToolSyntax::after_last() const { return trimmed(section_end); }
 
+bool ToolSyntax::closes_on_own_line() const { return value_end.starts_with('\n') && !end_tag().empty(); }
+
+std::string ToolSyntax::end_tag() const {
+  const std::string end = trimmed(call_end + section_end);
+  return trimmed(end.substr(0, end.find('>') + 1));
+}
+
 ToolSyntax plain_tool_syntax() {
   using Kind = ToolSyntax::Piece::Kind;
   ToolSyntax syntax;

@@ -73,6 +73,12 @@ struct ToolSyntax {
   /// argument, joined by value_separator.
   std::string name_end, key_begin, key_end, value_end, value_separator;
 
+  /// Whether the text that closes a value stands in a line of its own, and something follows it by which it
+  /// can be recognized elsewhere: the text that opens the next parameter, or end_tag().
+  bool closes_on_own_line() const;
+  /// Returns the first tag of call_end, which follows the last parameter.
+  std::string end_tag() const;
+
   /// kMarked: the text before and after a string.
   std::string string_mark;
 

@@ -341,6 +341,27 @@ TEST_CASE("parameters without quotes are typed by the tool's schema") {
   CHECK(call("deep", std::string(5000, '[')) == "{\"deep\": \"" + std::string(5000, '[') + "\"}");
 }
 
+TEST_CASE("a value whose closing tag is followed by something else goes on, and ends with the answer") {
+  const std::string begin = "<tool_call>\n<function=get_weather>\n<parameter=city>\n";
+  const auto arguments = [&](const std::string& rest) {
+    const Outcome outcome = parse_answer("qwen3_coder", begin + rest);
+    REQUIRE(outcome.calls.size() == 1);
+    return outcome.calls[0].arguments;
+  };
+  // The last tag is missing: the first closing tag ends the value, as it does in the template's own form.
+  CHECK(arguments("Bern</parameter>\n</tool_call>") == R"({"city": "Bern")");
+  CHECK(arguments("a</parameter>b\n</parameter>\n</function>\n</tool_call>") ==
+        R"({"city": "a</parameter>b"})");
+  CHECK(arguments("a</parameter>b</parameter>\n</function>\n</tool_call>") ==
+        R"({"city": "a</parameter>b"})");
+  // In a syntax whose closing tags have no line of their own, the first one closes.
+  const Outcome inline_tags = parse_answer(
+      "minimax_m2",
+      "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">a</parameter>b");
+  REQUIRE(inline_tags.calls.size() == 1);
+  CHECK(inline_tags.calls[0].arguments == R"({"city": "a")");
+}
+
 TEST_CASE("without tools only thinking is parsed") {
   ChatForm form = chat_form(chat_template("qwen3"));
   form.choice = {};

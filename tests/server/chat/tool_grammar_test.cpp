@@ -57,7 +57,11 @@ TEST_CASE("auto allows text and calls, but no unfinished calls") {
   CHECK(built.has(hermes("now", "{}") + "\nDone."));  // an answer may end after white space or text
   CHECK(built.has(hermes("now", "{}") + "\n"));
   CHECK_FALSE(built.has(hermes("now", "{}") + "\n<tool_call>"));
-  CHECK_FALSE(built.has("a <tool_call> b"));
+  CHECK(built.has("Use `<tool_call>` tags, as in <tool_call> b"));
+  CHECK_FALSE(built.has("a <tool_call> {"));   // this begins a call
+  CHECK_FALSE(built.has("a\n<tool_call> b"));  // at the start of a line, the tag does
+  CHECK_FALSE(built.has("\t<tool_call> b"));
+  CHECK(built.has("I look: " + hermes("now", "{}")));  // but a call may also begin within a line
 }
 
 TEST_CASE("none allows only text, required only calls") {
@@ -383,6 +387,74 @@ TEST_CASE("a grammar lists the tags that may be control tokens") {
                                      "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"});
   CHECK(tags("llama31").empty());
   CHECK(tags("gpt_oss").size() == 5);
+}
+
+TEST_CASE("text that mentions the tags of calls means text to the parser") {
+  const std::vector<Sample> samples{
+      {"qwen25_tools", "Use `<tool_call>` tags, as in <tool_call> b"},
+      {"qwen3_coder", "Write <tool_call> and then <tool_call>\n<fun, in that order."},
+      {"minimax_m1", "Begin with <tool_calls>, end with </tool_calls>."}};
+  for (const Sample& sample : samples) {
+    INFO(sample.chat_template);
+    const Built built = build(sample.chat_template, request(ToolMode::kAuto));
+    CHECK(built.has(sample.answer));
+    CHECK(parse_answer(built.form, sample.answer) == Outcome{sample.answer, "", {}});
+  }
+  // What the opener of these syntaxes begins is always a call.
+  CHECK_FALSE(build("glm45", request(ToolMode::kAuto)).has("a <tool_call> b"));
+}
+
+TEST_CASE("the tag that closes a value may stand in its last line, or be a part of the value") {
+  Request texts = request(ToolMode::kRequired);
+  texts.tools = grammar_tools(tools(), false);
+  const Built built = build("qwen3_coder", texts);
+  const auto called = [](const std::string& city) {
+    return "<tool_call>\n<function=get_weather>\n<parameter=city>\n" + city + "</function>\n</tool_call>";
+  };
+  const auto read = [&](const std::string& written) {
+    INFO(written);
+    CHECK(built.has(called(written)));
+    const Outcome outcome = parse_answer(built.form, called(written));
+    REQUIRE(outcome.calls.size() == 1);
+    CHECK(outcome.calls[0].whole);
+    CHECK(outcome.text.empty());
+    return Json::parse(outcome.calls[0].arguments);
+  };
+  CHECK(read("Bern\n</parameter>\n") == Json{{"city", "Bern"}});
+  CHECK(read("Bern</parameter>\n") == Json{{"city", "Bern"}});
+  CHECK(read("Bern</parameter>\n<parameter=days>\n2</parameter>\n") == Json{{"city", "Bern"}, {"days", 2}});
+  CHECK(read("p = \"</parameter>\"\n</parameter>\n") == Json{{"city", "p = \"</parameter>\""}});
+  CHECK(read("</parameter>\n") == Json{{"city", ""}});
+  CHECK_FALSE(built.has(called("</parameter>x</parameter>\n")));  // an empty value, for the parser
+  CHECK_FALSE(built.has(called("a\n</parameter>b\n</parameter>\n")));
+}
+
+TEST_CASE("harmony's calls have several forms, and mean the same to the parser") {
+  Request automatic = request(ToolMode::kAuto);
+  automatic.form.thinking = ThinkingMode::kMayBegin;
+  const Built built = build("gpt_oss", automatic);
+  const std::string thought = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant";
+  for (const std::string header :
+       {"<|channel|>commentary to=functions.now <|constrain|>json<|message|>",
+        "<|channel|>commentary to=functions.now json<|message|>", "<|channel|>commentary to=now<|message|>",
+        " to=functions.now<|channel|>commentary <|constrain|>json<|message|>",
+        " to=now<|channel|>commentary json<|message|>",
+        "<|channel|>analysis to=functions.now code<|message|>",
+        " to=functions.now<|channel|>analysis<|message|>",
+        "<|channel|>commentary to=functions.now<|constrain|>json<|message|>"}) {
+    for (const std::string& before : {std::string(), thought}) {
+      const std::string answer = before + header + "{}";
+      INFO(answer);
+      CHECK(built.has(answer));
+      CHECK(parse_answer(built.form, answer) ==
+            Outcome{"", before.empty() ? "" : "Hm.", {{"now", "made0", "{}", true}}});
+    }
+  }
+  CHECK_FALSE(built.has("<|channel|>commentary to=unknown<|message|>{}"));
+  CHECK_FALSE(built.has("<|channel|>final to=functions.now<|message|>{}"));
+  // A recipient that is no tool of the request is not called.
+  const std::string elsewhere = "<|channel|>commentary to=browser<|message|>{}";
+  CHECK(parse_answer(built.form, elsewhere) == Outcome{"{}", "", {}});
 }
 
 }  // namespace
