@@ -37,6 +37,57 @@ std::string part_text(const Json& part, const std::string& param) {
   return *text;
 }
 
+/// The types of parts that hold a model's thinking, each under a member of the same name or `text`. Mistral's
+/// parts of type thinking hold a list of text parts.
+constexpr std::array<std::string_view, 3> kThoughts = {"thinking", "reasoning", "reasoning_text"};
+
+bool is_thought(const Json& part) {
+  if (!part.is_object()) return false;
+  const Json type = part.value("type", Json());
+  return type.is_string() &&
+         std::ranges::find(kThoughts, type.get_ref<const std::string&>()) != kThoughts.end();
+}
+
+std::string thought_text(const Json& thought, const std::string& param);
+
+/// Returns the texts of parts of thinking, joined by newlines.
+std::string joined_thoughts(const Json& parts, const std::string& param) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string one = thought_text(parts[i], param + "[" + std::to_string(i) + "]");
+    text += (text.empty() || one.empty() ? "" : "\n") + one;
+  }
+  return text;
+}
+
+std::string thought_text(const Json& thought, const std::string& param) {
+  if (!is_thought(thought)) return part_text(thought, param);
+  for (const char* name : {"thinking", "reasoning", "text"}) {
+    const auto member = thought.find(name);
+    if (member == thought.end()) continue;
+    if (member->is_string()) return member->get<std::string>();
+    if (member->is_array()) return joined_thoughts(*member, param + "." + name);
+  }
+  refuse_param(param, "'" + param + "' has no text; send it as 'thinking' or 'text'.");
+}
+
+/// Reads an assistant's thinking, which is a text or a list of parts. Moves parts of thinking in the content
+/// to it.
+void read_thoughts(Json& message, const std::string& param) {
+  const auto reasoning = message.find("reasoning_content");
+  if (reasoning != message.end() && reasoning->is_array())
+    *reasoning = joined_thoughts(*reasoning, param + "reasoning_content");
+  const auto content = message.find("content");
+  if (content == message.end() || !content->is_array()) return;
+  Json others = Json::array(), thoughts = Json::array();
+  for (const Json& part : *content) (is_thought(part) ? thoughts : others).push_back(part);
+  if (thoughts.empty()) return;
+  const std::string text = joined_thoughts(thoughts, param + "content");
+  message["content"] = others.empty() ? Json("") : std::move(others);
+  if (!message.contains("reasoning_content") || message["reasoning_content"].is_null())
+    message["reasoning_content"] = text;
+}
+
 /// Returns the content as a string or null. An array of content parts becomes one string, with newlines
 /// between the parts, as in other servers.
 Json read_content(const Json& content, const std::string& param) {
@@ -123,8 +174,10 @@ Json read_message(const Json& message, const std::string& param) {
                                            (found == nullptr ? "nothing" : describe(*found)) + ".");
   }
   Json out = message;
+  if (role == "assistant") read_thoughts(out, fields.param(""));
   out["role"] = role == "developer" ? "system" : role;
-  const Json* content = fields.find("content");
+  const RequestFields read(out, param + ".");
+  const Json* content = read.find("content");
   const Json* calls = fields.array("tool_calls");
   const bool made_calls = (calls != nullptr && !calls->empty()) || fields.find("function_call") != nullptr;
   if (content == nullptr && !(role == "assistant" && made_calls)) {
@@ -132,15 +185,16 @@ Json read_message(const Json& message, const std::string& param) {
                  "'" + fields.param("content") +
                      "' is missing; only an assistant's message with tool_calls may lack it.");
   }
-  out["content"] = content == nullptr ? Json(nullptr) : read_content(*content, fields.param("content"));
+  Json text = content == nullptr ? Json(nullptr) : read_content(*content, fields.param("content"));
+  out["content"] = std::move(text);
   if (calls != nullptr) {
-    Json& read = out["tool_calls"];
-    for (size_t i = 0; i < read.size(); ++i) {
-      read_tool_call(read[i], fields.param("tool_calls") + "[" + std::to_string(i) + "]");
+    Json& list = out["tool_calls"];
+    for (size_t i = 0; i < list.size(); ++i) {
+      read_tool_call(list[i], fields.param("tool_calls") + "[" + std::to_string(i) + "]");
     }
   }
   for (const char* name : {"name", "tool_call_id", "reasoning_content"}) {
-    fields.string(name);  // checks only the type; the value stays as sent
+    read.string(name);  // checks only the type; the value stays as sent
     if (const auto member = out.find(name); member != out.end() && member->is_null()) out.erase(member);
   }
   if (const auto member = out.find("tool_calls");

@@ -56,6 +56,32 @@ TEST_CASE("a bad history is refused by name") {
   CHECK(refused(R"([{"role": "user", "content": []}])") == "messages[0].content");
 }
 
+TEST_CASE("thinking may come as a text, as parts, or among the parts of the content") {
+  const auto thought = [](const std::string& members) {
+    const Json read =
+        messages(R"([{"role": "user", "content": "a"}, {"role": "assistant", )" + members + "}]")[1];
+    return read.value("reasoning_content", std::string("none")) + "|" + read["content"].get<std::string>();
+  };
+  CHECK(thought(R"("content": "b", "reasoning_content": "hm")") == "hm|b");
+  CHECK(thought(R"("content": "b", "reasoning_content": [{"type": "text", "text": "hm"}, "so"])") ==
+        "hm\nso|b");
+  CHECK(thought(R"("content": "b", "reasoning_content": [{"type": "thinking", "thinking": "hm"}])") ==
+        "hm|b");
+  CHECK(thought(R"("content": "b", "reasoning_content": [{"type": "reasoning", "text": "hm"}])") == "hm|b");
+  CHECK(thought(R"("content": "b", "reasoning_content": [])") == "|b");
+  CHECK(thought(R"("content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                              {"type": "text", "text": "b"}])") == "hm|b");
+  CHECK(thought(R"("content": [{"type": "reasoning", "reasoning": "hm"}])") == "hm|");
+  CHECK(thought(R"("content": [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "b"}],
+                   "reasoning_content": "hm")") == "hm|b");
+  CHECK(refused(R"([{"role": "assistant", "content": "x", "reasoning_content": [{"type": "thinking"}]}])") ==
+        "messages[0].reasoning_content[0]");
+  CHECK(refused(R"([{"role": "assistant", "content": "x", "reasoning_content": [5]}])") ==
+        "messages[0].reasoning_content[0]");
+  CHECK(refused(R"([{"role": "user", "content": [{"type": "thinking", "thinking": "x"}]}])") ==
+        "messages[0].content[0].type");
+}
+
 TEST_CASE("every template renders a history with a call in its own form") {
   const Json read = messages(kHistory);
   for (const char* name :
