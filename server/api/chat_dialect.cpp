@@ -50,6 +50,35 @@ std::string cut_behind_last_message(std::string rendered, const Json& messages) 
   return rendered;
 }
 
+/// Whether the text is a JSON object, or empty, which stands for an object without members.
+bool is_object_text(const std::string& text) {
+  return text.empty() || Json::parse(text, nullptr, false).is_object();
+}
+
+/// Throws RequestError if a past call has arguments that the template cannot show. Agents send back arguments
+/// that a length limit has cut off.
+void check_arguments(const Json& messages) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const auto calls = messages[i].find("tool_calls");
+    if (calls == messages[i].end()) continue;
+    for (size_t k = 0; k < calls->size(); ++k) {
+      const Json& function = (*calls)[k]["function"];
+      const auto arguments = function.find("arguments");
+      if (arguments == function.end() || !arguments->is_string() ||
+          is_object_text(arguments->get_ref<const std::string&>())) {
+        continue;
+      }
+      const std::string param =
+          "messages[" + std::to_string(i) + "].tool_calls[" + std::to_string(k) + "].function.arguments";
+      refuse_param(param,
+                   "The call of " + describe(function["name"]) + " in '" + param +
+                       "' has arguments that are no JSON object: " + describe(*arguments) +
+                       ". The model's chat template cannot show them; complete them, or leave the call "
+                       "and its result out.");
+    }
+  }
+}
+
 /// Throws TemplateError.
 std::string write_prompt(const ChatTemplate& chat_template, const ChatForm& form,
                          const ChatRequest& request) {
@@ -78,6 +107,7 @@ RenderedChat ChatDialect::render(const ChatRequest& request) const {
   RenderedChat chat{
       .prompt = {},
       .form = {.syntax = syntax_, .choice = request.choice, .format = request.generation.format}};
+  if (!template_->takes_any_arguments() && !syntax_.calls.calls_in_text) check_arguments(request.messages);
   try {
     chat.prompt = write_prompt(*template_, chat.form, request);
   } catch (const TemplateError& error) {

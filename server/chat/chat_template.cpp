@@ -281,7 +281,7 @@ void ChatTemplate::probe_content() {
 
 // Determines whether the template gets arguments as an object or as text. A template that prints JSON text
 // unchanged prints the argument's key in plain quotes. A template that applies tojson to the text prints
-// escaped quotes.
+// escaped quotes. Some templates that want an object also print text, others fail or leave it out.
 void ChatTemplate::probe_arguments() {
   const std::string needle(kNeedle);
   const Json arguments = {{needle, 1}};
@@ -293,6 +293,10 @@ void ChatTemplate::probe_arguments() {
       conversation_with_call({.content = content, .arguments = arguments}, takes_results_);
   wants_argument_objects_ = !takes_text && prints(with_object, needle);
   wants_argument_text_ = takes_text && !prints(with_object, key);
+  const Json cut = R"({")" + needle;
+  takes_any_arguments_ =
+      !wants_argument_objects_ ||
+      prints(conversation_with_call({.content = content, .arguments = cut}, takes_results_), needle);
 }
 
 void ChatTemplate::probe_ids() {

@@ -48,6 +48,8 @@ class ChatTemplate {
 
   bool wants_content_parts() const { return wants_content_parts_; }
   bool wants_argument_objects() const { return wants_argument_objects_; }
+  // Whether the template shows arguments that are no JSON object, such as JSON text that was cut off.
+  bool takes_any_arguments() const { return takes_any_arguments_; }
   // Whether the ids of new tool calls must consist of nine letters and digits.
   bool wants_short_ids() const { return wants_short_ids_; }
   // The template's source code.
@@ -90,6 +92,7 @@ class ChatTemplate {
   bool wants_content_parts_ = false;
   bool wants_argument_objects_ = false;
   bool wants_argument_text_ = false;
+  bool takes_any_arguments_ = true;
   bool wants_short_ids_ = false;
   bool wants_results_with_calls_ = false;
   NoContent no_content_ = NoContent::kAsSent;

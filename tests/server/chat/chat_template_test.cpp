@@ -117,6 +117,24 @@ TEST_CASE("call arguments reach the template unquoted") {
              ContainsSubstring("\"not json\""));
 }
 
+TEST_CASE("it is known which templates show arguments that are no object") {
+  const auto takes = [](const std::string& arguments) {
+    return ChatTemplate::parse("{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}[" +
+                                   arguments + "]{% endfor %}{% endfor %}",
+                               "", "")
+        .takes_any_arguments();
+  };
+  CHECK(takes("{{ c.function.arguments }}"));
+  CHECK(takes("{{ c.function.arguments | tojson }}"));
+  CHECK_FALSE(takes("{% for k, v in c.function.arguments | items %}{{ k }}={{ v }}{% endfor %}"));
+  CHECK_FALSE(
+      takes("{% if c.function.arguments is mapping %}{% for k in c.function.arguments %}{{ k }}: "
+            "{{ c.function.arguments[k] }}{% endfor %}{% endif %}"));
+  CHECK(
+      takes("{% if c.function.arguments is mapping %}{% for k in c.function.arguments %}{{ k }}: "
+            "{{ c.function.arguments[k] }}{% endfor %}{% else %}{{ c.function.arguments }}{% endif %}"));
+}
+
 TEST_CASE("extra variables reach the template but do not replace the messages") {
   const ChatTemplate chat = load("qwen3_thinking");
   const Json extra = {{"enable_thinking", false}, {"messages", Json::array()}};
