@@ -70,8 +70,7 @@ std::vector<OptionSpec> make_table() {
       {"port", "Server", "PORT", "TCP port to listen on. 0: any free port, which is printed at start.",
        IntField{&O::port, 0, 65535}},
       {"metrics-port", "Server", "PORT",
-       "A second TCP port, only for /metrics and health checks, which needs no API key. 0: none. --port "
-       "always has /metrics too.",
+       "A second TCP port, only for /metrics and health checks, which needs no API key. 0: none.",
        IntField{&O::metrics_port, 0, 65535}},
       {"cors-origin", "Server", "ORIGIN",
        "Origin of web pages that may call the server, such as https://chat.example.org. May be given "
@@ -87,8 +86,7 @@ std::vector<OptionSpec> make_table() {
       {"keepalive-seconds", "Server", "N",
        "If an answer that is not streamed takes longer than N seconds, the server sends the status, the "
        "headers and a blank line, and another blank line every N seconds. For proxies that cut silent "
-       "connections. A client's read timeout then no longer ends a request. 0: never. Streams have their "
-       "own pings.",
+       "connections. 0: never. Streams have their own pings.",
        IntField{&O::keepalive_seconds, 0, 3600}},
 
       {"api-key-file", "Access", "FILE",
@@ -126,6 +124,9 @@ std::vector<OptionSpec> make_table() {
       {"max-tokens-default", "Engine", "N",
        "Maximum number of tokens in a chat answer if the request sets no limit. 0: the rest of the context.",
        IntField{&O::max_tokens_default, 0, 10'000'000}},
+      {"reasoning-budget", "Engine", "N",
+       "Maximum number of tokens of thinking if the request sets no limit. 0: no thinking. -1: no limit.",
+       IntField{&O::reasoning_budget, -1, 10'000'000}},
       {"prefill-chunk", "Engine", "N",
        "Maximum number of prompt tokens that one step computes. With a smaller value, running streams wait "
        "less; with a larger one, prompts are read faster. auto: 128 on the CPU. With a GPU, up to 1024: "
@@ -247,12 +248,12 @@ std::vector<OptionSpec> make_table() {
       {"trace", "Running", "FILE",
        "Write a timeline of all steps to this file when the program ends, for Perfetto or chrome://tracing. "
        "It shows what ran on GPU, CPU and PCIe in each layer. It keeps the first million entries in up to 50 "
-       "MB of memory, takes 300 MB for a moment at the end, and makes steps a little slower.",
+       "MB of memory, and makes steps a little slower.",
        TextField{&O::trace}, Sources::kAll, Program::kBoth},
       {"expert-trace", "Running", "FILE",
        "Write to this file which experts the served tokens choose, for hearth-profiler replay. The file is "
        "written every 5 minutes and at the end. Only for mixtures of experts. Keeps the first tokens that "
-       "fit 64 MiB, and takes three times that memory while it writes.",
+       "fit 64 MiB.",
        TextField{&O::expert_trace}},
       {"config", "Running", "FILE",
        "TOML file of options: lines 'key = value', where the key is a flag's name without dashes.",

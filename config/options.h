@@ -78,6 +78,7 @@ struct Options {
   int kv_contexts = 0;         // contexts whose keys and values are in memory at once; 0: chosen at load
   int queue = 512;             // requests that may wait for a slot
   int max_tokens_default = 0;  // default for the maximum tokens of a chat answer; 0: the rest of the context
+  int reasoning_budget = -1;   // tokens of thinking of chats that set no limit; -1: no limit
   int prefill_chunk = 0;       // prompt tokens of one step; 0: chosen for the model and the machine
   Speculate speculate = Speculate::kAuto;
   int draft_tokens = 32;    // longest draft in tokens

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "engine/constraint/thinking_budget.h"
+
 namespace hearth {
 namespace {
 
@@ -46,6 +48,15 @@ void check_sampling(const SamplingParams& sampling, int n_vocab) {
                                                ", the vocabulary has 0 to " + std::to_string(n_vocab - 1));
     require(std::isfinite(bias), "logit_bias of token " + std::to_string(token) + " must be a number");
   }
+}
+
+void check_thinking(const ThinkingBudget* budget, int n_vocab) {
+  if (budget == nullptr) return;
+  require(budget->trie != nullptr && !budget->open.empty(),
+          "a limit on thinking needs tags and their tokens");
+  require(budget->ending_closes(), "a limit on thinking needs tokens that end it");
+  for (const int32_t token : budget->ending)
+    require(token >= 0 && token < n_vocab, "the end of thinking holds a token outside the vocabulary");
 }
 
 }  // namespace
@@ -104,6 +115,7 @@ void check_request(const GenerationRequest& request, const StepLimits& limits) {
       require(token >= 0 && token < n_vocab, "the prompt holds token " + std::to_string(token) +
                                                  ", the vocabulary has 0 to " + std::to_string(n_vocab - 1));
     }
+    check_thinking(sequence.thinking.get(), n_vocab);
     check_sampling(sequence.sampling, n_vocab);
   }
 }
@@ -125,6 +137,7 @@ std::vector<std::unique_ptr<Sequence>> make_sequences(GenerationRequest request,
     sequence->n_prompt = static_cast<int>(sequence->tokens.size());
     sequence->request = std::move(from);
     if (sequence->request.constraint) sequence->constraint.emplace(sequence->request.constraint);
+    if (sequence->request.thinking) sequence->thinking.emplace(sequence->request.thinking);
     sequence->accepted_at = now;
     const auto twin = std::ranges::find_if(sequences, [&](const std::unique_ptr<Sequence>& other) {
       return other->prompt_group == other->index && other->tokens == sequence->tokens;

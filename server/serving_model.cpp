@@ -297,6 +297,7 @@ void ServingModel::make_api(const Options& options, const std::string& version, 
   served.fingerprint = fingerprint_of(*runtime_, version);
   served.blank_line_interval = std::chrono::seconds(options.keepalive_seconds);
   served.max_tokens_default = options.max_tokens_default;
+  served.reasoning_budget = options.reasoning_budget;
   served.sparsity = runtime_->placed().sparsity;
   served.chat_template = chat_template_.get();
   if (embedder_) served.embedder = embedder_->target();

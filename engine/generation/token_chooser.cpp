@@ -1,6 +1,7 @@
 // See the header.
 #include "engine/generation/token_chooser.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/constraint/forced_tokens.h"
@@ -56,10 +57,11 @@ ChosenTokens TokenChooser::choose(Sequence& sequence, int n_drafted, std::span<c
   return chosen;
 }
 
-// Appends the token that is chosen from the row, then the tokens that the constraint forces after it. Returns
-// how the sequence has ended, if it has.
+// Appends the token that is chosen from the row, then the tokens that the constraint or the end of thinking
+// forces after it. Returns how the sequence has ended, if it has.
 std::optional<SequenceEnd> TokenChooser::extend(Sequence& sequence, std::span<const float> row) try {
   const SequenceRequest& request = sequence.request;
+  if (!next_of_ending(sequence).empty()) return extend_by_ending(sequence, row);
   const SampleResult result = sampler_.choose(request,
                                               {.tokens = sequence.tokens,
                                                .n_prompt = sequence.n_prompt,
@@ -73,10 +75,7 @@ std::optional<SequenceEnd> TokenChooser::extend(Sequence& sequence, std::span<co
   }
   if (is_end_token(request, result.token)) return SequenceEnd{.reason = FinishReason::kStop};
   if (!append(sequence, result.token, row) || !append_forced(sequence)) return refused_by_constraint();
-  if (sequence.constraint && sequence.constraint->must_end())
-    return SequenceEnd{.reason = FinishReason::kStop};
-  if (sequence.n_generated() == request.max_tokens) return SequenceEnd{.reason = FinishReason::kLength};
-  return std::nullopt;
+  return append_ending(sequence);
 } catch (const ConstraintError& error) {
   return SequenceEnd{.reason = FinishReason::kUnsatisfiable, .error = error.what()};
 }
@@ -89,6 +88,7 @@ bool TokenChooser::append(Sequence& sequence, int32_t token, std::span<const flo
   // This cannot fail: the sampler has already rejected rows that are not distributions.
   if (n_top >= 0 && !row.empty()) add_logprobs(row, n_top, event, top_ids_);
   if (sequence.constraint && !sequence.constraint->accept(token)) return false;
+  if (sequence.thinking) sequence.thinking->accept(token);
   sequence.tokens.push_back(token);
   sequence.stream->push({.sequence = sequence.index, .what = std::move(event)});
   return true;
@@ -108,6 +108,41 @@ bool TokenChooser::append_forced(Sequence& sequence) {
     if (!append(sequence, token, {})) return false;
   }
   return true;
+}
+
+// Returns the tokens that must come next because the limit on thinking is reached. A constraint that refuses
+// one of them goes before the limit.
+std::span<const int32_t> TokenChooser::next_of_ending(Sequence& sequence) {
+  if (!sequence.thinking) return {};
+  const std::span<const int32_t> ending = sequence.thinking->forced();
+  if (ending.empty() || !sequence.constraint) return ending;
+  ConstraintState after = *sequence.constraint;
+  const bool fits = std::ranges::all_of(ending, [&](int32_t token) { return after.accept(token); });
+  return fits ? ending : std::span<const int32_t>{};
+}
+
+// Appends the first token of the ending in place of a sampled one.
+std::optional<SequenceEnd> TokenChooser::extend_by_ending(Sequence& sequence, std::span<const float> row) {
+  const int32_t token = next_of_ending(sequence).front();
+  if (is_end_token(sequence.request, token)) return SequenceEnd{.reason = FinishReason::kStop};
+  if (!append(sequence, token, row)) return refused_by_constraint();
+  return append_ending(sequence);
+}
+
+// Appends the tokens of the ending, unless the request has log-probabilities; the next steps then append them
+// one by one. Returns how the sequence has ended, if it has.
+std::optional<SequenceEnd> TokenChooser::append_ending(Sequence& sequence) {
+  const SequenceRequest& request = sequence.request;
+  for (std::span<const int32_t> ending = next_of_ending(sequence);
+       !ending.empty() && request.n_top_logprobs < 0 && sequence.n_generated() < request.max_tokens;
+       ending = next_of_ending(sequence)) {
+    if (is_end_token(request, ending.front())) return SequenceEnd{.reason = FinishReason::kStop};
+    if (!append(sequence, ending.front(), {})) return refused_by_constraint();
+  }
+  if (sequence.constraint && sequence.constraint->must_end())
+    return SequenceEnd{.reason = FinishReason::kStop};
+  if (sequence.n_generated() == request.max_tokens) return SequenceEnd{.reason = FinishReason::kLength};
+  return std::nullopt;
 }
 
 }  // namespace hearth

@@ -1,8 +1,8 @@
 // Extends a sequence by the tokens chosen from a step's logits, and pushes them to its client.
 //
-// One row of logits gives one token. A constraint may force further tokens, which need no logits. If the step
-// also computed draft tokens, the row of a draft token gives the token after it, provided that this draft
-// token and all earlier ones equal the chosen tokens.
+// One row of logits gives one token. A constraint or a limit on thinking may force further tokens, which need
+// no logits. If the step also computed draft tokens, the row of a draft token gives the token after it,
+// provided that this draft token and all earlier ones equal the chosen tokens.
 //
 // Owned by PieceResults; engine thread only. It changes only the sequence and its stream. The caller updates
 // the KV cache, slots and totals; ChosenTokens contains the number of draft tokens that were right.
@@ -43,6 +43,9 @@ class TokenChooser {
   std::optional<SequenceEnd> extend(Sequence& sequence, std::span<const float> row);
   bool append(Sequence& sequence, int32_t token, std::span<const float> row);
   bool append_forced(Sequence& sequence);
+  static std::span<const int32_t> next_of_ending(Sequence& sequence);
+  std::optional<SequenceEnd> extend_by_ending(Sequence& sequence, std::span<const float> row);
+  std::optional<SequenceEnd> append_ending(Sequence& sequence);
 
   const size_t n_vocab_;
   RequestSampler sampler_;

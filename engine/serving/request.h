@@ -23,6 +23,7 @@
 namespace hearth {
 
 class Constraint;
+struct ThinkingBudget;
 
 /// One sequence to generate, or to embed.
 struct SequenceRequest {
@@ -37,6 +38,8 @@ struct SequenceRequest {
   // Restricts the generated text to a language. The sequence finishes with kStop when the text cannot be
   // continued within the language. Null if there is no constraint.
   std::shared_ptr<const Constraint> constraint;
+  // Limits the tokens of thinking (engine/constraint/thinking_budget.h). Null if there is no limit.
+  std::shared_ptr<const ThinkingBudget> thinking;
   // -1: no log-probabilities. k >= 0: log-probabilities of the chosen token and of the k most likely tokens.
   int n_top_logprobs = -1;
   bool prompt_logprobs =

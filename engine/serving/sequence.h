@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/constraint/constraint.h"
+#include "engine/constraint/thinking_budget.h"
 #include "engine/sampling/sampler.h"
 #include "engine/serving/pooled_state.h"
 #include "engine/serving/request.h"
@@ -39,6 +40,8 @@ struct Sequence {
   SamplerState sampler_state;   // state after the tokens generated so far
   /// State after the tokens generated so far; absent if there is no constraint.
   std::optional<ConstraintState> constraint;
+  /// State after the tokens generated so far; absent if thinking has no limit.
+  std::optional<ThinkingState> thinking;
   // For embedded sequences only: the sum of the hidden states computed so far. Created at admission.
   std::optional<PooledState> pooled;
   SequenceDrafts drafts;     // guesses of the next tokens

@@ -65,7 +65,8 @@ ApiWorld ApiWorld::real() {
 ApiContext::ApiContext(ServedModel model, ApiWorld world)
     : model_(std::move(model)),
       world_(std::move(world)),
-      dialect_(std::make_unique<const ChatDialect>(model_.chat_template, *model_.tokenizer)),
+      dialect_(std::make_unique<const ChatDialect>(model_.chat_template, *model_.tokenizer,
+                                                   model_.reasoning_budget)),
       constraints_(
           std::make_unique<const ConstraintCompiler>(*model_.tokenizer, dialect_->syntax().control_tokens)),
       responses_(std::make_unique<ResponseStore>(world_.now)),

@@ -46,6 +46,7 @@ struct ServedModel : EmbeddingTarget {
   /// Interval after which an unstreamed answer gets a blank line; 0: never (--keepalive-seconds).
   std::chrono::seconds blank_line_interval{0};
   int max_tokens_default = 0;    // length of chat answers without max_tokens; 0: up to the end of the context
+  int reasoning_budget = -1;     // tokens of thinking of chats that set no limit; -1: no limit
   SparsityReport sparsity = {};  // the computation of the FFN, determined at load; shown by /v1/models
   const ChatTemplate* chat_template = nullptr;   // null if the model has none; chats are then refused
   std::optional<EmbeddingTarget> embedder = {};  // the embedding model; absent: the served model embeds

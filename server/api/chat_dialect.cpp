@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/api/request/thinking_limit.h"
+#include "server/api/request/thinking_switch.h"
 #include "server/chat/tools/tool_description.h"
 #include "server/json/api_error.h"
 
@@ -82,24 +84,49 @@ void check_arguments(const Json& messages) {
 /// Throws TemplateError.
 std::string write_prompt(const ChatTemplate& chat_template, const ChatForm& form,
                          const ChatRequest& request) {
+  Json arguments = request.template_arguments;
+  if (form.thinking_budget == 0) {
+    for (const char* name : {"enable_thinking", "thinking"}) arguments.erase(name);
+    set_thinking(arguments, false);
+  }
+  // Seed-OSS tells the model its limit.
+  if (form.thinking_budget && !arguments.contains("thinking_budget"))
+    arguments["thinking_budget"] = *form.thinking_budget;
   const ToolSyntax& calls = form.syntax.calls;
   const bool in_text = calls.source == ToolSyntax::Source::kServer;
   const Json messages = in_text               ? with_tools_in_text(request.messages, form.choice.tools, calls)
                         : calls.calls_in_text ? with_calls_in_text(request.messages, calls)
                                               : request.messages;
   const Json tools = in_text ? Json(nullptr) : form.choice.tools;
-  std::string rendered =
-      chat_template.render(messages, tools, request.add_generation_prompt, request.template_arguments);
+  std::string rendered = chat_template.render(messages, tools, request.add_generation_prompt, arguments);
   return request.continue_last ? cut_behind_last_message(std::move(rendered), messages) : rendered;
 }
 
 }  // namespace
 
-ChatDialect::ChatDialect(const ChatTemplate* chat_template, const Tokenizer& tokenizer)
-    : template_(chat_template) {
+ChatDialect::ChatDialect(const ChatTemplate* chat_template, const Tokenizer& tokenizer, int reasoning_budget)
+    : template_(chat_template), reasoning_budget_(reasoning_budget) {
   if (chat_template == nullptr) return;
   syntax_ = derive_chat_syntax(*chat_template, end_texts(tokenizer));
   syntax_.control_tokens = tokens_of(syntax_.tags(), tokenizer);
+}
+
+/// Returns the limit on the request's thinking: its own, or that of its effort, or the server's. A template
+/// with efforts of its own tells them to the model, so they set no limit.
+std::optional<int> ChatDialect::thinking_budget(const ChatRequest& request) const {
+  if (request.thinking_budget) return *request.thinking_budget < 0 ? std::nullopt : request.thinking_budget;
+  const Json& arguments = request.template_arguments;
+  const auto effort = arguments.find("reasoning_effort");
+  if (effort != arguments.end() && effort->is_string()) {
+    const bool is_told = template_->source().find("reasoning_effort") != std::string::npos;
+    if (is_told && *effort != "none") return std::nullopt;
+    return thinking_tokens_of(effort->get_ref<const std::string&>());
+  }
+  if (reasoning_budget_ < 0) return std::nullopt;
+  const bool asked =
+      arguments.value("enable_thinking", Json()) == true || arguments.value("thinking", Json()) == true;
+  if (asked && reasoning_budget_ == 0) return std::nullopt;  // the request turns on what the server turns off
+  return reasoning_budget_;
 }
 
 RenderedChat ChatDialect::render(const ChatRequest& request) const {
@@ -107,6 +134,7 @@ RenderedChat ChatDialect::render(const ChatRequest& request) const {
   RenderedChat chat{
       .prompt = {},
       .form = {.syntax = syntax_, .choice = request.choice, .format = request.generation.format}};
+  chat.form.thinking_budget = thinking_budget(request);
   if (!template_->takes_any_arguments() && !syntax_.calls.calls_in_text) check_arguments(request.messages);
   try {
     chat.prompt = write_prompt(*template_, chat.form, request);

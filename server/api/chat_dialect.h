@@ -3,6 +3,7 @@
 // Each ApiContext has one ChatDialect, derived from the chat template and used by all HTTP threads.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "engine/tokenizer/tokenizer.h"
@@ -19,8 +20,9 @@ struct RenderedChat {
 
 class ChatDialect {
  public:
-  /// chat_template: null if the model has none. Both arguments must outlive this object.
-  ChatDialect(const ChatTemplate* chat_template, const Tokenizer& tokenizer);
+  /// chat_template: null if the model has none. It and the tokenizer must outlive this object.
+  /// reasoning_budget: the limit on thinking of requests that set none; -1: no limit.
+  ChatDialect(const ChatTemplate* chat_template, const Tokenizer& tokenizer, int reasoning_budget = -1);
 
   /// Determines the ChatForm of a request and renders its conversation. Throws RequestError if there is no
   /// template, or if the template refuses the messages.
@@ -30,7 +32,10 @@ class ChatDialect {
   const ChatSyntax& syntax() const { return syntax_; }
 
  private:
+  std::optional<int> thinking_budget(const ChatRequest& request) const;
+
   const ChatTemplate* template_;
+  int reasoning_budget_;
   ChatSyntax syntax_;
 };
 

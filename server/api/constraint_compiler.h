@@ -35,6 +35,9 @@ class ConstraintCompiler {
   /// strict tool, or their combination cannot be enforced.
   std::shared_ptr<const Constraint> compile(const ChatForm& form) const;
 
+  /// The tokens of chats, with the text of the control tokens that were given to the constructor.
+  const std::shared_ptr<const TokenTrie>& chat_tokens() const { return chat_trie_; }
+
  private:
   using Entry = std::pair<std::string, std::shared_ptr<const Constraint>>;
 

@@ -8,6 +8,7 @@
 // Plain data that does not change. Any thread may read it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct ToolChoice {  // NOLINT(bugprone-exception-escape): a Json that holds not
   Json tools = {};   // the array from the request; null if there are no tools or tool_choice is "none"
   ToolMode mode = ToolMode::kNone;        // kNone if and only if tools is null
   std::vector<std::string> allowed = {};  // names of the tools that may be called; empty: all
-  bool parallel = true;                   // whether an answer may have more than one call
+  bool parallel = true;  // whether an answer may have more than one call
 };
 
 struct ChatForm {            // NOLINT(bugprone-exception-escape): a Json that holds nothing does not throw
@@ -35,6 +36,7 @@ struct ChatForm {            // NOLINT(bugprone-exception-escape): a Json that h
   ToolChoice choice = {};    // the request's tools
   AnswerFormat format = {};  // format of the answer's text
   ThinkingMode thinking = ThinkingMode::kNone;  // determined by the prompt
+  std::optional<int> thinking_budget = {};      // maximum number of tokens of thinking; absent: no limit
 
   bool may_call() const { return choice.mode != ToolMode::kNone; }
   bool has_format() const { return format.kind != AnswerFormat::Kind::kText; }

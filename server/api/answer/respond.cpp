@@ -12,6 +12,7 @@
 #include "server/api/chat_dialect.h"
 #include "server/api/constraint_compiler.h"
 #include "server/api/request/prediction.h"
+#include "server/api/request/thinking_limit.h"
 #include "server/http/error_response.h"
 
 namespace hearth {
@@ -117,10 +118,12 @@ Reply respond_to_chat(const ApiContext& api, const HttpRequest& request, const C
   spec.with_logprobs = asked.logprobs;
   spec.stop = asked.generation.stop;
   // 3. Describe the engine's work.
-  const SequenceTemplate common{.generation = &asked.generation,
-                                .n_top_logprobs = asked.logprobs ? asked.top_logprobs : -1,
-                                .prompt_logprobs = false,
-                                .constraint = api.constraints().compile(chat.form)};
+  const SequenceTemplate common{
+      .generation = &asked.generation,
+      .n_top_logprobs = asked.logprobs ? asked.top_logprobs : -1,
+      .prompt_logprobs = false,
+      .constraint = api.constraints().compile(chat.form),
+      .thinking = make_thinking_budget(chat.form, api.tokenizer(), api.constraints().chat_tokens())};
   const LengthRule length{.asked = asked.max_tokens,
                           .default_tokens = api.model().max_tokens_default,
                           .prompt_param = "messages"};

@@ -2,6 +2,7 @@
 // formats.
 #include "server/api/anthropic/messages_request.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -63,7 +64,9 @@ void read_thinking(const RequestFields& fields, MessagesRequest& out) {
   if (const Json* json = fields.object("thinking")) {
     const RequestFields thinking(*json, fields.param("thinking."));
     thinks = read_thinking_type(thinking, out.chat.messages);
-    thinking.integer("budget_tokens", 0, kMaxInt64);  // checks the type
+    std::optional<int> budget;
+    read_thinking_budget(thinking, "budget_tokens", budget);
+    if (thinks) out.chat.thinking_budget = budget;
     out.shows_thinking = thinking.word("display", {"summarized", "omitted"}) != "omitted";
   }
   set_thinking(out.chat.template_arguments, thinks);

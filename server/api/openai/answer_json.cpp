@@ -25,6 +25,7 @@ Json usage_json(const Usage& usage) {
     json["completion_tokens_details"] = {{"accepted_prediction_tokens", usage.prediction->n_accepted},
                                          {"rejected_prediction_tokens", usage.prediction->n_rejected}};
   }
+  if (usage.n_reasoning > 0) json["completion_tokens_details"]["reasoning_tokens"] = usage.n_reasoning;
   return json;
 }
 

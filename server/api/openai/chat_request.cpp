@@ -48,17 +48,17 @@ void check_modalities(const RequestFields& fields) {
   }
 }
 
-/// Reads `reasoning`, an extension of OpenRouter: {"effort": "low", "enabled": true}.
-void read_reasoning(const RequestFields& fields, Json& arguments) {
+/// Reads `reasoning`, an extension of OpenRouter: {"effort": "low", "enabled": true, "max_tokens": 1024}.
+void read_reasoning(const RequestFields& fields, ChatRequest& out) {
   const Json* reasoning = fields.object("reasoning");
   if (reasoning == nullptr) return;
   static constexpr RefusedField kRefused[] = {
-      {"max_tokens", "[]", "bound the whole answer with 'max_tokens'"},
       {"exclude", "[false]", "thinking is separate, in 'reasoning_content'; ignore it there"}};
   const RequestFields inner(*reasoning, fields.param("reasoning."));
   refuse_fields(inner, kRefused);
-  if (const std::optional<bool> on = inner.boolean("enabled")) set_thinking(arguments, *on);
-  read_reasoning_effort(inner, "effort", arguments);
+  read_thinking_budget(inner, "max_tokens", out.thinking_budget);
+  if (const std::optional<bool> on = inner.boolean("enabled")) set_thinking(out.template_arguments, *on);
+  read_reasoning_effort(inner, "effort", out.template_arguments);
 }
 
 }  // namespace
@@ -101,8 +101,8 @@ ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits) {
   request.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
   if (const Json* arguments = fields.object("chat_template_kwargs")) request.template_arguments = *arguments;
   read_reasoning_effort(fields, "reasoning_effort", request.template_arguments);
-  read_reasoning(fields, request.template_arguments);
-  read_thinking_switch(fields, request.template_arguments);
+  read_reasoning(fields, request);
+  read_thinking_switch(fields, request.template_arguments, request.thinking_budget);
   request.continue_last = read_continuation(fields, request.messages, request.add_generation_prompt);
   return request;
 }

@@ -25,6 +25,8 @@ struct ChatRequest {
   // Extension; if true, the answer continues the last message, whose role is assistant.
   bool continue_last = false;
   Json template_arguments = Json::object();  // extension chat_template_kwargs: variables of the template
+  // Maximum number of tokens of thinking; -1: no limit; absent: the effort's, or the server's.
+  std::optional<int> thinking_budget = {};
 };
 
 /// Reads the reasoning effort from the member `name`. Sets the template variable reasoning_effort, which some

@@ -145,6 +145,7 @@ SequenceRequest make_sequence(const SequenceTemplate& common, const PreparedProm
   sequence.end_tokens.insert(sequence.end_tokens.end(), generation.stop_token_ids.begin(),
                              generation.stop_token_ids.end());
   sequence.constraint = common.constraint;
+  sequence.thinking = common.thinking;
   sequence.min_tokens = generation.min_tokens;
   sequence.n_top_logprobs = common.n_top_logprobs;
   sequence.prompt_logprobs = common.prompt_logprobs;

@@ -71,10 +71,11 @@ std::vector<int> message_starts(std::span<const int32_t> tokens, const Tokenizer
 
 /// The settings that all sequences of a request share.
 struct SequenceTemplate {
-  const GenerationFields* generation = nullptr;       // not null
-  int n_top_logprobs = -1;                            // as in SequenceRequest
-  bool prompt_logprobs = false;                       // as in SequenceRequest
-  std::shared_ptr<const Constraint> constraint = {};  // as in SequenceRequest
+  const GenerationFields* generation = nullptr;         // not null
+  int n_top_logprobs = -1;                              // as in SequenceRequest
+  bool prompt_logprobs = false;                         // as in SequenceRequest
+  std::shared_ptr<const Constraint> constraint = {};    // as in SequenceRequest
+  std::shared_ptr<const ThinkingBudget> thinking = {};  // as in SequenceRequest
 };
 
 /// Returns the request to the engine for one choice of one prompt.

@@ -40,7 +40,6 @@ constexpr RefusedField kRefusedForeign[] = {
     {"prompt_embeds", "[]", "send the prompt as text or token ids"},
     {"prompt_logprobs", "[false]",
      "use /v1/completions with 'echo' and 'logprobs', which gives those of the prompt"},
-    {"reasoning_budget", "[-1]", "bound the whole answer with 'max_tokens'"},
     {"reasoning_format", R"(["auto", "deepseek"])", "thinking is in 'reasoning_content'"},
     {"reasoning_in_content", "[false]", "thinking is in 'reasoning_content'"},
     {"repetition_detection", "[]", "use 'repetition_penalty' or 'dry_multiplier'"},
@@ -52,15 +51,22 @@ constexpr RefusedField kRefusedForeign[] = {
     {"smoothing_factor", "[0]", "this server does not have this sampler"},
     {"t_max_predict_ms", "[0, -1]", "bound the answer with 'max_tokens'"},
     {"tfs_z", "[1, 0]", "use 'typical_p' or 'min_p' instead"},
-    {"thinking_budget", "[-1]", "bound the whole answer with 'max_tokens'"},
-    {"thinking_budget_tokens", "[-1]", "bound the whole answer with 'max_tokens'"},
-    {"thinking_token_budget", "[-1]", "bound the whole answer with 'max_tokens'"},
     {"top_a", "[0]", "use 'min_p' instead"},
     {"top_n_sigma", "[-1, 0]", "use 'min_p' instead"},
     {"truncation_side", R"(["left"])", "'truncate_prompt_tokens' keeps the end of a prompt"},
     {"use_beam_search", "[false]", "use 'best_of' with /v1/completions"},
     {"vllm_xargs", "[]", "this server has no plugins"},
     {"web_search_options", "[]", "this server does not search; give the model a tool that does"},
+};
+
+/// Parameters of chats that text completions do not have.
+constexpr RefusedField kRefusedInCompletions[] = {
+    {"reasoning_budget", "[-1]", "a text has no thinking; send a chat, or bound the text with 'max_tokens'"},
+    {"thinking_budget", "[-1]", "a text has no thinking; send a chat, or bound the text with 'max_tokens'"},
+    {"thinking_budget_tokens", "[-1]",
+     "a text has no thinking; send a chat, or bound the text with 'max_tokens'"},
+    {"thinking_token_budget", "[-1]",
+     "a text has no thinking; send a chat, or bound the text with 'max_tokens'"},
 };
 
 bool is_empty(const Json& value) {
@@ -110,7 +116,8 @@ void check_foreign_fields(const RequestFields& fields, bool chat) {
   refuse_fields(fields, kRefusedForeign);
   check_harmless(fields);
   fields.word("verbosity", {"low", "medium", "high"});
-  if (chat) refuse_of_completions(fields);
+  if (!chat) return refuse_fields(fields, kRefusedInCompletions);
+  refuse_of_completions(fields);
 }
 
 }  // namespace hearth

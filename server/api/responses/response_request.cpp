@@ -175,7 +175,7 @@ ResponseRequest parse_response_request(const Json& body, const RequestLimits& li
   read_response_tools(fields, chat.choice, echo);
   echo["previous_response_id"] = or_null(fields.string("previous_response_id"));
   echo["reasoning"] = read_reasoning(fields, chat.template_arguments);
-  read_thinking_switch(fields, chat.template_arguments);
+  read_thinking_switch(fields, chat.template_arguments, chat.thinking_budget);
   echo["store"] = request.store;
   echo["temperature"] = fields.number("temperature", 0, 2).value_or(1);
   echo["text"] = read_text(fields, chat.generation.format);

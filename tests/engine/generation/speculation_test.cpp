@@ -66,6 +66,21 @@ std::shared_ptr<const Constraint> digits_and_names() {
       std::make_shared<const TokenTrie>(pieces));
 }
 
+/// A limit on the thinking in which a prompt ends; every token has a letter as text, and "zz" closes
+/// thinking.
+std::shared_ptr<const ThinkingBudget> thinking_of(int n_tokens) {
+  std::vector<std::string> pieces;
+  for (int i = 0; i < 97; ++i) pieces.emplace_back(1, static_cast<char>('a' + i % 26));
+  auto budget = std::make_shared<ThinkingBudget>();
+  budget->trie = std::make_shared<const TokenTrie>(pieces);
+  budget->open = "q";
+  budget->closes = {"zz"};
+  budget->begun = true;
+  budget->n_tokens = n_tokens;
+  budget->ending = {3, 30, 51, 25, 77};
+  return budget;
+}
+
 /// A repetitive prompt: parts of one text in random order.
 std::vector<int32_t> repetitive(int n, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -101,6 +116,7 @@ SequenceRequest some_request(uint64_t seed) {
     request.prediction = std::make_shared<const std::vector<int32_t>>(repetitive(10, seed + 1));
   request.end_tokens = {kEndToken, 95, 94};
   if (sometimes()) request.constraint = digits_and_names();
+  if (sometimes()) request.thinking = thinking_of(static_cast<int>(random() % 12));
   return request;
 }
 

@@ -68,6 +68,21 @@ void constrain(Sequence& sequence, std::string_view gbnf) {
   sequence.constraint.emplace(sequence.request.constraint);
 }
 
+/// Limits the thinking, in which the prompt ends, to n tokens. "z" closes it; the ending is "xyz".
+void limit_thinking(Sequence& sequence, int n) {
+  std::vector<std::string> pieces(kVocab);
+  for (size_t i = 0; i < 26; ++i) pieces[i] = std::string(1, static_cast<char>('a' + i));
+  auto budget = std::make_shared<ThinkingBudget>();
+  budget->trie = std::make_shared<const TokenTrie>(pieces);
+  budget->open = "q";
+  budget->closes = {"z"};
+  budget->begun = true;
+  budget->n_tokens = n;
+  budget->ending = {23, 24, 25};
+  sequence.request.thinking = budget;
+  sequence.thinking.emplace(sequence.request.thinking);
+}
+
 }  // namespace
 
 TEST_CASE("token chooser: one row gives one token, which the client gets") {
@@ -222,6 +237,83 @@ TEST_CASE("token chooser: log-probabilities are those of the row that the token 
     REQUIRE(told.top.size() == 1);
     CHECK(told.top.front().token == token);
   }
+}
+
+TEST_CASE("token chooser: the end of thinking follows the last token that its limit allows") {
+  TokenChooser chooser(kVocab);
+  Sequence sequence = sequence_of({1});
+  limit_thinking(sequence, 2);
+  CHECK(chooser.choose(sequence, 0, rows({4})).n_tokens == 1);
+  sequence.n_computed = 2;
+  const ChosenTokens chosen = chooser.choose(sequence, 0, rows({5}));
+  CHECK(chosen.n_tokens == 4);
+  CHECK_FALSE(chosen.end);
+  CHECK(generated(sequence) == std::vector<int32_t>{4, 5, 23, 24, 25});
+  CHECK(pushed(sequence) == generated(sequence));
+  CHECK(chooser.choose(sequence, 0, rows({6})).n_tokens == 1);  // the answer is free
+}
+
+TEST_CASE("token chooser: a limit of zero ends thinking in place of the first token") {
+  TokenChooser chooser(kVocab);
+  Sequence sequence = sequence_of({1});
+  limit_thinking(sequence, 0);
+  CHECK(chooser.choose(sequence, 0, rows({4})).n_tokens == 3);
+  CHECK(generated(sequence) == std::vector<int32_t>{23, 24, 25});
+}
+
+TEST_CASE("token chooser: with log-probabilities, the end of thinking comes token by token") {
+  TokenChooser chooser(kVocab);
+  Sequence sequence = sequence_of({1});
+  limit_thinking(sequence, 1);
+  sequence.request.n_top_logprobs = 0;
+  for (const int32_t likely : {4, 5, 6, 7, 8})
+    CHECK(chooser.choose(sequence, 0, rows({likely})).n_tokens == 1);
+  CHECK(generated(sequence) == std::vector<int32_t>{4, 23, 24, 25, 8});
+  while (const std::optional<StreamEvent> event = sequence.stream->pop_for(std::chrono::milliseconds(0)))
+    CHECK(std::get<TokenEvent>(event->what).logprob < 0);
+}
+
+TEST_CASE("token chooser: drafts of the end of thinking are accepted, and others are not") {
+  TokenChooser chooser(kVocab);
+  Sequence sequence = sequence_of({1});
+  limit_thinking(sequence, 1);
+  draft(sequence, {4, 23, 24, 9});
+  const ChosenTokens chosen = chooser.choose(sequence, 4, rows({4, -1, -1, -1, -1}));
+  CHECK(chosen.n_accepted == 3);
+  CHECK(generated(sequence) == std::vector<int32_t>{4, 23, 24, 25});
+}
+
+TEST_CASE("token chooser: the end of thinking respects max_tokens, end tokens and a constraint") {
+  TokenChooser chooser(kVocab);
+  Sequence sequence = sequence_of({1}, 3);
+  limit_thinking(sequence, 1);
+  const ChosenTokens chosen = chooser.choose(sequence, 0, rows({4}));
+  REQUIRE(chosen.end);
+  CHECK(chosen.end->reason == FinishReason::kLength);
+  CHECK(generated(sequence) == std::vector<int32_t>{4, 23, 24});
+
+  Sequence stops = sequence_of({1});
+  limit_thinking(stops, 1);
+  stops.request.end_tokens = {24};
+  const ChosenTokens stopped = chooser.choose(stops, 0, rows({4}));
+  REQUIRE(stopped.end);
+  CHECK(stopped.end->reason == FinishReason::kStop);
+  CHECK(generated(stops) == std::vector<int32_t>{4, 23});
+
+  Sequence bound = sequence_of({1});
+  limit_thinking(bound, 1);
+  constrain(bound, "root ::= [a-w]+");
+  CHECK_FALSE(chooser.choose(bound, 0, rows({4})).end);
+  CHECK_FALSE(chooser.choose(bound, 0, rows({5})).end);
+  CHECK(generated(bound) == std::vector<int32_t>{4, 5});  // the constraint goes before the limit
+
+  Sequence ends = sequence_of({1});
+  limit_thinking(ends, 1);
+  constrain(ends, R"(root ::= [a-z] "xyz")");
+  const ChosenTokens ended = chooser.choose(ends, 0, rows({4}));
+  REQUIRE(ended.end);
+  CHECK(ended.end->reason == FinishReason::kStop);
+  CHECK(generated(ends) == std::vector<int32_t>{4, 23, 24, 25});
 }
 
 }  // namespace hearth::token_chooser_test

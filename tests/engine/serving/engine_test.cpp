@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "engine/constraint/thinking_budget.h"
 #include "engine/sampling/logprobs.h"
 #include "tests/engine/serving/engine_client.h"
 #include "tests/support/catch.h"
@@ -392,6 +393,16 @@ TEST_CASE("engine: sequences that are set back continue with the same tokens, an
   requests[1].n_top_logprobs = 2;
   requests[2] = sampled(requests[2].prompt, kWholePool - 40, 7);
   requests.push_back(scored(some_tokens(90, 9), 2));
+  auto thinking = std::make_shared<ThinkingBudget>();
+  std::vector<std::string> pieces;
+  for (int i = 0; i < 97; ++i) pieces.emplace_back(1, static_cast<char>('a' + i % 26));
+  thinking->trie = std::make_shared<const TokenTrie>(pieces);
+  thinking->open = "q";
+  thinking->closes = {"zz"};
+  thinking->begun = true;
+  thinking->n_tokens = 9;
+  thinking->ending = {3, 30, 51, 25, 77};
+  requests[3].thinking = thinking;
   std::vector<std::vector<float>> among_others;
   int n_prompt = 0;
   for (const Answer& answer :
