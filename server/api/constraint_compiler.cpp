@@ -28,7 +28,8 @@ void check_format(const AnswerFormat& format) {
 std::string chat_key(const ChatForm& form) {
   return "chat:" + std::to_string(static_cast<int>(form.choice.mode)) +
          std::to_string(static_cast<int>(form.thinking)) + (form.choice.parallel ? "p" : "s") +
-         json_text(form.choice.allowed) + format_key(form.format) + json_text(form.choice.tools);
+         json_text(form.choice.allowed) + format_key(form.format) + json_text(form.choice.tools) +
+         json_text(form.choice.schemas);
 }
 
 /// Throws ConstraintError if no answer can begin under the constraint. Without this check, the engine would
@@ -61,8 +62,8 @@ std::shared_ptr<const Constraint> ConstraintCompiler::compile(const ChatForm& fo
   if (!form.has_format() && !form.may_call()) return nullptr;
   const auto compile_tools = [&](bool all_loose) {
     const auto make = [&] {
-      return build_tool_grammar(form,
-                                grammar_tools(form.choice.tools, all_loose, form.syntax.calls.string_mark));
+      return build_tool_grammar(form, grammar_tools(form.choice.tools, all_loose,
+                                                    form.syntax.calls.string_mark, form.choice.schemas));
     };
     return compile(chat_key(form), make, chat_trie_);
   };

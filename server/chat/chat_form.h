@@ -28,6 +28,8 @@ struct ToolChoice {  // NOLINT(bugprone-exception-escape): a Json that holds not
   Json tools = {};   // the array from the request; null if there are no tools or tool_choice is "none"
   ToolMode mode = ToolMode::kNone;        // kNone if and only if tools is null
   std::vector<std::string> allowed = {};  // names of the tools that may be called; empty: all
+  Json schemas =
+      {};  // schemas that are enforced in place of those in `tools`, by name; null if there are none
   bool parallel = true;  // whether an answer may have more than one call
 };
 

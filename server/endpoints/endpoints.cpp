@@ -52,6 +52,7 @@ constexpr std::array kEndpoints = [] {
       {"/completions", "POST", kUse, kWakes, completions},
       {"/chat/completions", "POST", kUse, kWakes, chat_completions},
       {"/responses", "POST", kUse, kWakes, create_response},
+      {"/responses/compact", "POST", kUse, kWakes, compact_response},
       {"/responses/input_tokens", "POST", kUse, kWakes, count_input_tokens},
       {"/responses/*/cancel", "POST", kUse, kWakes, cancel_response},
       {"/responses/*/input_items", "GET", kUse, kWakes, list_input_items},

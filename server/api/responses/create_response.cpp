@@ -9,6 +9,7 @@
 #include "server/api/answer/respond.h"
 #include "server/api/chat_dialect.h"
 #include "server/api/responses/background.h"
+#include "server/api/responses/compaction.h"
 #include "server/api/responses/conversation.h"
 #include "server/api/responses/response_request.h"
 #include "server/api/responses/response_shape.h"
@@ -58,7 +59,11 @@ void name_items(const ApiContext& api, Json& items) {
   for (Json& item : items) {
     if (item.contains("id")) continue;
     const Json& type = item["type"];
-    item["id"] = api.new_id(type == "message" ? "msg_" : type == "reasoning" ? "rs_" : "fc_");
+    item["id"] = api.new_id(type == "message"            ? "msg_"
+                            : type == "reasoning"        ? "rs_"
+                            : type == "compaction"       ? "cmp_"
+                            : type == "custom_tool_call" ? "ctc_"
+                                                         : "fc_");
   }
 }
 
@@ -86,17 +91,26 @@ std::vector<KeptResponse> earlier(ResponseStore& store, const std::string& previ
   return kept;
 }
 
-/// Sets asked.chat to the messages of the whole conversation.
-void assemble(const ApiContext& api, ResponseRequest& asked, int status_of_missing) {
+/// Sets asked.chat to the messages of the whole conversation. Returns the user's messages, as items.
+Json assemble(const ApiContext& api, ResponseRequest& asked, int status_of_missing) {
   resolve_references(api.responses(), asked.input, status_of_missing);
   name_items(api, asked.input);
   Conversation conversation(asked.instructions);
+  Json users = Json::array();
+  const auto add = [&](const Json& item, const std::string& param) {
+    conversation.add(item, param);
+    if (item["type"] == "message" && item["role"] == "user") users.push_back(item);
+  };
   for (const KeptResponse& before : earlier(api.responses(), asked.previous_id, status_of_missing)) {
-    for (const Json& item : *before.input) conversation.add(item, "previous_response_id");
-    for (const Json& item : (*before.response)["output"]) conversation.add(item, "previous_response_id");
+    for (const Json& item : *before.input) add(item, "previous_response_id");
+    for (const Json& item : (*before.response)["output"]) add(item, "previous_response_id");
   }
-  for (size_t i = 0; i < asked.input.size(); ++i) conversation.add(asked.input[i], place_of(i));
+  for (size_t i = 0; i < asked.input.size(); ++i) add(asked.input[i], place_of(i));
   asked.chat.messages = conversation.take();
+  return users;
+}
+
+void make_room(const ApiContext& api, ResponseRequest& asked) {
   if (asked.truncate) drop_oldest_turns(api, asked.chat);
 }
 
@@ -111,6 +125,10 @@ ApiError in_own_words(ApiError error) {
   if (error.param == "messages") {
     error.param = "input";
     replace_all(error.message, "'messages'", "'input'");
+  }
+  if (error.param.starts_with("messages[")) {
+    replace_all(error.message, "'" + error.param + "'", "'input'");
+    error.param = "input";
   }
   // Tools of the Responses API have no inner object "function".
   if (error.param.starts_with("tools[")) {
@@ -155,6 +173,7 @@ void create_response(const ApiContext& api, const HttpRequest& request, std::str
     return in_own_words([&] {
       // 2. Convert items to messages.
       assemble(api, asked, status_of_missing(request));
+      make_room(api, asked);
       // 3. Decide how to answer.
       ResponseHead head{.id = api.new_id("resp_"),
                         .created = api.world().unix_seconds(),
@@ -165,11 +184,28 @@ void create_response(const ApiContext& api, const HttpRequest& request, std::str
           .n_logprobs = chat.logprobs ? std::optional<int>(chat.top_logprobs) : std::nullopt,
           .store = asked.store,
           .previous_id = asked.previous_id,
-          .input = std::move(asked.input)};
+          .input = std::move(asked.input),
+          .called = std::move(asked.called)};
       const std::string id = head.id;
       Reply reply = respond_to_chat(api, request, chat,
                                     std::make_unique<ResponseShape>(api, std::move(head), std::move(shown)));
       return asked.background ? leave_in_background(api, id, std::move(reply)) : std::move(reply);
+    });
+  });
+}
+
+void compact_response(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+                      ResponseWriter& writer) {
+  read_and_answer(writer, ErrorStyle::kOpenAi, [&]() -> Reply {
+    const Json body = parse_json_body(request.body);
+    api.model_name(body, path_model);  // throws if the request names a model that is not served
+    ResponseRequest asked = parse_response_request(body, api.limits());
+    return in_own_words([&] {
+      Json users = assemble(api, asked, status_of_missing(request));
+      ask_for_summary(asked.chat, api.model().context_tokens);
+      drop_oldest_turns(api, asked.chat);
+      return respond_to_chat(api, request, asked.chat,
+                             std::make_unique<CompactionShape>(api, std::move(users)));
     });
   });
 }
@@ -182,6 +218,7 @@ HttpResponse count_input_tokens(const ApiContext& api, const HttpRequest& reques
     ResponseRequest asked = parse_response_request(body, api.limits());
     return in_own_words([&] {
       assemble(api, asked, status_of_missing(request));
+      make_room(api, asked);
       const std::string rendered = api.dialect().render(asked.chat).prompt;
       refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "input");
       const PreparedPrompt prompt = prepare_chat_prompt(rendered, true, api.tokenizer());

@@ -1,5 +1,5 @@
-// Each item type has a function. Errors for unsupported content (images, files, audio, tools that are not
-// functions) name the content's type.
+// Each item type has a function. Errors for unsupported content (images, files, audio) name the content's
+// type.
 #include "server/api/responses/input_items.h"
 
 #include <algorithm>
@@ -96,31 +96,81 @@ Json read_message(const RequestFields& fields) {
   return item;
 }
 
-Json read_call(const RequestFields& fields) {
-  std::optional<std::string> arguments = fields.string("arguments");
-  if (!arguments) refuse_type(fields, "arguments", "JSON text");
-  return {{"type", "function_call"},
-          {"call_id", required_text(fields, "call_id")},
-          {"name", required_text(fields, "name")},
-          {"arguments", std::move(*arguments)},
-          {"status", "completed"}};
+/// Reads a call. input: the member with what the call was given.
+Json read_call(const RequestFields& fields, const char* type, const char* input, std::string_view must) {
+  std::optional<std::string> text = fields.string(input);
+  if (!text) refuse_type(fields, input, must);
+  Json item = {{"type", type},
+               {"call_id", required_text(fields, "call_id")},
+               {"name", required_text(fields, "name")},
+               {input, std::move(*text)},
+               {"status", "completed"}};
+  if (const std::string space = fields.string("namespace").value_or(""); !space.empty())
+    item["namespace"] = space;
+  return item;
 }
 
-Json read_call_output(const RequestFields& fields) {
+Json read_function_call(const RequestFields& fields) {
+  return read_call(fields, "function_call", "arguments", "JSON text");
+}
+
+Json read_custom_call(const RequestFields& fields) {
+  return read_call(fields, "custom_tool_call", "input", "a text");
+}
+
+/// Reads the parts of a tool's result. Parts that are no text, such as images, become a remark, so that the
+/// model knows about them: the result of a tool that shows an image should not end an agent's work.
+Json read_result_parts(const RequestFields& fields) {
+  Json parts = Json::array();
+  const Json& sent = *fields.array("output");
+  for (size_t i = 0; i < sent.size(); ++i) {
+    const std::string place = fields.param("output") + "[" + std::to_string(i) + "]";
+    if (!sent[i].is_object())
+      refuse_param(place, "'" + place + "' must be an object, found " + describe(sent[i]) + ".");
+    const RequestFields part(sent[i], place + ".");
+    const std::string type = part.string("type").value_or("");
+    if (type.empty()) refuse_type(part, "type", "'input_text'");
+    static constexpr std::array<std::string_view, 3> kTexts = {"input_text", "output_text", "text"};
+    std::string text = "(A part of type " + type + ", which this model cannot read.)";
+    if (std::ranges::find(kTexts, type) != kTexts.end()) text = part_text(sent[i], place, kTexts);
+    parts.push_back({{"type", "input_text"}, {"text", std::move(text)}});
+  }
+  return parts;
+}
+
+Json read_output(const RequestFields& fields, const char* type) {
   const Json* output = fields.find("output");
   if (output == nullptr || (!output->is_string() && !output->is_array()))
     refuse_type(fields, "output", "a string or an array of parts");
-  return {{"type", "function_call_output"},
+  return {{"type", type},
           {"call_id", required_text(fields, "call_id")},
-          {"output", output->is_string() ? *output : read_parts(fields, "output", "input_text")},
+          {"output", output->is_string() ? *output : read_result_parts(fields)},
           {"status", "completed"}};
 }
 
-Json read_reasoning(const RequestFields& fields) {
-  if (!fields.string("encrypted_content").value_or("").empty()) {
-    const std::string param = fields.param("encrypted_content");
-    refuse_param(param, "'" + param + "' cannot be read here; send the reasoning as 'content'.");
+Json read_function_output(const RequestFields& fields) { return read_output(fields, "function_call_output"); }
+
+Json read_custom_output(const RequestFields& fields) {
+  return read_output(fields, "custom_tool_call_output");
+}
+
+/// Reads a summary of an earlier part of the conversation. Only this server's own can be read; without it,
+/// the model would not know what the conversation is about.
+Json read_compaction(const RequestFields& fields) {
+  const std::string sealed = required_text(fields, "encrypted_content");
+  const std::string param = fields.param("encrypted_content");
+  if (!summary_of(sealed)) {
+    refuse_param(param, "'" + param +
+                            "' was made by another server and cannot be read here; send the conversation "
+                            "itself, or a summary as a message.");
   }
+  return {{"type", "compaction"}, {"encrypted_content", sealed}};
+}
+
+/// Does not read encrypted_content: a model can continue without its past thinking, and most templates leave
+/// it out.
+Json read_reasoning(const RequestFields& fields) {
+  fields.string("encrypted_content");
   return {{"type", "reasoning"},
           {"summary", read_parts(fields, "summary", "summary_text")},
           {"content", read_parts(fields, "content", "reasoning_text")}};
@@ -142,27 +192,50 @@ Json read_item(const Json& sent, const std::string& param) {
     std::string_view type;
     Json (*read)(const RequestFields& fields);
   };
-  static constexpr std::array kReaders = std::to_array<Reader>({{"message", read_message},
-                                                                {"function_call", read_call},
-                                                                {"function_call_output", read_call_output},
-                                                                {"reasoning", read_reasoning},
-                                                                {"item_reference", read_reference}});
+  static constexpr std::array kReaders =
+      std::to_array<Reader>({{"message", read_message},
+                             {"function_call", read_function_call},
+                             {"function_call_output", read_function_output},
+                             {"custom_tool_call", read_custom_call},
+                             {"custom_tool_call_output", read_custom_output},
+                             {"compaction", read_compaction},
+                             {"reasoning", read_reasoning},
+                             {"item_reference", read_reference}});
   if (!sent.is_object())
     refuse_param(param, "'" + param + "' must be an object, found " + describe(sent) + ".");
   const RequestFields fields(sent, param + ".");
-  const auto reader = std::ranges::find(kReaders, std::string_view(type_of(fields)), &Reader::type);
-  if (reader == kReaders.end()) {
-    refuse_type(
-        fields, "type",
-        "message, function_call, function_call_output, reasoning or item_reference (this server has no "
-        "other items)");
-  }
-  Json item = reader->read(fields);
+  const std::string type = type_of(fields);
+  if (type.empty()) refuse_type(fields, "type", "message, function_call or another type of item");
+  const auto reader = std::ranges::find(kReaders, std::string_view(type), &Reader::type);
+  Json item = reader == kReaders.end() ? sent : reader->read(fields);
+  item.erase("id");
   if (const std::optional<std::string> id = fields.string("id"); id && !id->empty()) item["id"] = *id;
   return item;
 }
 
+/// Precedes the text in encrypted_content of compaction items. The text is not encrypted: it is the client's
+/// own conversation, and any server of this kind can read it.
+constexpr std::string_view kSummarySeal = "hearth-summary:";
+
 }  // namespace
+
+std::string sealed_summary(const std::string& summary) { return std::string(kSummarySeal) + summary; }
+
+std::optional<std::string> summary_of(const std::string& sealed) {
+  if (!sealed.starts_with(kSummarySeal)) return std::nullopt;
+  return sealed.substr(kSummarySeal.size());
+}
+
+Json additional_tools(const Json& items) {
+  Json tools = Json::array();
+  for (const Json& item : items) {
+    if (item["type"] != "additional_tools") continue;
+    const auto sent = item.find("tools");
+    if (sent == item.end() || !sent->is_array()) continue;
+    for (const Json& tool : *sent) tools.push_back(tool);
+  }
+  return tools;
+}
 
 std::string text_of_parts(const Json& parts) {
   if (parts.is_string()) return parts.get<std::string>();

@@ -8,21 +8,19 @@ namespace {
 
 using Kind = SaidItem::Kind;
 
-Json usage_json(const Usage& usage) {
-  return {{"input_tokens", usage.n_prompt},
-          {"input_tokens_details", {{"cached_tokens", usage.n_cached}, {"cache_write_tokens", 0}}},
-          {"output_tokens", usage.n_completion},
-          {"output_tokens_details", {{"reasoning_tokens", usage.n_reasoning}}},
-          {"total_tokens", usage.n_prompt + usage.n_completion}};
-}
-
 /// OpenAI's clients accept a fixed list of error codes. Only server_error fits failures that occur after the
 /// status was sent.
 Json error_object(const ApiError& error) { return {{"code", "server_error"}, {"message", error.message}}; }
 
 Json call_json(const OutputItem& item, const char* status, const std::string& arguments) {
-  return {{"id", item.id},           {"type", "function_call"}, {"status", status},
-          {"call_id", item.said.id}, {"name", item.said.name},  {"arguments", arguments}};
+  Json json = {{"id", item.id},
+               {"type", item.is_custom() ? "custom_tool_call" : "function_call"},
+               {"status", status},
+               {"call_id", item.said.id},
+               {"name", item.tool ? item.tool->name : item.said.name},
+               {item.is_custom() ? "input" : "arguments", arguments}};
+  if (item.tool && !item.tool->space.empty()) json["namespace"] = item.tool->space;
+  return json;
 }
 
 /// Returns an item with these parts.
@@ -59,6 +57,14 @@ const char* status_name(ResponseStatus status) {
   return "in_progress";
 }
 
+Json response_usage(const Usage& usage) {
+  return {{"input_tokens", usage.n_prompt},
+          {"input_tokens_details", {{"cached_tokens", usage.n_cached}, {"cache_write_tokens", 0}}},
+          {"output_tokens", usage.n_completion},
+          {"output_tokens_details", {{"reasoning_tokens", usage.n_reasoning}}},
+          {"total_tokens", usage.n_prompt + usage.n_completion}};
+}
+
 Json response_json(const ResponseHead& head, const ResponseState& state) {
   Json json = Json::object();
   json["id"] = head.id;
@@ -72,16 +78,16 @@ Json response_json(const ResponseHead& head, const ResponseState& state) {
   json["model"] = head.model;
   json["output"] = state.output;
   json.update(head.echo);
-  json["usage"] = state.usage ? usage_json(*state.usage) : Json(nullptr);
+  json["usage"] = state.usage ? response_usage(*state.usage) : Json(nullptr);
   return json;
 }
 
-const char* id_prefix(Kind kind) {
-  switch (kind) {
+const char* id_prefix(const OutputItem& item) {
+  switch (item.said.kind) {
     case Kind::kReasoning:
       return "rs_";
     case Kind::kCall:
-      return "fc_";
+      return item.is_custom() ? "ctc_" : "fc_";
     case Kind::kText:
       break;
   }

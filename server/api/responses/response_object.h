@@ -8,6 +8,7 @@
 #include <string>
 
 #include "server/api/answer/answer_shape.h"
+#include "server/api/responses/response_tools.h"
 #include "server/json/json.h"
 
 namespace hearth {
@@ -35,11 +36,17 @@ Json response_json(const ResponseHead& head, const ResponseState& state);
 /// An output item: a message, thinking, or a tool call.
 struct OutputItem {
   SaidItem said;                  // the content so far; for a call, `said.id` is the call_id
-  std::string id;                 // msg_..., rs_... or fc_...
+  std::string id;                 // msg_..., rs_..., fc_... or ctc_...
   Json logprobs = Json::array();  // of a message's tokens
+  /// A call: the tool, if the call is not a plain function call. A custom tool's `said.text` is its input.
+  std::optional<CalledTool> tool = {};
+
+  bool is_custom() const { return tool && tool->is_custom; }
 };
 /// Returns the prefix of the ids of such items.
-const char* id_prefix(SaidItem::Kind kind);
+const char* id_prefix(const OutputItem& item);
+/// Returns the JSON of usage.
+Json response_usage(const Usage& usage);
 /// Returns the content part of an item. REQUIRES: the item is not a call.
 Json part_json(const OutputItem& item);
 /// Returns an item. status: "completed" or "incomplete".

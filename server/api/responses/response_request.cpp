@@ -172,7 +172,7 @@ ResponseRequest parse_response_request(const Json& body, const RequestLimits& li
   echo["max_output_tokens"] = chat.max_tokens ? Json(*chat.max_tokens) : Json(nullptr);
   read_labels(fields, echo);
   echo["metadata"] = read_metadata(fields);
-  read_response_tools(fields, chat.choice, echo);
+  read_response_tools(fields, additional_tools(request.input), chat.choice, request.called, echo);
   echo["previous_response_id"] = or_null(fields.string("previous_response_id"));
   echo["reasoning"] = read_reasoning(fields, chat.template_arguments);
   read_thinking_switch(fields, chat.template_arguments, chat.thinking_budget);

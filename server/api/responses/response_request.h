@@ -7,6 +7,7 @@
 #include <string>
 
 #include "server/api/openai/chat_request.h"
+#include "server/api/responses/response_tools.h"
 #include "server/json/json.h"
 
 namespace hearth {
@@ -17,6 +18,7 @@ struct ResponseRequest {
   Json input;                // items from read_input_items()
   std::string instructions;  // empty if absent
   std::string previous_id;   // id of the response that this response continues, or empty
+  CalledTools called;        // tools whose calls are not plain function calls
   bool store = true;         // whether the response is stored
   bool background = false;   // whether the response is generated without a waiting client
   bool truncate = false;     // whether the oldest turns may be dropped

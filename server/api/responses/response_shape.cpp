@@ -98,23 +98,41 @@ Json ResponseShape::logprobs(std::span<const PlacedToken> tokens) const {
   return chat_logprobs(api_.tokenizer(), tokens, *asked_.n_logprobs)["content"];
 }
 
+OutputItem ResponseShape::new_item(SaidItem said) const {
+  OutputItem item{.said = std::move(said), .id = {}};
+  const auto called = asked_.called.find(item.said.name);
+  if (item.said.kind == Kind::kCall && called != asked_.called.end()) item.tool = called->second;
+  item.id = api_.new_id(id_prefix(item));
+  return item;
+}
+
 std::string ResponseShape::open(SaidItem said) {
   std::string events = item_ ? close(kCompleted) : "";
   const Kind kind = said.kind;
-  item_ = OutputItem{.said = std::move(said), .id = api_.new_id(id_prefix(kind))};
+  item_ = new_item(std::move(said));
+  custom_ = {};
   events += event("response.output_item.added",
                   {{"output_index", output_.size()}, {"item", begun_item_json(*item_)}});
   if (kind != Kind::kCall) events += item_event("response.content_part.added", {{"part", part_json(*item_)}});
   return events;
 }
 
+/// Adds to the arguments of a call, or to the input of a custom tool.
+std::string ResponseShape::add_arguments(const std::string& text) {
+  if (text.empty()) return {};
+  item_->said.text += text;
+  return item_event(
+      item_->is_custom() ? "response.custom_tool_call_input.delta" : "response.function_call_arguments.delta",
+      {{"delta", text}});
+}
+
 std::string ResponseShape::add_text(const std::string& text, std::span<const PlacedToken> tokens) {
+  if (item_->said.kind == Kind::kCall) return add_arguments(item_->is_custom() ? custom_.push(text) : text);
   item_->said.text += text;
   switch (item_->said.kind) {
     case Kind::kReasoning:
       return item_event("response.reasoning_text.delta", {{"delta", text}});
     case Kind::kCall:
-      return item_event("response.function_call_arguments.delta", {{"delta", text}});
     case Kind::kText:
       break;
   }
@@ -126,9 +144,13 @@ std::string ResponseShape::add_text(const std::string& text, std::span<const Pla
 std::string ResponseShape::close(const char* status) {
   if (!item_) return {};
   std::string events;
-  if (item_->said.kind == Kind::kCall) {
-    events = item_event("response.function_call_arguments.done",
-                        {{"name", item_->said.name}, {"arguments", item_->said.text}});
+  if (item_->is_custom()) {
+    events = add_arguments(custom_.finish());
+    events += item_event("response.custom_tool_call_input.done", {{"input", item_->said.text}});
+  } else if (item_->said.kind == Kind::kCall) {
+    events = item_event(
+        "response.function_call_arguments.done",
+        {{"name", item_->tool ? item_->tool->name : item_->said.name}, {"arguments", item_->said.text}});
   } else {
     const bool is_text = item_->said.kind == Kind::kText;
     Json done = {{"text", item_->said.text}};
@@ -181,14 +203,18 @@ std::string ResponseShape::whole(std::span<const WholeChoice> choices, const Ans
   std::span<const PlacedToken> tokens = choice.tokens;
   const char* status = last_status(choice.finished);
   for (const SaidItem& said : choice.said) {
-    OutputItem item{.said = said, .id = api_.new_id(id_prefix(said.kind))};
+    OutputItem item = new_item(said);
+    if (item.is_custom()) {
+      CustomInput input;
+      item.said.text = input.push(said.text);
+      item.said.text += input.finish();
+    }
     if (said.kind == Kind::kText) item.logprobs = logprobs(tokens.first(said.n_tokens));
     tokens = tokens.subspan(said.n_tokens);
     const bool is_cut = (&said == &choice.said.back() && said.kind != Kind::kCall) || !said.whole;
     output_.push_back(item_json(item, is_cut ? status : kCompleted));
   }
-  if (output_.empty() && !choice.finished.cancelled)
-    output_.push_back(item_json({.said = {}, .id = api_.new_id(id_prefix(Kind::kText))}, status));
+  if (output_.empty() && !choice.finished.cancelled) output_.push_back(item_json(new_item({}), status));
   return json_text(ended({.status = status_of(choice.finished), .usage = totals.usage}));
 }
 

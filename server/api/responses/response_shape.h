@@ -8,6 +8,7 @@
 
 #include "server/api/answer/answer_shape.h"
 #include "server/api/api_context.h"
+#include "server/api/responses/custom_input.h"
 #include "server/api/responses/response_object.h"
 #include "server/api/responses/response_store.h"
 
@@ -23,6 +24,7 @@ class ResponseShape final : public AnswerShape {
     bool store = false;
     std::string previous_id = {};  // as in KeptResponse
     Json input = Json::array();    // as in KeptResponse
+    CalledTools called = {};       // as in ResponseRequest
   };
   /// The context must outlive this object.
   ResponseShape(const ApiContext& api, ResponseHead head, Asked asked);
@@ -41,7 +43,9 @@ class ResponseShape final : public AnswerShape {
  private:
   std::string event(const char* type, Json data);
   std::string item_event(const char* type, Json data);
+  OutputItem new_item(SaidItem said) const;
   std::string open(SaidItem said);
+  std::string add_arguments(const std::string& text);
   std::string add_text(const std::string& text, std::span<const PlacedToken> tokens);
   std::string close(const char* status);
   Json logprobs(std::span<const PlacedToken> tokens) const;
@@ -54,6 +58,7 @@ class ResponseShape final : public AnswerShape {
   int64_t n_events_ = 0;
   Json output_ = Json::array();     // items that are complete
   std::optional<OutputItem> item_;  // the current item
+  CustomInput custom_;              // of the current item, if it is a call of a custom tool
   FinishedChoice finished_;
   bool is_accepted_ = false, has_begun_ = false, has_ended_ = false;
 };

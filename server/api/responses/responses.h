@@ -14,6 +14,10 @@ namespace hearth {
 
 void create_response(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
                      ResponseWriter& writer);
+/// Returns the conversation with its earlier part replaced by a summary, for clients whose context is full:
+/// {"object": "response.compaction", "output": [items]}.
+void compact_response(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+                      ResponseWriter& writer);
 /// Returns the number of prompt tokens of a request: {"object": "response.input_tokens", "input_tokens"}.
 HttpResponse count_input_tokens(const ApiContext& api, const HttpRequest& request,
                                 std::string_view path_model);

@@ -97,12 +97,15 @@ bool is_strict(const Json& tool) {
   return strict != tool["function"].end() && *strict == true;
 }
 
-std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose, const std::string& string_mark) {
+std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose, const std::string& string_mark,
+                                       const Json& schemas) {
   std::vector<GrammarTool> out;
   for (size_t i = 0; i < tools.size(); ++i) {
-    const Json schema = schema_of(tools[i]);
+    const std::string name = tools[i]["function"]["name"].get<std::string>();
+    const bool replaced = schemas.is_object() && schemas.contains(name);
+    const Json schema = replaced ? schemas[name] : schema_of(tools[i]);
     const bool loose = (all_loose && !is_strict(tools[i])) || !is_enforceable(tools[i], schema, i);
-    out.push_back({.name = tools[i]["function"]["name"].get<std::string>(),
+    out.push_back({.name = name,
                    .arguments = value_expr(loose ? Json{{"type", "object"}} : schema, string_mark),
                    .parameters = parameters_of(schema, loose)});
   }

@@ -16,10 +16,10 @@ bool is_strict(const Json& tool);
 
 /// Returns the tools for build_tool_grammar(), in order. A tool without a schema has no arguments. A schema
 /// that cannot be enforced is replaced by a looser one: an object whose parameters have any value of their
-/// type. all_loose: replaces the schemas of all tools that are not strict. tools: an array, as in ToolChoice;
-/// null if there are none. string_mark: ToolSyntax::string_mark. Throws RequestError if the schema of a
-/// strict tool cannot be enforced.
-std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose,
-                                       const std::string& string_mark = {});
+/// type. schemas: ToolChoice::schemas. all_loose: replaces the schemas of all tools that are not strict.
+/// tools: an array, as in ToolChoice; null if there are none. string_mark: ToolSyntax::string_mark. Throws
+/// RequestError if the schema of a strict tool cannot be enforced.
+std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose, const std::string& string_mark = {},
+                                       const Json& schemas = nullptr);
 
 }  // namespace hearth

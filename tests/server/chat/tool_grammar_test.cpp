@@ -457,5 +457,18 @@ TEST_CASE("harmony's calls have several forms, and mean the same to the parser")
   CHECK(parse_answer(built.form, elsewhere) == Outcome{"{}", "", {}});
 }
 
+TEST_CASE("a schema may be enforced in place of the one that the model sees") {
+  const Json schema = {{"type", "object"},
+                       {"properties", {{"input", {{"type", "string"}, {"pattern", "^a+$"}}}}},
+                       {"required", {"input"}}};
+  Request replaced = request(ToolMode::kRequired);
+  replaced.tools = grammar_tools(tools(), false, {}, {{"now", schema}});
+  const Built built = build("qwen25_tools", replaced);
+  CHECK(built.has(hermes("now", R"({"input": "aa"})")));
+  CHECK_FALSE(built.has(hermes("now", R"({"input": "b"})")));
+  CHECK_FALSE(built.has(hermes("now", "{}")));
+  CHECK(built.has(hermes("get_weather", R"({"city": "Bern"})")));
+}
+
 }  // namespace
 }  // namespace hearth::tests
