@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Writes the committed files that are generated from the table of options (config/option_table.cpp):
-# config/hearth.toml and docs/configuration.md. Run it after changing an option; tests/config/render_test.cpp
-# fails until then.
+# Writes the committed files that are generated: config/hearth.toml and docs/configuration.md from the table
+# of options (config/option_table.cpp), and the table of docs/tools.md from the chat templates of tests/data.
+# Run it after changing an option or how calls are read; tests/config/render_test.cpp and
+# tests/server/chat/tool_conformance_test.cpp fail until then.
 #
-# Builds hearthd of the preset release, or uses the one in HEARTH_BUILD_DIR.
+# Builds hearthd and chat_test of the preset release, or uses those in HEARTH_BUILD_DIR.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ -z "${HEARTH_BUILD_DIR:-}" ]; then
   [ -f build/release/CMakeCache.txt ] || cmake --preset release
-  cmake --build --preset release --target hearthd
+  cmake --build --preset release --target hearthd chat_test
 fi
 hearthd="${HEARTH_BUILD_DIR:-build/release}/hearthd"
 
@@ -21,3 +22,7 @@ write() {  # write FILE FLAG: the file stays as it is if hearthd fails
 }
 write config/hearth.toml --help-toml
 write docs/configuration.md --help-markdown
+chat_test="${HEARTH_BUILD_DIR:-build/release}/tests/chat_test"
+if [ -f docs/tools.md ]; then
+  HEARTH_WRITE_TABLES="$PWD/docs/tools.md" "$chat_test" 'the table of templates*' >/dev/null
+fi
