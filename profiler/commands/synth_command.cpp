@@ -152,13 +152,14 @@ void check_options(const SynthCommand& command) {
     throw std::invalid_argument("--active says how many neurons fire, and those of " + name +
                                 " are never zero; leave it out.");
   }
-  if (shape.full_interval > 0) {
-    throw std::invalid_argument(name +
-                                " has recurrent layers, which synth cannot make; plan takes the shape.");
-  }
-  if (shape.d_shared > 0) {
+  if (shape.d_shared > 0 && !shape.is_hybrid()) {
     throw std::invalid_argument(name + " has an expert that all tokens share, which synth cannot make; " +
                                 "plan and bench --simulate take the shape.");
+  }
+  if (command.choice.reuse && shape.is_hybrid() && shape.has_experts()) {
+    throw std::invalid_argument(
+        "--expert-reuse is not planted in models with layers of several kinds, such as " + name +
+        "; leave it out.");
   }
   command.choice.check(shape.has_experts(), name);
   if ((command.pwri || command.both) && shape.predictor_rank == 0) {
@@ -171,7 +172,7 @@ SynthOptions options_of(const SynthCommand& command) {
   SynthOptions options;
   options.shape = *find_shape(command.shape);
   if (command.n_vocab > 0) options.shape.n_vocab = command.n_vocab;
-  if (command.n_layers > 0) options.shape.n_layers = command.n_layers;
+  if (command.n_layers > 0) options.shape = with_layers(options.shape, command.n_layers);
   options.active = command.active.value_or(options.shape.has_experts() ? kActiveInExperts : options.active);
   options.expert_skew = command.choice.law().skew;
   options.expert_reuse = command.choice.law().reuse;
@@ -226,7 +227,7 @@ int run_synth_trace(const SynthCommand& command) {
   if (!command.force && fs::exists(path, error)) {
     refuse(path, "it exists already; choose another name, or replace it with --force");
   }
-  if (command.n_layers > 0) shape.n_layers = command.n_layers;
+  if (command.n_layers > 0) shape = with_layers(shape, command.n_layers);
   const PlannedModel model = model_of_shape(shape, dtype_of(command.quant), {});
   ChoiceLaw law = command.choice.law();
   law.topic_tokens = command.topic_tokens;

@@ -67,13 +67,7 @@ class ShapeMaker {
                     .n_used = shape_.n_used,
                     .d_expert = shape_.d_expert,
                     .d_shared = shape_.d_shared};
-    for (int i = 0; i < shape_.n_layers; ++i) {
-      const WindowPattern& pattern = spec.arch.window;
-      const bool full = pattern.period > 0 && i % pattern.period == pattern.full;
-      spec.layers.push_back({.window = full ? 0 : shape_.window,
-                             .experts = shape_.has_experts() && i >= shape_.n_dense,
-                             .recurrent = shape_.is_recurrent(i)});
-    }
+    for (int i = 0; i < shape_.n_layers; ++i) spec.layers.push_back(layer_spec(spec.arch.window, i));
     return spec;
   }
 
@@ -94,6 +88,17 @@ class ShapeMaker {
   Buffer zeros() && { return std::move(zeros_); }
 
  private:
+  LayerSpec layer_spec(const WindowPattern& pattern, int i) const {
+    const bool full = shape_.d_head_window > 0 ? shape_.is_full(i)
+                                               : pattern.period > 0 && i % pattern.period == pattern.full;
+    const bool has_ffn = shape_.has_ffn(i), recurrent = shape_.is_recurrent(i);
+    return {.window = full || recurrent || !shape_.mixes(i) ? 0 : shape_.window,
+            .experts = shape_.has_experts() && has_ffn && i >= shape_.n_dense,
+            .recurrent = recurrent,
+            .mixes = shape_.mixes(i),
+            .has_ffn = has_ffn};
+  }
+
   /// An upper bound on the bytes of weights of any model that fits in a machine's memory.
   static constexpr size_t kMostBytes = size_t{1} << 42;
 
@@ -128,16 +133,20 @@ class ShapeMaker {
   }
   DeltaWeights delta(const RecurrentShape& shape) {
     const int64_t d = shape_.d_model;
+    const bool mamba = shape.kind == RecurrentKind::kMamba2;
     DeltaWeights w;
     w.qkv = linear(shape.conv_dim(), d, false);
     w.z = linear(shape.value_dim(), d, false);
-    w.beta = linear(shape.n_v_heads, d, false);
+    if (!mamba) w.beta = linear(shape.n_v_heads, d, false);
     w.alpha = linear(shape.n_v_heads, d, false);
     w.out = linear(d, shape.value_dim(), false);
     w.taps = vector(shape.n_taps * shape.conv_dim());
     w.dt = vector(shape.n_v_heads);
     w.a = vector(shape.n_v_heads);
-    w.norm = vector(shape.head_dim);
+    w.norm = vector(mamba ? shape.value_dim() : shape.head_dim);
+    if (!mamba) return w;
+    w.conv_bias = vector(shape.conv_dim());
+    w.skip = vector(shape.n_v_heads);
     return w;
   }
   /// shared_has_gate: the shared expert is a part of the mixture.
@@ -147,8 +156,11 @@ class ShapeMaker {
     const DType type = shape_.mxfp4_experts ? DType::kMXFP4 : type_;
     w.router = {matrix(shape_.n_experts, d, DType::kF32), nullptr};
     for (int i = 0; i < shape_.n_experts; ++i) {
-      w.experts.push_back(
-          {.gate = matrix(width, d, type), .up = matrix(width, d, type), .down = matrix(d, width, type)});
+      Expert expert;
+      if (shape_.gated()) expert.gate = matrix(width, d, type);
+      expert.up = matrix(width, d, type);
+      expert.down = matrix(d, width, type);
+      w.experts.push_back(expert);
     }
     if (shared_has_gate) {
       w.shared_gate = {matrix(1, d, DType::kF32), nullptr};
@@ -163,24 +175,25 @@ class ShapeMaker {
     const int64_t d = shape_.d_model, ff = gated_shared ? 0 : experts ? shape_.d_shared : shape_.d_ff;
     const bool bias = spec.arch.qkv_bias || spec.arch.name == "opt";
     LayerWeights w;
-    w.attention_norm = norm(spec);
-    w.ffn_norm = norm(spec);
+    if (facts.mixes) w.attention_norm = norm(spec);
+    if (facts.has_ffn) w.ffn_norm = norm(spec);
     if (facts.recurrent) {
       w.delta = delta(spec.recurrent);
-    } else {
+    } else if (facts.mixes) {
       w.q = linear(spec.projected_q_dim(), d, bias);
       w.k = linear(spec.kv_dim(), d, bias);
       w.v = linear(spec.kv_dim(), d, bias);
       w.attention_out = linear(d, spec.q_dim(), spec.arch.name == "opt");
     }
-    if (!facts.recurrent && spec.arch.qk_norm != QkNorm::kNone && !spec.arch.qk_norm_optional) {
+    if (!facts.recurrent && facts.mixes && spec.arch.qk_norm != QkNorm::kNone &&
+        !spec.arch.qk_norm_optional) {
       const NormShape of_q = spec.qk_norm_shape(spec.n_heads, 0);
       const NormShape of_k = spec.qk_norm_shape(spec.n_kv_heads, 0);
       w.q_norm = vector(int64_t{of_q.n_rows} * of_q.n_cols);
       w.k_norm = vector(int64_t{of_k.n_rows} * of_k.n_cols);
     }
     if (experts) w.mixture = mixture(gated_shared);
-    if (ff == 0) return w;
+    if (ff == 0 || !facts.has_ffn) return w;
     if (spec.gated) w.gate = linear(ff, d, false);
     w.up = linear(ff, d, spec.arch.name == "opt");
     if (!spec.powerinfer) {
@@ -325,6 +338,11 @@ PlannedModel model_of_file(const std::filesystem::path& path, std::string_view f
 }
 
 PlannedModel model_of_shape(const ModelShape& shape, DType type, std::string_view ffn_activation) {
+  if (shape.d_head_window > 0) {
+    throw std::invalid_argument(
+        "The shape " + std::string(shape.name) +
+        " is of a model that hearthd runs on the CPU only, so there is nothing to plan.");
+  }
   ShapeMaker maker(shape, type);
   ModelSpec spec = maker.spec(ffn_activation);
   Weights weights = maker.weights(spec);

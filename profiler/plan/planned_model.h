@@ -51,7 +51,8 @@ PlannedModel model_of_file(const std::filesystem::path& path, std::string_view f
 /// Returns a model of this shape whose matrices all have type `type`. If PowerInfer published files for the
 /// shape, the model is laid out as in those files, with predictors if the activation has zeros.
 /// ffn_activation: if empty, the activation of synthetic models is used. Throws std::invalid_argument if rows
-/// of the shape are not whole weight blocks of the type, or the activation is unknown.
+/// of the shape are not whole weight blocks of the type, the activation is unknown, or no GPU can compute the
+/// shape's layers (ModelSpec::cpu_only_kind()).
 PlannedModel model_of_shape(const ModelShape& shape, DType type, std::string_view ffn_activation);
 
 /// Returns a copy of the model as if it were quantized to `type`, or nullopt if its rows do not consist of

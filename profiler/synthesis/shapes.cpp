@@ -1,7 +1,9 @@
 // The table of shapes. Their sizes come from the models' own configurations.
 #include "profiler/synthesis/shapes.h"
 
+#include <algorithm>
 #include <array>
+#include <stdexcept>
 
 namespace hearth {
 namespace {
@@ -86,6 +88,25 @@ constexpr auto kShapes = std::to_array<ModelShape>({
      .full_interval = 4,
      .recurrent = delta_net(48, true),
      .n_rot = 64},
+
+    {.name = "gemma-4-e4b",
+     .architecture = "gemma4",
+     .d_model = 2560,
+     .d_ff = 10240,
+     .n_layers = 42,
+     .n_heads = 8,
+     .n_kv_heads = 2,
+     .n_vocab = 262144,
+     .context_tokens = 131072,
+     .d_head = 512,
+     .rope_base = 1e6,
+     .window = 512,
+     .tied = true,
+     .full_interval = 6,
+     .d_head_window = 256,
+     .n_shared_kv = 18,
+     .d_layer_embedding = 256,
+     .logit_cap = 30.0},
 
     // Mixtures of experts.
     {.name = "tiny-moe",
@@ -195,6 +216,50 @@ constexpr auto kShapes = std::to_array<ModelShape>({
      .full_interval = 4,
      .recurrent = delta_net(32, true),
      .n_rot = 64},
+    {.name = "gemma-4-26b-a4b",
+     .architecture = "gemma4",
+     .d_model = 2816,
+     .d_ff = 2112,
+     .n_layers = 30,
+     .n_heads = 16,
+     .n_kv_heads = 8,
+     .n_vocab = 262144,
+     .context_tokens = 262144,
+     .d_head = 512,
+     .rope_base = 1e6,
+     .window = 1024,
+     .tied = true,
+     .n_experts = 128,
+     .n_used = 8,
+     .d_expert = 704,
+     .full_interval = 6,
+     .d_head_window = 256,
+     .n_kv_heads_full = 2,
+     .values_from_keys = true,
+     .logit_cap = 30.0},
+    {.name = "nemotron-3-nano",
+     .architecture = "nemotron_h_moe",
+     .d_model = 2688,
+     .d_ff = 1856,
+     .n_layers = 52,
+     .n_heads = 32,
+     .n_kv_heads = 2,
+     .n_vocab = 131072,
+     .context_tokens = 262144,
+     .d_head = 128,
+     .rope_base = 10000.0,
+     .n_experts = 128,
+     .n_used = 6,
+     .d_expert = 1856,
+     .d_shared = 3712,
+     .recurrent = {.n_k_heads = 8,
+                   .n_v_heads = 64,
+                   .head_dim = 64,
+                   .n_taps = 4,
+                   .key_rows = 128,
+                   .kind = RecurrentKind::kMamba2},
+     .blocks = "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+     .n_rot = 84},
     {.name = "qwen3-coder-next",
      .architecture = "qwen3next",
      .d_model = 2048,
@@ -246,6 +311,27 @@ constexpr auto kShapes = std::to_array<ModelShape>({
 });
 
 }  // namespace
+
+int ModelShape::first_shared_kv() const {
+  if (n_shared_kv == 0) return n_layers;
+  const ModelShape& whole = *find_shape(name);
+  const int n_own = (n_layers * (whole.n_layers - n_shared_kv) + whole.n_layers - 1) / whole.n_layers;
+  return std::min(n_layers, std::max(n_own, full_interval));
+}
+
+ModelShape with_layers(ModelShape shape, int n_layers) {
+  const auto attention = shape.blocks.find('*');
+  const int least = shape.blocks.empty() ? std::max(2, shape.full_interval) : static_cast<int>(attention) + 1;
+  const int most = static_cast<int>(shape.blocks.size());
+  if (n_layers < least || (most > 0 && n_layers > most)) {
+    throw std::invalid_argument(std::string(shape.name) + " has layers of several kinds, so it takes " +
+                                (most > 0 ? std::to_string(least) + " to " + std::to_string(most)
+                                          : "at least " + std::to_string(least)) +
+                                " layers, not " + std::to_string(n_layers) + ".");
+  }
+  shape.n_layers = n_layers;
+  return shape;
+}
 
 std::span<const ModelShape> model_shapes() { return kShapes; }
 

@@ -34,23 +34,52 @@ struct ModelShape {
   bool mxfp4_experts = false;  // experts are MXFP4, regardless of the type of other matrices
   int d_shared = 0;            // neurons of the shared expert; 0 if there is none
   int n_dense = 0;             // number of first layers without experts
-  /// Recurrent layers: all except every full_interval-th; 0 and no shape if there are none. Synthetic models
-  /// cannot have them yet.
+  /// In models with layers of two kinds, every full_interval-th layer has full attention. The others are
+  /// recurrent if `recurrent` is set, and have the window otherwise. 0: not such a model.
   int full_interval = 0;
   RecurrentShape recurrent = {};
-  int n_rot = 0;  // dimensions of a head that turn; 0: all
+  /// A letter for each layer of a model whose layers are one block each: M is recurrent, * has attention, E
+  /// has experts. Empty: every layer has an FFN beside its attention or recurrence.
+  std::string_view blocks = {};
+  int n_rot = 0;                  // dimensions of a head that turn; 0: all
+  int d_head_window = 0;          // d_head of layers with the window; 0: d_head
+  int n_kv_heads_full = 0;        // n_kv_heads of layers with full attention; 0: n_kv_heads
+  bool values_from_keys = false;  // layers with full attention have no value matrix
+  int n_shared_kv = 0;            // last layers, which read the keys and values of earlier ones
+  int d_layer_embedding = 0;      // size of a token's embedding for each layer; 0: there is none
+  double logit_cap = 0;           // final_logit_softcapping; 0: none
 
   int head_dim() const { return d_head > 0 ? d_head : d_model / n_heads; }
   int q_dim() const { return n_heads * head_dim(); }
   int kv_dim() const { return n_kv_heads * head_dim(); }
   bool has_experts() const { return n_experts > 0; }
-  bool is_recurrent(int layer) const { return full_interval > 0 && (layer + 1) % full_interval != 0; }
+  bool is_full(int layer) const { return full_interval == 0 || (layer + 1) % full_interval == 0; }
+  bool is_recurrent(int layer) const {
+    if (!blocks.empty()) return blocks[static_cast<size_t>(layer)] == 'M';
+    return recurrent && !is_full(layer);
+  }
+  /// Returns whether a layer has attention or recurrence, and whether it has an FFN.
+  bool mixes(int layer) const { return blocks.empty() || blocks[static_cast<size_t>(layer)] != 'E'; }
+  bool has_ffn(int layer) const { return blocks.empty() || !mixes(layer); }
+  /// Returns whether the model has layers of several kinds, whose tensors layer_tensors.h lists.
+  bool is_hybrid() const { return recurrent || d_head_window > 0; }
+  /// Returns the first of the last layers, which read the keys and values of earlier ones; n_layers if all
+  /// have their own. A shape cut to fewer layers keeps the share of such layers and at least one full layer.
+  int first_shared_kv() const;
   /// Returns whether the FFN has a gate matrix in addition to up and down.
-  bool gated() const { return architecture != "opt" && architecture != "falcon"; }
+  bool gated() const {
+    return architecture != "opt" && architecture != "falcon" && architecture != "nemotron_h_moe";
+  }
   /// Returns whether the activation leaves neurons at zero. If so, a synthetic model of this shape has
   /// planted activity.
-  bool has_zero_neurons() const { return predictor_rank > 0 || architecture == "smallthinker"; }
+  bool has_zero_neurons() const {
+    return predictor_rank > 0 || architecture == "smallthinker" || architecture == "nemotron_h_moe";
+  }
 };
+
+/// Returns the shape with its first n_layers layers. Throws std::invalid_argument (one sentence) if the
+/// layers are too few for the shape's kinds of layers, or more than its `blocks`.
+ModelShape with_layers(ModelShape shape, int n_layers);
 
 /// All shapes; within a family, from small to large.
 std::span<const ModelShape> model_shapes();

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "engine/model/gguf/writer.h"
-#include "profiler/synthesis/synth_mixture.h"
+#include "profiler/synthesis/synth_keys.h"
 
 namespace hearth {
 namespace {
@@ -75,85 +75,6 @@ SynthVocabulary make_synth_vocabulary(int n) {
 
 namespace {
 
-/// Writes keys of one architecture.
-class KeyWriter {
- public:
-  KeyWriter(gguf::Writer& writer, const ModelShape& shape)
-      : writer_(writer), shape_(shape), prefix_(std::string(shape.architecture) + ".") {}
-
-  void number(const char* name, int value) { writer_.key(prefix_ + name, static_cast<uint32_t>(value)); }
-  void real(const char* name, double value) { writer_.key(prefix_ + name, static_cast<float>(value)); }
-  void text(const char* name, const char* value) { writer_.key(prefix_ + name, value); }
-  bool is(std::string_view architecture) const { return shape_.architecture == architecture; }
-
-  /// Adds the keys that all files of the architecture have.
-  void add_sizes() {
-    number("context_length", shape_.context_tokens);
-    number("embedding_length", shape_.d_model);
-    number("block_count", shape_.n_layers);
-    number("feed_forward_length", shape_.d_ff);
-    number("attention.head_count", shape_.n_heads);
-    number("attention.head_count_kv", shape_.n_kv_heads);
-    if (shape_.d_head > 0) {
-      number("attention.key_length", shape_.d_head);
-      number("attention.value_length", shape_.d_head);
-    }
-    if (shape_.window > 0) number("attention.sliding_window", shape_.window);
-    const bool layer_norm = is("opt") || is("falcon");
-    // Values from the families' own configurations.
-    const double eps = is("qwen3moe") || is("gemma3") || is("smallthinker") ? 1e-6 : 1e-5;
-    real(layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", eps);
-    if (shape_.predictor_rank > 0 || is("llama")) number("vocab_size", shape_.n_vocab);
-  }
-
-  void add_rope() {
-    if (shape_.predictor_rank > 0 ? !is("opt") : is("llama") || is("phi3")) {
-      number("rope.dimension_count", shape_.head_dim());
-    }
-    if (shape_.rope_base > 0) real("rope.freq_base", shape_.rope_base);
-    if (is("phi3")) number("rope.scaling.original_context_length", shape_.context_tokens);
-    if (is("gemma3")) {
-      text("rope.scaling.type", "linear");
-      real("rope.scaling.factor", 8.0);
-    }
-    if (is("gpt-oss")) {
-      text("rope.scaling.type", "yarn");
-      real("rope.scaling.factor", kOssRopeFactor);
-      number("rope.scaling.original_context_length", kOssOriginalContext);
-    }
-  }
-
-  void add_experts() {
-    if (!shape_.has_experts()) return;
-    number("expert_count", shape_.n_experts);
-    number("expert_used_count", shape_.n_used);
-    if (!is("llama")) number("expert_feed_forward_length", shape_.d_expert);
-    if (is("smallthinker")) number("expert_gating_func", 2);  // sigmoid
-  }
-
- private:
-  gguf::Writer& writer_;
-  const ModelShape& shape_;
-  std::string prefix_;
-};
-
-void add_keys(gguf::Writer& writer, SynthKind kind, const ModelShape& shape, DType dtype) {
-  writer.key("general.architecture", shape.architecture);
-  // The name must not contain "phi3", because llama.cpp would then look for Phi 3's own tokens.
-  writer.key("general.name",
-             "synthetic-" + (shape.architecture == "phi3" ? "phi-mini" : std::string(shape.name)));
-  writer.key("general.file_type", gguf::file_type_of(shape.mxfp4_experts ? DType::kMXFP4 : dtype));
-  KeyWriter keys(writer, shape);
-  keys.add_sizes();
-  keys.add_rope();
-  keys.add_experts();
-  if (kind == SynthKind::kSparse) {
-    writer.key("powerinfer.sparse_threshold", 0.0f);
-  } else if (shape.predictor_rank > 0) {
-    writer.key("hearth.ffn_activation", keys.is("bamboo") ? "drelu" : "relu");
-  }
-}
-
 void add_vocabulary(gguf::Writer& writer, int n_vocab) {
   const SynthVocabulary vocabulary = make_synth_vocabulary(n_vocab);
   writer.key("tokenizer.ggml.model", "llama");
@@ -177,7 +98,8 @@ void visit_tensors(const SynthModel& model, SynthKind kind, int n_layers, const 
   const char* other_kinds = kind == SynthKind::kSparse ? "ffn_down." : "ffn_down_t.";
   const auto visit_layers = [&](bool predictors) {
     for (int i = 0; i < n_layers; ++i) {
-      for (const SynthTensor& tensor : model.layers[static_cast<size_t>(i % 2)]) {
+      const auto at = static_cast<size_t>(i);
+      for (const SynthTensor& tensor : model.layers[model.order.empty() ? at % 2 : model.order[at]]) {
         if (is_predictor(tensor) != predictors || begins_with(tensor, other_kinds)) continue;
         const auto special = std::ranges::find_if(model.special, [&](const SynthModel::OfLayer& one) {
           return one.layer == i && one.tensor.name == tensor.name;
@@ -199,7 +121,7 @@ void write_synth_file(const std::filesystem::path& path, SynthKind kind, const S
                       const SynthModel& model, bool replace, const std::function<void(uint64_t)>& progress) {
   const ModelShape& shape = options.shape;
   gguf::Writer writer(path, {.magic = kind == SynthKind::kSparse ? "PWRI" : "GGUF", .replace = replace});
-  add_keys(writer, kind, shape, options.dtype);
+  add_synth_keys(writer, kind == SynthKind::kSparse, shape, options.dtype);
   add_vocabulary(writer, shape.n_vocab);
   visit_tensors(model, kind, shape.n_layers, [&](const std::string& name, const SynthTensor& tensor) {
     writer.tensor(name, tensor.dtype, tensor.shape);

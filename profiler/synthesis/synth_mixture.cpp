@@ -11,8 +11,8 @@
 
 #include "profiler/synthesis/normal_stream.h"
 #include "profiler/synthesis/planted_routing.h"
+#include "profiler/synthesis/planted_tensors.h"
 #include "profiler/synthesis/synth_activity.h"
-#include "profiler/synthesis/synth_file.h"
 
 namespace hearth {
 namespace {
@@ -45,7 +45,7 @@ class MixtureMaker {
   SynthModel make() {
     SynthModel model;
     model.before.push_back(embedding());
-    for (uint64_t i = 0; i < 2; ++i) model.layers[i] = layer(i);
+    for (uint64_t i = 0; i < 2; ++i) model.layers.push_back(layer(i));
     // The mixing layer is the first layer with rotary embedding; SmallThinker's layer 0 has none.
     const int mixing = is_thinker() ? 1 : 0;
     model.special.push_back({mixing, mixing_output()});
@@ -89,15 +89,7 @@ class MixtureMaker {
   }
 
   SynthTensor output() {
-    return matrix("output.weight", shape_.n_vocab, shape_.d_model, [&](int64_t row, std::span<float> out) {
-      if (row <= kSynthEnd) {  // control tokens must never have the highest logit, so that no text ends early
-        std::fill(out.begin(), out.end(), 0.0f);
-        return;
-      }
-      NormalStream random(mix_keys(key(kOutput), static_cast<uint64_t>(row)));
-      random.fill(out, static_cast<float>(unit()));
-      space_.remove_constant_part(out);
-    });
+    return planted_output(tensors_, space_, options_.dtype, shape_.n_vocab, shape_.d_model, key(kOutput));
   }
 
   Tensors layer(uint64_t number) {
@@ -200,25 +192,13 @@ class MixtureMaker {
   }
 
   std::vector<PlantedDirection> experts(uint64_t number) const {
-    const double mean = static_cast<double>(shape_.n_used) / shape_.n_experts;
-    return plant_directions(firing_probabilities(shape_.n_experts, mean, options_.expert_skew),
-                            mix_keys(key(kExperts), number));
+    return planted_experts(shape_, options_.expert_skew, mix_keys(key(kExperts), number));
   }
 
-  /// Makes a router. number: 0 or 1, the index of one of the two distinct layers. length: the length of w in
-  /// the router's input, relative to the length of w in a complete input.
+  /// Makes a router. number: 0 or 1, the index of one of the two distinct layers. length: as
+  /// planted_router().
   SynthTensor router(uint64_t number, double length) const {
-    const std::vector<PlantedDirection> all = experts(number);
-    SynthTensor tensor{"ffn_gate_inp.weight", DType::kF32, {shape_.d_model, shape_.n_experts}, {}};
-    std::vector<float> rows(all.size() * static_cast<size_t>(shape_.d_model));
-    for (size_t e = 0; e < all.size(); ++e) {
-      space_.gate_row(all[e].direction, length * all[e].cosine,
-                      std::span(rows).subspan(e * static_cast<size_t>(shape_.d_model),
-                                              static_cast<size_t>(shape_.d_model)));
-    }
-    const std::span<const std::byte> bytes = std::as_bytes(std::span(rows));
-    tensor.bytes.assign(bytes.begin(), bytes.end());
-    return tensor;
+    return planted_router(space_, experts(number), shape_.d_model, length);
   }
 
   void add_router(Tensors& tensors, uint64_t number) {
@@ -235,7 +215,8 @@ class MixtureMaker {
     // The router gives each of a token's n_used experts a weight of about 1 / n_used.
     const double down = kSynthContribution / (shape_.n_layers * std::sqrt(width * square / shape_.n_used));
     if (shape_.has_zero_neurons()) {
-      tensors.push_back(planted_gates(dtype, number));
+      tensors.push_back(planted_gates(tensors_, space_, "ffn_gate_exps.weight", dtype, shape_,
+                                      options_.active, mix_keys(key(kNeurons), number)));
     } else {
       tensors.push_back(
           tensors_.random_stack("ffn_gate_exps.weight", dtype, n, width, d, mix_keys(stream, 'g'), unit()));
@@ -248,23 +229,6 @@ class MixtureMaker {
     tensors.push_back(constant("ffn_gate_exps.bias", {width, n}, 0.0f));
     tensors.push_back(constant("ffn_up_exps.bias", {width, n}, 0.0f));
     tensors.push_back(constant("ffn_down_exps.bias", {d, n}, 0.0f));
-  }
-
-  /// Makes the gates of experts whose neurons fire with planted frequencies, which have the same distribution
-  /// in each expert.
-  SynthTensor planted_gates(DType dtype, uint64_t number) {
-    const std::vector<double> p = firing_probabilities(shape_.d_expert, options_.active);
-    std::vector<PlantedDirection> all;
-    for (int e = 0; e < shape_.n_experts; ++e) {
-      const uint64_t seed = mix_keys(mix_keys(key(kNeurons), number), static_cast<uint64_t>(e));
-      const std::vector<PlantedDirection> of_expert = plant_directions(p, seed);
-      all.insert(all.end(), of_expert.begin(), of_expert.end());
-    }
-    return tensors_.stack("ffn_gate_exps.weight", dtype, shape_.n_experts, shape_.d_expert, shape_.d_model,
-                          [&](int64_t row, std::span<float> out) {
-                            const PlantedDirection& neuron = all[static_cast<size_t>(row)];
-                            space_.gate_row(neuron.direction, neuron.cosine, out);
-                          });
   }
 
   const SynthOptions& options_;

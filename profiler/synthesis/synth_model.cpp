@@ -9,8 +9,9 @@
 #include "kernels/quant/quantize.h"
 #include "profiler/synthesis/normal_stream.h"
 #include "profiler/synthesis/planted_routing.h"
+#include "profiler/synthesis/planted_tensors.h"
 #include "profiler/synthesis/synth_activity.h"
-#include "profiler/synthesis/synth_file.h"
+#include "profiler/synthesis/synth_hybrid.h"
 #include "profiler/synthesis/synth_mixture.h"
 
 namespace hearth {
@@ -34,7 +35,7 @@ class Maker {
     SynthModel model;
     model.before.push_back(embedding());
     if (is_opt()) model.before.push_back(positions());
-    for (uint64_t i = 0; i < 2; ++i) model.layers[i] = layer(i);
+    for (uint64_t i = 0; i < 2; ++i) model.layers.push_back(layer(i));
     add_norm(model.after, "output_norm");
     if (!is_opt() && !shape_.tied) model.after.push_back(output());
     return model;
@@ -91,15 +92,7 @@ class Maker {
   }
 
   SynthTensor output() {
-    return matrix("output.weight", shape_.n_vocab, shape_.d_model, [&](int64_t row, std::span<float> out) {
-      if (row <= kSynthEnd) {  // control tokens must never have the highest logit, so that no text ends early
-        std::fill(out.begin(), out.end(), 0.0f);
-        return;
-      }
-      NormalStream random(mix_keys(key(kOutput), static_cast<uint64_t>(row)));
-      random.fill(out, 1.0f / std::sqrt(static_cast<float>(out.size())));
-      space_.remove_constant_part(out);
-    });
+    return planted_output(tensors_, space_, options_.dtype, shape_.n_vocab, shape_.d_model, key(kOutput));
   }
 
   std::vector<PlantedDirection> neurons(uint64_t layer) const {
@@ -269,6 +262,7 @@ class Maker {
 
 SynthSizes synth_sizes(const SynthOptions& options) {
   const ModelShape& shape = options.shape;
+  if (shape.is_hybrid()) return hybrid_sizes(options);
   const int64_t d = shape.d_model, layers = shape.n_layers;
   const int64_t attention = 2 * d * (shape.q_dim() + shape.kv_dim());
   const int64_t ffn_matrix =
@@ -293,6 +287,7 @@ SynthSizes synth_sizes(const SynthOptions& options) {
 }
 
 SynthModel make_synth_model(const SynthOptions& options, const std::function<void(double)>& progress) {
+  if (options.shape.is_hybrid()) return make_synth_hybrid(options, progress);
   return options.shape.has_experts() ? make_synth_mixture(options, progress)
                                      : Maker(options, progress).make();
 }

@@ -1,13 +1,13 @@
 // Makes the tensors of a random-weight model with planted FFN activity, in memory, in their final types.
 //
 // Differences between layers do not matter for speed, so only two distinct layers are made, and the file
-// repeats them. A 70B shape therefore takes the memory of two of its layers. If neurons are never zero, FFNs
+// repeats them. A 70B shape therefore takes the memory of two of its layers. In hybrid models
+// (layer_tensors.h), one layer of each kind is made. If neurons are never zero, FFNs
 // are random without planted activity. Mixtures have planted routing (planted_routing.h). Equal options give
 // equal bytes with any number of threads. Called by the profiler's synth command on one thread;
 // make_synth_model() starts more threads itself.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -33,8 +33,10 @@ struct SynthOptions {
 };
 
 struct SynthModel {
-  std::vector<SynthTensor> before;                 // before the layers: embeddings
-  std::array<std::vector<SynthTensor>, 2> layers;  // the file alternates between these, except for `special`
+  std::vector<SynthTensor> before;               // before the layers: embeddings
+  std::vector<std::vector<SynthTensor>> layers;  // the distinct layers
+  /// [n_layers] indices of `layers`. Empty: the file alternates between two layers, except for `special`.
+  std::vector<size_t> order;
   struct OfLayer {
     int layer = 0;
     SynthTensor tensor;

@@ -54,7 +54,14 @@ TEST_CASE("shapes have as many parameters as their names promise") {
                         {"gemma3-4b", 3.88},
                         {"qwen3-30b-a3b", 30.53},
                         {"mixtral-8x7b", 46.7},
-                        {"smallthinker-21b-a3b", 21.5}};
+                        {"smallthinker-21b-a3b", 21.5},
+                        {"qwen3.5-4b", 4.21},
+                        {"qwen3.6-27b", 26.9},
+                        {"qwen3.6-35b-a3b", 34.7},
+                        {"qwen3-coder-next", 79.7},
+                        {"gemma-4-e4b", 7.52},
+                        {"gemma-4-26b-a4b", 25.2},
+                        {"nemotron-3-nano", 31.6}};
   for (const Case& c : cases) {
     CAPTURE(c.name);
     REQUIRE(find_shape(c.name) != nullptr);
@@ -66,11 +73,12 @@ TEST_CASE("shapes have as many parameters as their names promise") {
   CHECK(static_cast<double>(oss.plain_bytes) == Approx(19.1e9 * 17 / 32 + 1.8e9 * 2).epsilon(0.02));
   const SynthSizes large = synth_sizes({.shape = *find_shape("gpt-oss-120b"), .dtype = DType::kF16});
   CHECK(static_cast<double>(large.plain_bytes) == Approx(114.7e9 * 17 / 32 + 2.1e9 * 2).epsilon(0.02));
-  // Models with recurrent layers, which are only planned.
+  // Plans count the same weights.
   for (const auto& [name, billions] : {std::pair{"qwen3.5-4b", 4.21},
                                        {"qwen3.6-27b", 26.9},
                                        {"qwen3.6-35b-a3b", 34.7},
-                                       {"qwen3-coder-next", 79.7}}) {
+                                       {"qwen3-coder-next", 79.7},
+                                       {"nemotron-3-nano", 31.6}}) {
     CAPTURE(name);
     const PlannedModel planned = model_of_shape(*find_shape(name), DType::kQ8_0, "");
     CHECK(planned.weight_bytes() * 32 / 34 == Approx(billions * 1e9).epsilon(0.02));
