@@ -17,6 +17,7 @@
 #include "kernels/cpu/host_experts.h"
 #include "kernels/cpu/host_neurons.h"
 #include "profiler/simulation/planted_activity.h"
+#include "profiler/simulation/simulated_recurrent.h"
 #include "profiler/synthesis/planted_choice.h"
 
 namespace hearth {
@@ -83,6 +84,7 @@ class SimulatedHost final : public Backend, public HostNeurons, public HostExper
                            const ExpertChoice& choice, const int32_t* slots, float* rows,
                            ExpertCounts& counts) override;
   void gather_rows(const float*, int64_t, std::span<const int32_t>, float*) override { small(); }
+  RecurrentOps* recurrent() override { return &recurrent_; }
 
  private:
   void small();
@@ -102,6 +104,8 @@ class SimulatedHost final : public Backend, public HostNeurons, public HostExper
   const HostCosts costs_;
   StepBounds bounds_;
   std::vector<NeuronSet> sets_;
+  SimulatedRecurrent recurrent_{[this](double bytes, double multiply_adds) { read(bytes, multiply_adds); },
+                                [this] { small(); }};
   double last_work_ = -1, busy_s_ = 0, busy_beside_device_s_ = 0;
   int64_t n_woken_ = 0;
   std::vector<int32_t> only_expert_;  // for routers with a single expert: that expert, for each token

@@ -84,10 +84,6 @@ void SimulatedModel::place() {
              .assumptions = load_.assumptions,
              .found = [this](const PlacementSolution& solution) { solution_ = solution; }};
   }
-  if (spec_.recurrent) {
-    throw std::runtime_error(
-        "Models with recurrent layers cannot be simulated; measure them with a real GPU.");
-  }
   std::optional<Placement> placement = place_model(facts, inputs, budget);
   if (!placement) {
     throw std::runtime_error(
@@ -202,6 +198,7 @@ void SimulatedModel::step(const std::vector<int>& positions, const std::vector<i
   batch_.clear();
   (positions.size() == 1 ? *blocks_of_one_ : *blocks_).set_tables(batch_);
   for (size_t slot = 0; slot < positions.size(); ++slot) {
+    pass_->states().restore(static_cast<int>(slot), /*snapshot=*/-1, positions[slot]);
     for (int i = 0; i < n_tokens[slot]; ++i) {
       batch_.tokens.push_back(static_cast<int32_t>((n_tokens_ + i) * 7919 % spec_.n_vocab));
       batch_.positions.push_back(positions[slot] + i);
