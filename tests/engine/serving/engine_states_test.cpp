@@ -156,6 +156,52 @@ TEST_CASE("engine over states: rejected drafts leave no trace") {
   CHECK(numbers_of(continued) == numbers_of(answers_alone(name, again).front()));
 }
 
+TEST_CASE("engine over states: prompts of 200 and 2,000 tokens give the same bits however they are cut") {
+  const std::string name = GENERATE("qwen35", "qwen35moe", "qwen3next", "nemotron_h", "nemotron_h_moe",
+                                    "granitehybrid", "falcon-h1", "lfm2", "lfm2moe");
+  constexpr int kLongContext = 2304, kAnswer = 30;
+  const int n = GENERATE(200, 2000);
+  CAPTURE(name, n);
+  const SequenceRequest whole_prompt = scored(some_tokens(n, 21), 2);
+  const SequenceRequest answered = greedy(whole_prompt.prompt, kAnswer);
+  const auto engine_over = [&](ModelRuntime& model, int chunk, const SpeculationOptions& speculation = {}) {
+    return std::make_unique<Engine>(model, EngineOptions{.n_slots = 1,
+                                                         .context_tokens = kLongContext,
+                                                         .prefill_chunk = chunk,
+                                                         .speculation = speculation});
+  };
+  const auto model = load(name, 1, n, kLongContext);
+  const std::vector<float> scores = numbers_of(ask(*engine_over(*model, n), whole_prompt));
+  const Answer expected = ask(*engine_over(*model, n), answered);
+  CHECK(scores.size() > static_cast<size_t>(n));
+  // In steps of one token, the prompt is cut at every place.
+  for (const int chunk : {1, 61, 512}) {
+    CAPTURE(chunk);
+    const auto cut = load(name, 1, chunk, kLongContext);
+    CHECK(numbers_of(ask(*engine_over(*cut, chunk), whole_prompt)) == scores);
+    CHECK(numbers_of(ask(*engine_over(*cut, chunk), answered)) == numbers_of(expected));
+  }
+  // From a snapshot of a shorter prompt.
+  const auto from_snapshot = engine_over(*model, 100);
+  std::vector<int32_t> shorter(answered.prompt.begin(), answered.prompt.end() - n / 4);
+  ask(*from_snapshot, greedy(std::move(shorter), 1));
+  const Answer reused = ask(*from_snapshot, answered);
+  CHECK(reused.finished.n_cached_tokens > n / 2);
+  CHECK(numbers_of(reused) == numbers_of(expected));
+  // After drafts, some of which are rejected.
+  std::vector<int32_t> text = answered.prompt;
+  text.insert(text.end(), expected.tokens.begin(), expected.tokens.end());
+  SpeculationOptions speculation;
+  speculation.on = true;
+  speculation.whatever_it_costs = true;
+  speculation.drafter = std::make_shared<FaultyDrafter>(std::vector<std::vector<int32_t>>{text});
+  const auto drafting = engine_over(*model, 100, speculation);
+  CHECK(numbers_of(ask(*drafting, answered)) == numbers_of(expected));
+  const EngineStatus status = drafting->status();
+  CHECK(status.n_accepted_tokens > 0);
+  CHECK(status.n_accepted_tokens < status.n_drafted_tokens);
+}
+
 TEST_CASE("engine over states: drafts from the text and from another model change no answer") {
   const std::string name =
       GENERATE("qwen35", "qwen35moe", "qwen3next", "nemotron_h_moe", "granitehybrid", "lfm2", "lfm2moe");
