@@ -23,6 +23,7 @@
 #include "profiler/plan/mixture_plan.h"
 #include "profiler/plan/plan_machine.h"
 #include "server/api/model_file_facts.h"
+#include "server/models/layer_facts.h"
 #include "server/store/choice.h"
 
 namespace hearth {
@@ -77,10 +78,9 @@ struct ExpertFacts {
   double bytes = 0, token_bytes = 0;   // of all experts, and of those that a token reads
 };
 
-/// Returns nullopt for other models. Throws ModelFileError as bind_weights() does.
-std::optional<ExpertFacts> expert_facts(const ModelFile& file, const ModelSpec& spec) {
+/// Returns nullopt for other models.
+std::optional<ExpertFacts> expert_facts(const ModelSpec& spec, const Weights& weights) {
   if (!spec.has_experts()) return std::nullopt;
-  const Weights weights = bind_weights(file, spec);
   ExpertFacts facts{.n_of_layer = spec.mixture.n_experts, .n_of_token = spec.mixture.n_used};
   for (const LayerWeights& layer : weights.layers) {
     if (layer.mixture.experts.empty()) continue;
@@ -246,15 +246,16 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
     does_not_run = error.what();
   }
   std::optional<ExpertFacts> experts;
+  std::optional<RecurrentFacts> recurrent;
+  std::optional<PredictingFacts> predicting;
   std::optional<Planned> planned;
   if (spec) {
     try {
-      experts = expert_facts(file, *spec);
-      if (!spec->cpu_only_kind().empty()) {
-        bind_weights(file, *spec);  // the planner, which does this for other models, refuses this one
-      } else if (show.plan) {
-        planned = plan_of(path, options, environment);
-      }
+      const Weights weights = bind_weights(file, *spec);
+      experts = expert_facts(*spec, weights);
+      recurrent = recurrent_facts(*spec);
+      predicting = predicting_facts(file, *spec, weights);
+      if (spec->cpu_only_kind().empty() && show.plan) planned = plan_of(path, options, environment);
     } catch (const ModelFileError& error) {  // for example, if tensors are missing
       does_not_run = error.what();
     }
@@ -283,6 +284,8 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
       json["generates"] = spec->arch.has_output;
     }
     if (experts) json["experts"] = json_of(*experts);
+    if (recurrent) json["recurrent"] = json_of(*recurrent);
+    if (predicting) json["predicting_layers"] = json_of(*predicting);
     if (origin)
       json["origin"] = {{"source", origin->source},
                         {"commit", origin->commit},
@@ -315,6 +318,8 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
   }
   lines.emplace_back("model", what);
   if (experts) lines.emplace_back("experts", text_of(*experts, static_cast<double>(file.total_bytes())));
+  if (recurrent) lines.emplace_back("recurrent", text_of(*recurrent));
+  if (predicting) lines.emplace_back("drafts", text_of(*predicting));
   lines.emplace_back("tokenizer",
                      shown(head.tokenizer) +
                          (head.pre_tokenizer.empty() ? "" : " (" + shown(head.pre_tokenizer) + ")") + ", " +

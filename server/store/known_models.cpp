@@ -1,4 +1,5 @@
-// Quantizations and sizes are copied from the repositories' pages, to which docs/models.md links.
+// Quantizations and sizes are copied from the repositories' pages, to which docs/quickstart.md links; those
+// of this year's models from lists of files that others keep, most with exact bytes.
 #include "server/store/known_models.h"
 
 #include <array>
@@ -17,6 +18,22 @@ constexpr auto kModels = std::to_array<KnownModel>({
      "many languages; text only here"},
     {"qwen3-4b", "hf:bartowski/Qwen_Qwen3-4B-GGUF:Q4_K_M", 2.50, "qwen3", "thinks, calls tools"},
     {"qwen3-8b", "hf:bartowski/Qwen_Qwen3-8B-GGUF:Q6_K", 6.73, "qwen3", "the same, larger and less rounded"},
+    {"qwen3.5-4b", "hf:unsloth/Qwen3.5-4B-GGUF:UD-Q4_K_XL", 2.9, "qwen35",
+     "recurrent layers, thinks, calls tools"},
+    {"qwen3.5-9b", "hf:unsloth/Qwen3.5-9B-GGUF:UD-Q4_K_XL", 6.0, "qwen35", "the same, larger"},
+    {"qwen3.8-27b", "hf:unsloth/Qwen3.8-27B-GGUF:Q4_K_M", 17.1, "qwen35", "the same, for 24 GB of VRAM"},
+    {"qwen3.6-35b-a3b", "hf:unsloth/Qwen3.6-35B-A3B-GGUF:UD-Q4_K_M", 22.1, "qwen35moe",
+     "recurrent layers, mixture of experts, thinks, calls tools"},
+    {"qwen3.6-35b-a3b-mtp", "hf:unsloth/Qwen3.6-35B-A3B-MTP-GGUF:UD-Q4_K_XL", 22.9, "qwen35moe",
+     "the same, with a layer that predicts later tokens"},
+    {"gemma-4-e4b", "hf:unsloth/gemma-4-E4B-it-GGUF:Q4_K_M", 4.98, "gemma4",
+     "many languages, calls tools; text and CPU only here"},
+    {"gemma-4-26b-a4b", "hf:unsloth/gemma-4-26B-A4B-it-GGUF:UD-Q4_K_XL", 17.0, "gemma4",
+     "mixture of experts; text and CPU only here"},
+    {"nemotron-3-nano", "hf:unsloth/Nemotron-3-Nano-30B-A3B-GGUF:UD-Q4_K_XL", 22.8, "nemotron_h_moe",
+     "Mamba-2, mixture of experts, thinks, calls tools"},
+    {"lfm2-8b-a1b", "hf:LiquidAI/LFM2-8B-A1B-GGUF:Q4_K_M", 5.04, "lfm2moe",
+     "short convolutions, mixture of experts; quick on a CPU"},
     {"gpt-oss-20b", "hf:bartowski/openai_gpt-oss-20b-GGUF:MXFP4", 12.1, "gpt-oss",
      "mixture of experts, thinks, calls tools"},
 });

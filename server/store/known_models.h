@@ -1,8 +1,8 @@
 // Short names for models that are known to work well. Other GGUF models can also be downloaded if
 // docs/models.md lists their architecture.
 //
-// The data is copied from the files' pages on the hub, to which docs/models.md links. The size informs users;
-// downloads use the size and checksum that the hub reports.
+// The data is copied from the files' pages on the hub, to which docs/quickstart.md links. The size informs
+// users; downloads use the size and checksum that the hub reports.
 #pragma once
 
 #include <cstdint>

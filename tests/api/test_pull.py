@@ -190,6 +190,15 @@ def test_known_names_are_shown_and_need_no_network(store):
     for arguments in (["pull"], ["list", "--known"]):
         shown = command(store, None, *arguments)
         assert shown.returncode == 0 and "smollm3-3b" in shown.stdout and "1.92 GB" in shown.stdout
+    known = json.loads(command(store, None, "list", "--known", "--json").stdout)
+    table = (hearthd.ROOT / "docs/quickstart.md").read_text()
+    architectures = (hearthd.ROOT / "docs/models.md").read_text()
+    assert table.count("](https://huggingface.co/") == len(known)
+    for model in known:
+        repository, quantization = model["reference"].removeprefix("hf:").split(":")
+        row = f"| `{model['name']}` | [{repository}](https://huggingface.co/{repository}) | {quantization} | "
+        assert row + f"{model['gigabytes']:g} GB |" in table, model
+        assert f"| `{model['architecture']}` |" in architectures, "Hearth does not run it"
 
 
 # ---- the token ----
@@ -743,6 +752,26 @@ def test_show_describes_models_that_run_without_a_plan(name, store, tmp_path):
     assert shown.returncode == 0, shown.stderr
     described = json.loads(shown.stdout)
     assert described["runs"] and "plan" not in described and "why_not" not in described
+
+
+@pytest.mark.parametrize("name, kind, n_layers", [("qwen35-nextn", "gated delta nets", 4),
+                                                  ("lfm2", "short convolutions", 3),
+                                                  ("nemotron_h_moe", "Mamba-2", 3)])
+def test_show_names_recurrent_layers_and_those_that_predict(name, kind, n_layers, store):
+    model = hearthd.ROOT / f"tests/data/arch/{name}.gguf"
+    shown = command(store, None, "show", model, "--no-plan").stdout
+    described = json.loads(command(store, None, "show", model, "--no-plan", "--json").stdout)
+    assert described["recurrent"]["kind"] == kind and described["recurrent"]["layers"] == n_layers
+    assert described["recurrent"]["state_bytes"] > 0
+    line = f"recurrent  {kind} in {n_layers} of {described['layers']} layers; a sequence keeps a state of"
+    assert line in shown
+    predicts = name == "qwen35-nextn"
+    assert ("drafts     1 layer (nextn) predicts a later token" in shown) == predicts
+    assert ("predicting_layers" in described) == predicts
+    if predicts:
+        tensors = [one for one in gguf.GGUFReader(model).tensors if one.name.startswith("blk.5.")]
+        n_bytes = sum(int(one.n_bytes) for one in tensors)
+        assert described["predicting_layers"] == {"layers": 1, "bytes": n_bytes}
 
 
 def test_show_says_what_the_experts_of_a_mixture_take(store):
