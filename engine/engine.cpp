@@ -48,7 +48,7 @@ Engine::Engine(ForwardModel& model, const EngineOptions& options)
                   .promise_tokens = options.promise_tokens,
                   .reuses_prefixes = !limits_.recurrent || limits_.n_snapshots > 0},
                  blocks_),
-      results_(limits_.n_vocab),
+      results_(limits_.n_vocab, limits_.has_head ? &model : nullptr, limits_.scores),
       speculation_(within(options.speculation, limits_, model), options.n_slots, limits_.n_vocab,
                    options.context_tokens),
       batch_(reserved_batch(limits_)),

@@ -14,6 +14,7 @@
 #include "engine/forward/kv_memory.h"
 #include "engine/forward/nextn_pass.h"
 #include "engine/forward/streamed_layers.h"
+#include "engine/forward/text_head.h"
 #include "engine/load_hooks.h"
 #include "engine/model/devices.h"
 #include "engine/model/gguf/lost_pages.h"
@@ -186,6 +187,7 @@ struct ModelRuntime::State {
   std::optional<Weights> placed;  // weights, each in the memory of the device that reads them
   std::optional<KvMemory> kv;
   std::optional<NextnPass> nextn;  // nullopt: no layer of the model drafts
+  std::optional<TextHead> head;    // nullopt: the model has no head
   std::optional<ForwardPass> pass;
   // Null if neurons are not prefetched. Destroyed before the device, after the last step has ended.
   std::unique_ptr<Prefetcher> prefetcher;
@@ -279,6 +281,7 @@ void ModelRuntime::State::build_pass() {
   }
   build_nextn();
   pass.emplace(*devices, spec, *placed, *kv, bounds);
+  if (!weights.head.empty()) head.emplace(cpu, weights.head, spec.norm_eps);
   note_prompt_library();
 }
 
@@ -588,12 +591,19 @@ StepLimits ModelRuntime::limits() const {
           .n_blocks = static_cast<int>(s.kv->counts().n_blocks),
           .window = s.kv->counts().window,
           .encodes = s.spec.arch.looks_ahead,
+          .generates = s.spec.arch.has_output,
+          .has_head = s.head.has_value(),
+          .scores = s.spec.n_scores > 0,
           .recurrent = static_cast<bool>(s.spec.recurrent),
           .max_drafts = s.spec.recurrent ? kMaxStateDrafts : std::numeric_limits<int>::max(),
           .n_snapshots = s.n_snapshots,
           .predicts = s.nextn.has_value(),
           .long_step = s.device ? s.device->long_step() : 0,
           .fast_prompts = s.uses_library()};
+}
+
+std::span<const float> ModelRuntime::apply_head(std::span<const float> pooled) {
+  return state_->head->apply(pooled);
 }
 
 void ModelRuntime::bind_thread() { state_->devices->of_output().bind_thread(); }

@@ -91,6 +91,7 @@ class ModelRuntime final : public ForwardModel {
   StepOutput forward(const Batch& batch) override;
   void restore_states(int slot, int32_t snapshot, int n_tokens) override;
   std::span<const float> predict(const Batch& batch, bool first) override;
+  std::span<const float> apply_head(std::span<const float> pooled) override;
   void reject_drafts(uint64_t sequence, int n_tokens) override;
   void read_figures(ModelFigures& figures) const override;
 

@@ -65,7 +65,7 @@ class WarmSequence {
       batch_.slots.push_back(0);
       if (of_prompt) batch_.prompt_rows.push_back(i);
     }
-    (limits_.encodes ? batch_.hidden_rows : batch_.logit_rows).push_back(n - 1);
+    (limits_.generates ? batch_.logit_rows : batch_.hidden_rows).push_back(n - 1);
     model_.forward(batch_);
   }
 
@@ -85,7 +85,8 @@ void warm_up(ForwardModel& model, const WarmUp& how) {
   const int n_prompt = std::min({std::max(kPromptTokens, limits.long_step), sequence.max_step(),
                                  std::max(1, sequence.max_positions() - 1)});
   sequence.run(0, n_prompt, true);
-  if (limits.encodes || n_prompt >= sequence.max_positions()) return;  // an encoder's sequence is one step
+  // Sequences that generate nothing have no other kinds of steps.
+  if (!limits.generates || n_prompt >= sequence.max_positions()) return;
   if (limits.long_step == 0) return sequence.run(n_prompt, 1, false);
   // A prompt ends with a short step, for which a GPU uses other kernels.
   sequence.run(0, std::min(kPromptTokens, n_prompt), true);

@@ -139,7 +139,7 @@ struct KvPlaces {
   const int32_t* n_seen = nullptr;
   int n_tables = 0;  // rows of block_tables, including unused ones; the CPU ignores this number
 
-  /// Returns the number of positions that token t would see without a window.
+  /// Returns the number of positions up to the last one that token t would see without a window.
   int n_keys(int t) const { return n_seen != nullptr ? n_seen[t] : positions[t] + 1; }
 };
 
@@ -156,8 +156,8 @@ struct QueriesKeysValues {
 
 /// The parameters that turn the scores of a query into attention weights.
 struct AttentionScores {
-  float scale = 1.0f;            // factor of q k^T
-  int window = 0;                // position p sees positions p - window + 1 to p; 0: no window
+  float scale = 1.0f;  // factor of q k^T
+  int window = 0;      // p sees p - window + 1 to p, up to p + window - 1 if tokens look ahead; 0: no window
   float soft_cap = 0.0f;         // a score s becomes cap * tanh(s / cap); 0: no cap
   const float* sinks = nullptr;  // [n_heads], backend memory: for each head, an extra logit in the softmax,
                                  // which has no value row; null: no extra logits
@@ -336,7 +336,7 @@ class Backend : public Memory {
   /// stride. Query head h uses key/value head h / (n_heads / n_kv_heads). A token's softmax covers the
   /// positions of its own sequence that the token sees (KvPlaces). `scores` may limit these positions to a
   /// window, cap the scores, scale queries by their position, and add a sink to each head's softmax.
-  /// REQUIRES: the keys of the step itself have been appended; there is no window if places.n_seen is set.
+  /// REQUIRES: the step's own keys have been appended; on a device, places.n_seen comes without a window.
   /// Online softmax in a fixed order of keys (Milakov, Gimelshein 2018).
   virtual void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                          const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) = 0;

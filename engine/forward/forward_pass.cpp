@@ -89,7 +89,7 @@ int64_t most_rows(const ModelSpec& spec) {
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
   return {.max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
           .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim(), spec.attended_dim(),
-                                spec.latent.q_rank, spec.latent.d_nope, spec.d_layer_embedding,
+                                spec.latent.q_rank, spec.latent.d_nope, spec.d_layer_embedding, spec.d_head,
                                 bounds.other_cols, static_cast<int>(spec.recurrent.value_dim())}),
           .n_heads = spec.n_heads,
           .max_context = bounds.max_context,
@@ -313,7 +313,10 @@ void ForwardPass::embed(const Side& side, const Batch& batch) {
   side.backend->embed(weights_.token_embedding, batch.tokens, x);
   if (spec_.embedding_scale != 1.0f) side.backend->scale(spec_.embedding_scale, n, x);
   if (spec_.arch.token_types) {
+    const auto last_type = static_cast<int32_t>(weights_.token_types.n_rows - 1);
     table_rows_.assign(batch.tokens.size(), 0);
+    for (size_t t = 0; t < batch.token_types.size(); ++t)
+      table_rows_[t] = std::min(batch.token_types[t], last_type);
     add_rows(side, weights_.token_types, table_rows_);
   }
   if (spec_.arch.position_offset) {
@@ -389,7 +392,7 @@ std::span<const float> ForwardPass::hidden_states(const Side& side, const Batch&
   if (n_rows == 0) return {};
   float* rows = side.work->normed.floats();  // the last layer no longer needs this buffer
   side.backend->gather_rows(side.work->residual.floats(), spec_.d_model, batch.hidden_rows, rows);
-  if (spec_.arch.has_output) norm(*side.backend, rows, weights_.output_norm, n_rows, rows);
+  if (weights_.output_norm.scale != nullptr) norm(*side.backend, rows, weights_.output_norm, n_rows, rows);
   const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(spec_.d_model);
   const float* values = side.backend->to_host(rows, n);
   hidden_.assign(values, values + n);

@@ -11,7 +11,8 @@ KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_c
   const int64_t blocks_of_context = (int64_t{context_tokens} + kKvBlockTokens - 1) / kKvBlockTokens;
   KvBlockCounts counts{.n_blocks = blocks_of_context * n_contexts, .type = type};
   const int window = spec.window();
-  if (window == 0 || window >= context_tokens) return counts;
+  // In an encoder, a step has a whole text, and all of it is needed until the step ends.
+  if (window == 0 || window >= context_tokens || spec.arch.looks_ahead) return counts;
   const int64_t of_context = blocks_at_once(window, longest_step(prefill_chunk), kKvBlockTokens) +
                              blocks_before(window, kKvBlockTokens);
   // Separate KV blocks save nothing if a window needs as many KV blocks as a whole context.

@@ -9,7 +9,8 @@
 
 namespace hearth {
 
-PieceResults::PieceResults(int n_vocab) : n_vocab_(static_cast<size_t>(n_vocab)), chooser_(n_vocab) {}
+PieceResults::PieceResults(int n_vocab, ForwardModel* head, bool scores)
+    : n_vocab_(static_cast<size_t>(n_vocab)), head_(head), scores_(scores), chooser_(n_vocab) {}
 
 PieceResult PieceResults::publish(Sequence& sequence, const StepPiece& piece, std::span<const float> rows) {
   return sequence.request.embedding ? embed(sequence, piece, rows) : generate(sequence, piece, rows);
@@ -20,18 +21,29 @@ PieceResult PieceResults::embed(Sequence& sequence, const StepPiece& piece, std:
   if (piece.begin + piece.n_tokens < sequence.n_prompt) return {};
   sequence.prefilled_at = std::chrono::steady_clock::now();
   PieceResult result{.ends_prompt = true};
-  std::optional<std::vector<float>> values = sequence.pooled->unit_vector();
+  std::optional<std::vector<float>> values = result_of(*sequence.pooled);
   if (!values) {
     result.chosen.end = {
         .reason = FinishReason::kFailed,
         .error =
-            "the model's hidden states hold a NaN or an infinity, so they give no embedding; the model "
+            "the model's hidden states hold a NaN or an infinity, so they give no result; the model "
             "file may be damaged or its numbers out of range"};
     return result;
   }
   sequence.stream->push({.sequence = sequence.index, .what = EmbeddingEvent{*std::move(values)}});
   result.chosen.end = {.reason = FinishReason::kStop};
   return result;
+}
+
+// Returns the embedding or the scores of a sequence; nullopt if they are not finite.
+std::optional<std::vector<float>> PieceResults::result_of(const PooledState& pooled) {
+  if (head_ == nullptr) return pooled.unit_vector();
+  const std::optional<std::vector<float>> mean = pooled.mean();
+  if (!mean) return std::nullopt;
+  const std::span<const float> result = head_->apply_head(*mean);
+  PooledState whole(static_cast<int>(result.size()));
+  whole.add(result);
+  return scores_ ? whole.mean() : whole.unit_vector();
 }
 
 PieceResult PieceResults::generate(Sequence& sequence, const StepPiece& piece,

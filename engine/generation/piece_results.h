@@ -14,6 +14,7 @@
 #include "engine/generation/token_chooser.h"
 #include "engine/serving/scheduler.h"
 #include "engine/serving/sequence.h"
+#include "engine/step/batch.h"
 
 namespace hearth {
 
@@ -27,7 +28,9 @@ struct PieceResult {
 
 class PieceResults {
  public:
-  explicit PieceResults(int n_vocab);
+  /// head: the model whose head computes the results of embedded sequences; null: embeddings are pooled
+  /// hidden states. scores: the head's results are scores. The model must outlive this object.
+  explicit PieceResults(int n_vocab, ForwardModel* head = nullptr, bool scores = false);
 
   /// Pushes the piece's results to the sequence's stream and appends its next tokens. Sets prefilled_at if
   /// the prompt ends in this piece. rows: [piece.n_rows, n_vocab] logits, or [piece.n_rows, d_model] hidden
@@ -38,10 +41,13 @@ class PieceResults {
 
  private:
   PieceResult embed(Sequence& sequence, const StepPiece& piece, std::span<const float> hidden);
+  std::optional<std::vector<float>> result_of(const PooledState& pooled);
   PieceResult generate(Sequence& sequence, const StepPiece& piece, std::span<const float> logits);
   bool score_prompt(Sequence& sequence, const StepPiece& piece, std::span<const float> logits);
 
   const size_t n_vocab_;
+  ForwardModel* const head_;
+  const bool scores_;
   TokenChooser chooser_;
   std::vector<int32_t> top_ids_;  // scratch of add_logprobs
 };

@@ -45,6 +45,9 @@ enum class ParallelFrom : uint8_t {
   kTensors,       // parallel if the layers have no separate norm for the FFN
 };
 
+/// The activation between the two matrices of a head that ranks pairs of texts (text_head.h).
+enum class HeadActivation : uint8_t { kNone, kTanh, kGeluErf };
+
 enum class EmbeddingScale : uint8_t { kNone, kRootOfWidth };
 
 /// The effect of the key logit_scale on logits.
@@ -58,7 +61,7 @@ enum class PredictorInput : uint8_t {
 
 /// Defines which layers have an attention window, if the file has the key attention.sliding_window. In every
 /// group of `period` layers, the layer with index `full` in the group has no window: its tokens see all
-/// positions.
+/// positions. In encoders, a window reaches half of its size to either side.
 struct WindowPattern {
   int period = 0;  // 0: all layers have the window
   int full = 0;
@@ -95,10 +98,12 @@ struct Architecture {
   bool norm_bias = true;  // layer norms have biases
   NormPlace norms = NormPlace::kBefore;
   std::string_view ffn_norm = "ffn_norm";  // tensor name of the norm before the FFN
+  bool first_norm_optional = false;        // the first layer may lack the norm before attention
   /// Tensor name of the norm of the last layer's output. Files may also have the usual name.
   std::string_view output_norm = "output_norm";
   RopeKind rope = RopeKind::kNone;
   FfnActivation activation{};      // the FFN's activation, unless the file or the user specifies another
+  bool names_activation = false;   // the key hidden_activation may name another activation
   bool gated = true;               // true: the FFN computes act(gate) * up; false: act(up), without a gate
   bool qkv_bias = false;           // q, k and v must have biases; false: biases are used if the file has them
   QkNorm qk_norm = QkNorm::kNone;  // before RoPE
@@ -177,10 +182,16 @@ struct Architecture {
   /// For models that add learned positions to the embeddings: position p uses row p + position_offset of the
   /// position table. nullopt: the model has no such table.
   std::optional<int> position_offset = {};
-  bool token_types = false;       // row 0 of the token_types table, the type of a single text, is added to
-                                  // the embeddings
-  bool embedding_norm = false;    // the sum of a token's embeddings is normed before the first layer
-  bool has_output = true;         // a norm and a matrix compute logits; false: the result is hidden states
+  bool token_types = false;     // row 0 of the token_types table, the type of a single text, is added to
+                                // the embeddings
+  bool embedding_norm = false;  // the sum of a token's embeddings is normed before the first layer
+  bool has_output_norm = true;  // the last layer's output is normed
+  bool has_output = true;       // a matrix computes logits; false: the result is hidden states
+  bool dense_head = false;      // two matrices may change a text's pooled hidden state (text_head.h)
+  /// Files may have a head that ranks pairs of texts, with this activation. nullopt: they have no such head.
+  std::optional<HeadActivation> rank_head = {};
+  bool ranks_by_mean = false;  // default pooling before this head: the mean; false: the first token, or the
+                               // last one if attention only looks back
   float latent_norm_eps = 1e-6f;  // epsilon of the latents' norms; the file's epsilon is for all other norms
   float default_norm_eps = 0;     // epsilon for files without the key; 0: the key is required
   /// The activation that PowerInfer uses for this architecture; nullopt: PowerInfer does not support it.

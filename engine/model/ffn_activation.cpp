@@ -69,6 +69,19 @@ void check_fits(const ModelFile& file, const Architecture& arch, FfnActivation a
   }
 }
 
+/// Returns the activation of models whose files may name another one than the architecture's.
+FfnActivation named_activation(const ModelFile& file, const Architecture& arch) {
+  const std::string key = std::string(arch.name) + ".hidden_activation";
+  const std::optional<std::string_view> name = file.find_string(key);
+  if (!arch.names_activation || !name) return arch.activation;
+  const std::optional<FfnActivation> named = parse_ffn_activation(*name);
+  if (!named || (named->kind != Activation::kGelu && named->kind != Activation::kSilu)) {
+    contradict(file, "key \"" + key + "\" is " + file_error::quoted(*name) + ", an activation of " +
+                         std::string(arch.name) + " that Hearth does not know, expected gelu or silu");
+  }
+  return as_architecture_has_it(*named, arch);
+}
+
 }  // namespace
 
 std::optional<FfnActivation> parse_ffn_activation(std::string_view name) {
@@ -127,8 +140,8 @@ FfnActivation decide_ffn_activation(const ModelFile& file, const Architecture& a
                          std::string(kActivationKey) + "\" says " + ffn_activation_name(*by_key) +
                          "; leave the option out to run the model as its file says, or correct the key");
   }
-  const FfnActivation fallback =
-      file.is_powerinfer() ? arch.powerinfer_activation.value_or(arch.activation) : arch.activation;
+  const FfnActivation fallback = file.is_powerinfer() ? arch.powerinfer_activation.value_or(arch.activation)
+                                                      : named_activation(file, arch);
   return by_option ? *by_option : by_key.value_or(fallback);
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/model/ffn_activation.h"
 #include "engine/model/read_delta.h"
+#include "engine/model/read_head.h"
 #include "engine/model/read_layer_activations.h"
 #include "engine/model/read_layer_heads.h"
 #include "engine/model/read_mamba.h"
@@ -102,7 +103,8 @@ std::vector<bool> windowed_layers(const SpecKeys& keys, const Architecture& arch
     return windowed;
   }
   const int period = keys.integer_or(kKey, arch.window.period, 0, SpecKeys::kMaxLayers);
-  const int full = period == arch.window.period ? arch.window.full : period - 1;
+  const bool full_first = arch.window.period > 0 && arch.window.full == 0;
+  const int full = full_first ? 0 : period - 1;
   for (int i = 0; i < n_layers; ++i) windowed.push_back(period == 0 || i % period != full);
   return windowed;
 }
@@ -117,10 +119,6 @@ std::vector<LayerSpec> read_layers(const SpecKeys& keys, const Architecture& arc
   std::vector<LayerSpec> layers(static_cast<size_t>(spec.n_layers));
   const int window =
       keys.integer_or("attention.sliding_window", arch.window.n_positions, 0, SpecKeys::kMaxContext);
-  if (window > 0 && arch.looks_ahead) {
-    keys.refuse("attention.sliding_window", std::to_string(window),
-                "a window has no end where tokens look ahead");
-  }
   const int n_dense = keys.integer_or("leading_dense_block_count", 0, 0, spec.n_layers);
   const int step = keys.integer_or("interleave_moe_layer_step", 1, 1, SpecKeys::kMaxLayers);
   const std::vector<bool> windowed = windowed_layers(keys, arch, spec.n_layers, spec.n_unused_layers);
@@ -129,7 +127,8 @@ std::vector<LayerSpec> read_layers(const SpecKeys& keys, const Architecture& arc
   for (int i = 0; i < spec.n_layers; ++i) {
     LayerSpec& layer = layers[static_cast<size_t>(i)];
     const bool has_window = window > 0 && windowed[static_cast<size_t>(i)];
-    if (has_window) layer.window = window + (arch.window.before_token ? 1 : 0);
+    if (has_window)
+      layer.window = arch.looks_ahead ? window / 2 + 1 : window + (arch.window.before_token ? 1 : 0);
     layer.local_rope = has_window && arch.window.unscaled;
     // If full_turns is false, layers without a window have no rotary embedding. This does not apply to files
     // without windows (window == 0).
@@ -444,25 +443,6 @@ float latent_score_scale(const SpecKeys& keys, const LatentSpec& latent, const R
   return static_cast<float>(temperature * temperature / std::sqrt(latent.d_nope + latent.d_rope));
 }
 
-/// Reads how a text's hidden states become its embedding. The key may be absent, because the model was not
-/// trained to embed, or 0, which requests one vector per token. In both cases, the last token is used if
-/// attention only looks back, because only that token has seen the whole text. If all tokens have seen the
-/// whole text, their mean is used.
-Pooling read_pooling(const SpecKeys& keys, const Architecture& arch) {
-  switch (keys.integer_or("pooling_type", 0, 0, 4)) {
-    case 1:
-      return Pooling::kMean;
-    case 2:
-      return Pooling::kFirst;
-    case 4:
-      keys.refuse("pooling_type", "4 (rank)", "the model ranks pairs of texts");
-    case 3:
-      return Pooling::kLast;
-    default:
-      return arch.looks_ahead ? Pooling::kMean : Pooling::kLast;
-  }
-}
-
 RecurrentShape read_short_conv(const SpecKeys& keys, int d_model) {
   return {.n_taps = keys.integer("shortconv.l_cache", RecurrentShape::kMinTaps, RecurrentShape::kMaxTaps),
           .kind = RecurrentKind::kShortConv,
@@ -536,6 +516,7 @@ int ModelSpec::window() const {
 
 std::string_view ModelSpec::cpu_only_kind() const {
   if (arch.looks_ahead) return "an encoder";
+  if (n_scores > 0) return "a reranker";
   if (!all_have_own_kv()) return "a model whose layers read keys and values of other layers";
   if (d_layer_embedding > 0) return "a model that has an embedding of each token for each layer";
   if (arch.row_decays) return "a model whose states have a decay for each row";
@@ -677,7 +658,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
     const int top = keys.integer("attention.indexer.top_k", 1, SpecKeys::kMaxContext);
     spec.context_train = std::min(spec.context_train, top);
   }
-  spec.pooling = read_pooling(keys, arch);
+  read_head(keys, spec);
   return spec;
 }
 

@@ -37,7 +37,8 @@ struct RopeSpec {
 
 /// Properties that differ between layers.
 struct LayerSpec {
-  int window = 0;           // positions that a token sees, including its own; 0: no limit
+  int window = 0;           // positions that a token sees, including its own; 0: no limit. In encoders, it
+                            // sees as many to either side
   bool turns = true;        // a rotary embedding is applied
   bool local_rope = false;  // the layer uses ModelSpec::local_rope
   bool experts = false;     // the FFN is a mixture of experts
@@ -126,7 +127,14 @@ struct ModelSpec {
   MixtureSpec mixture;
   std::vector<LayerSpec> layers;  // [n_layers], or empty: all are LayerSpec{}
   FfnActivation activation;
-  Pooling pooling = Pooling::kLast;  // default pooling of embeddings
+  Pooling pooling = Pooling::kLast;  // default pooling of embeddings; pooling before the head that ranks
+  /// Scores that the model's head gives a pair of texts; 0: the model does not rank. Two scores are those of
+  /// the answers yes and no.
+  int n_scores = 0;
+  /// Separators between the texts of a pair. RoBERTa's tokenizers put two there, and models of this family
+  /// have one token type.
+  int n_separators = 1;
+  int d_head = 0;  // width between two matrices of the head that changes embeddings; 0: there is no such head
   bool gated = true;
   bool powerinfer = false;     // the file is PowerInfer's
   bool predictors = false;     // layers may have predictors, in this file or in one beside the model

@@ -10,6 +10,7 @@
 
 #include "engine/model/binder.h"
 #include "engine/model/delta_weights.h"
+#include "engine/model/head_weights.h"
 #include "engine/model/mamba_weights.h"
 #include "engine/model/nextn_weights.h"
 #include "kernels/quant/dequantize.h"
@@ -35,7 +36,8 @@ void bind_norms(Binder& bind, const ModelSpec& spec, int layer, const std::strin
     return;
   }
   if (arch.norms != NormPlace::kAfter) {
-    w.attention_norm = norm("attn_norm");
+    const bool has_norm = !arch.first_norm_optional || layer > 0 || bind.has(prefix + "attn_norm.weight");
+    if (has_norm) w.attention_norm = norm("attn_norm");
     if (!arch.parallel_attention || bind.has(prefix + std::string(arch.ffn_norm) + ".weight")) {
       w.ffn_norm = norm(arch.ffn_norm);
     } else if (bind.has(prefix + "attn_norm_2.weight")) {
@@ -636,10 +638,11 @@ void set_plain_norms(const ModelSpec& spec, Weights& weights) {
 }
 
 void bind_output(Binder& bind, const ModelSpec& spec, Weights& weights) {
-  if (!spec.arch.has_output) return;
+  if (!spec.arch.has_output_norm) return;
   const std::string norm(spec.arch.output_norm);
   weights.output_norm =
       bind.norm(bind.has("output_norm.weight") ? "output_norm" : norm, spec.d_model, spec.arch);
+  if (!spec.arch.has_output) return bind.pass_over("", {"output."});
   const bool tied = !bind.has("output.weight");
   weights.output =
       tied ? Linear{weights.token_embedding, nullptr} : bind.linear("output", spec.n_vocab, spec.d_model);
@@ -673,6 +676,7 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
   let_queries_grow(spec, weights);
   set_plain_norms(spec, weights);
   bind_output(bind, spec, weights);
+  weights.head = bind_head(bind, spec);
   bind.refuse_unused(spec);
   weights.vectors = bind.take_vectors();
   return weights;

@@ -29,6 +29,14 @@ struct Linear {
   const float* bias = nullptr;
 };
 
+/// One stage of a model's head, see text_head.h: norm(act(linear x)).
+struct HeadStage {
+  Linear linear;
+  HeadActivation activation = HeadActivation::kNone;
+  const float* norm =
+      nullptr;  // [linear.weight.n_rows] weights of a layer norm without a bias; null: no norm
+};
+
 /// The additional weights of a layer with latent attention; LayerWeights::q is the last projection of the
 /// queries. Let x be the layer's input and c the result of norming the first kv_rank numbers of kv_a x. Then
 /// head h's key consists of keys_h^T c and the remaining numbers of kv_a x, which are rotated. The head's
@@ -174,10 +182,11 @@ struct Weights {
   /// that a device can compute these layers too, in long steps. Empty if the device computes only its own
   /// layers (ComputeDevice::streams_layers). Entries of the device's own layers are not used.
   std::vector<LayerWeights> streamed;
-  // Null without Architecture::has_output.
-  NormWeights output_norm;        // [d_model]
-  Linear output;                  // [n_vocab, d_model]; the token embeddings if the file has no output.weight
-  bool embeds_on_device = false;  // the token embeddings are in the device's memory, not the host's
+  NormWeights output_norm;      // [d_model]; null without Architecture::has_output_norm
+  Linear output;                // [n_vocab, d_model]; the token embeddings if the file has no output.weight;
+                                // null without Architecture::has_output
+  std::vector<HeadStage> head;  // in host memory; empty: the model has no head
+  bool embeds_on_device = false;     // the token embeddings are in the device's memory, not the host's
   std::vector<float> rope_divisors;  // [n_rot / 2] rope_freqs or rope_factors_short; empty: no such tensor
   std::vector<float> long_rope_divisors;  // rope_factors_long, for longer contexts; empty: no such tensor
   std::vector<std::vector<float>> turned_keys;  // [n_layers] LatentWeights::keys of older files

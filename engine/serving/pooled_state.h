@@ -18,6 +18,10 @@ class PooledState {
   /// one, so the sums do not depend on how the rows were split into steps.
   void add(std::span<const float> rows);
 
+  /// Returns the mean of the rows: [d_model]. Returns nullopt if a value is NaN or infinite. REQUIRES: rows
+  /// were added.
+  std::optional<std::vector<float>> mean() const;
+
   /// Returns the mean of the rows, scaled to length 1: [d_model]. (The sum has the same direction as the
   /// mean, so it is not divided by the number of rows.) A zero vector stays zero. Returns nullopt if a value
   /// is NaN or infinite.
@@ -25,6 +29,7 @@ class PooledState {
 
  private:
   std::vector<double> sums_;  // [d_model]
+  size_t n_rows_ = 0;
 };
 
 }  // namespace hearth

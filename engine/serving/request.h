@@ -53,6 +53,9 @@ struct SequenceRequest {
   // If set, nothing is generated: the prompt's hidden states are pooled by this method, and the answer is one
   // EmbeddingEvent. REQUIRES: max_tokens is 0, no constraint, no prompt_logprobs.
   std::optional<Pooling> embedding;
+  // For a pair of texts: the number of prompt tokens before the second text, including those that separate
+  // the texts. 0: the prompt is one text.
+  int second_text = 0;
 
   /// Whether every prompt token must be computed, so that none may come from the prefix cache.
   /// Log-probabilities of the prompt need the logits of all its tokens. Embeddings do not use the prefix
@@ -76,7 +79,8 @@ struct PromptEvent {
   std::vector<TokenEvent> tokens;
 };
 
-/// The pooled hidden states of an embedded sequence: [d_model], a vector of length 1 (or all zeros).
+/// The pooled hidden states of an embedded sequence: [d_model], a vector of length 1 (or all zeros). If the
+/// model ranks pairs of texts (StepLimits::scores): the pair's scores.
 struct EmbeddingEvent {
   std::vector<float> values;
 };

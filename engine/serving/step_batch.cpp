@@ -26,6 +26,8 @@ void add_tokens(const StepPiece& piece, const Sequence& sequence, Batch& batch) 
     if (at >= n_known) batch.draft_rows.push_back(batch.n_tokens() - 1);
     batch.positions.push_back(position);
     batch.slots.push_back(piece.slot);
+    const int second_text = sequence.request.second_text;
+    batch.token_types.push_back(second_text > 0 && position >= second_text ? 1 : 0);
     batch.sequences.push_back(sequence.number);
   }
 }
@@ -36,8 +38,9 @@ Batch reserved_batch(const StepLimits& limits) {
   Batch batch;
   const size_t n_tokens = static_cast<size_t>(limits.max_tokens);
   const size_t n_logit_rows = static_cast<size_t>(limits.max_logit_rows);
-  for (std::vector<int32_t>* const of_tokens : {&batch.tokens, &batch.positions, &batch.slots,
-                                                &batch.hidden_rows, &batch.prompt_rows, &batch.draft_rows})
+  for (std::vector<int32_t>* const of_tokens :
+       {&batch.tokens, &batch.positions, &batch.slots, &batch.token_types, &batch.hidden_rows,
+        &batch.prompt_rows, &batch.draft_rows})
     of_tokens->reserve(n_tokens);
   batch.sequences.reserve(n_tokens);
   batch.logit_rows.reserve(n_logit_rows);

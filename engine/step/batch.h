@@ -37,6 +37,8 @@ struct Batch {
   /// their sequence in the step.
   std::vector<int32_t> draft_rows;
   std::vector<StateCopy> state_copies;  // in ascending order of rows; at most kMostStateCopies
+  /// [n_tokens] 1 for tokens of the second text of a pair, else 0, for models with token types. Empty: all 0.
+  std::vector<int32_t> token_types;
   /// Indices into logit_rows, ascending: rows that only score a prompt. The row of the prompt's last token is
   /// not listed.
   std::vector<int32_t> scored_rows;
@@ -60,6 +62,7 @@ struct Batch {
     draft_rows.clear();
     state_copies.clear();
     scored_rows.clear();
+    token_types.clear();
     sequences.clear();
   }
 };
@@ -73,8 +76,10 @@ struct StepLimits {
   int n_blocks = 0;      // KV blocks in the cache
   KvWindow window = {};  // separate KV blocks of the layers with a window, if any
   /// The model is an encoder: each token sees its whole sequence, so a step must contain the whole sequence.
-  /// There are no logits.
   bool encodes = false;
+  bool generates = true;  // false: there are no logits, only hidden states
+  bool has_head = false;  // apply_head() changes a text's pooled hidden state
+  bool scores = false;    // the head's results are scores of a pair of texts, not an embedding
   /// The model has recurrent layers: a sequence can continue only from the end of the state that its slot
   /// contains, or from a snapshot. A sequence has at most max_drafts drafts in a step.
   bool recurrent = false;
@@ -126,6 +131,10 @@ class ForwardModel {
   virtual std::span<const float> predict([[maybe_unused]] const Batch& batch, [[maybe_unused]] bool first) {
     return {};
   }
+  /// Applies the model's head to the pooled hidden state of a text [d_model], between two steps. Returns the
+  /// scores of a pair of texts, or a vector that becomes the embedding; valid until the next call. Engine
+  /// thread only. REQUIRES: StepLimits::has_head.
+  virtual std::span<const float> apply_head(std::span<const float> pooled) { return pooled; }
   /// Tells observers that the last n_tokens tokens of a sequence in the last step were drafts that do not
   /// continue it. Call this on the engine thread, before the next step. sequence: as in Batch::sequences.
   virtual void reject_drafts([[maybe_unused]] uint64_t sequence, [[maybe_unused]] int n_tokens) {}

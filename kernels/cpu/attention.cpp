@@ -29,17 +29,27 @@ constexpr int64_t kForkWork = 64 * 1024;
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-/// The slice length for a token that sees n_keys positions. It depends only on n_keys and the window, so a
+/// Token t sees the positions from first_key() to end_key() - 1.
+int first_key(const KvPlaces& places, int t, const AttentionScores& scores) {
+  return scores.first_seen(places.positions[t] + 1);
+}
+int end_key(const KvPlaces& places, int t, const AttentionScores& scores) {
+  const int n_keys = places.n_keys(t);
+  return scores.window > 0 ? std::min(n_keys, places.positions[t] + scores.window) : n_keys;
+}
+
+/// The slice length for token t. It depends only on the positions that the token sees and on the window, so a
 /// token's sums are grouped in the same way in every batch.
-int slice_tokens_for(int n_keys, const AttentionScores& scores) {
+int slice_tokens_for(const KvPlaces& places, int t, const AttentionScores& scores) {
   int tokens = kSliceTokens;
-  if (scores.first_seen(n_keys) == 0) {
-    while (ceil_div(n_keys, tokens) > kMaxSlices) tokens *= 2;
+  if (first_key(places, t, scores) == 0) {
+    while (ceil_div(end_key(places, t, scores), tokens) > kMaxSlices) tokens *= 2;
   } else {
-    // A window overlaps up to window / tokens + 2 slices, because it may begin and end inside a slice. The
+    // A window overlaps up to `widest` / tokens + 2 slices, because it may begin and end inside a slice. The
     // tokens of a step that is divided by slices overlap at most one slice more than one token does.
     static_assert(kMaxSplitTokens <= kSliceTokens);
-    while (scores.window / tokens + 3 > kMaxSlices) tokens *= 2;
+    const int widest = places.n_seen != nullptr ? 2 * scores.window - 1 : scores.window;
+    while (widest / tokens + 3 > kMaxSlices) tokens *= 2;
   }
   return tokens;
 }
@@ -102,8 +112,8 @@ void Attention::run(const float* q, int64_t stride, int n_heads, const Attention
   int64_t work = 0;
   int most_slices = 0;
   for (const TokenTile& tile : tiles_) {
-    const int n_keys = places.n_keys(tile.first_token + tile.n_tokens - 1);
-    const int n_seen = n_keys - scores.first_seen(n_keys);
+    const int last = tile.first_token + tile.n_tokens - 1;
+    const int n_seen = end_key(places, last, scores) - first_key(places, last, scores);
     work += int64_t{tile.n_tokens} * n_heads * n_seen * shape.head_dim * 2;
     most_slices = std::max(most_slices, tile.n_slices());
   }
@@ -126,10 +136,9 @@ void Attention::make_tiles(const Call& call) {
   const int max_tokens = std::max(1, kMaxRows / call.heads_per_item);
   tiles_.clear();
   for (int t = 0; t < places.n_tokens; ++t) {
-    const int n_keys = places.n_keys(t);
-    const int slice_tokens = slice_tokens_for(n_keys, call.scores);
-    const int first_slice = call.scores.first_seen(n_keys) / slice_tokens;
-    const int end_slice = ceil_div(n_keys, slice_tokens);
+    const int slice_tokens = slice_tokens_for(places, t, call.scores);
+    const int first_slice = first_key(places, t, call.scores) / slice_tokens;
+    const int end_slice = ceil_div(end_key(places, t, call.scores), slice_tokens);
     if (!tiles_.empty()) {
       TokenTile& last = tiles_.back();
       const bool continues =
@@ -158,11 +167,11 @@ Attention::Item Attention::item_at(const Call& call, int64_t index) const {
 Attention::Seen Attention::seen_by(const Call& call, const Item& item, Scratch& scratch) const {
   const int first_token = item.tile.first_token;
   const AttentionScores& scores = call.scores;
-  const bool hides = scores.first_seen(call.places.n_keys(first_token + item.tile.n_tokens - 1)) > 0;
+  const bool hides = first_key(call.places, first_token + item.tile.n_tokens - 1, scores) > 0;
   for (int row = 0; row < item.n_rows(); ++row) {
-    const int n_keys = call.places.n_keys(first_token + row / item.n_heads);
-    scratch.limits[static_cast<size_t>(row)] = n_keys;
-    if (hides) scratch.firsts[static_cast<size_t>(row)] = scores.first_seen(n_keys);
+    const int token = first_token + row / item.n_heads;
+    scratch.limits[static_cast<size_t>(row)] = end_key(call.places, token, scores);
+    if (hides) scratch.firsts[static_cast<size_t>(row)] = first_key(call.places, token, scores);
   }
   return {hides ? scratch.firsts.data() : nullptr, scratch.limits.data()};
 }

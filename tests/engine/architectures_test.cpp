@@ -2,6 +2,7 @@
 // golden logits, made by make_models.py and make_sparse_models.py of tests/data/arch. HEARTH_ARCH_MODELS
 // names another folder of them.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <span>
 
 #include "engine/model_runtime.h"
+#include "engine/serving/pooled_state.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 #include "tests/support/sanitized.h"
@@ -28,9 +30,9 @@ constexpr int kTokens = 48;
 constexpr int kContext = 64;
 constexpr int kRowStep = 4;  // golden rows are those of every 4th position
 
-std::vector<int32_t> golden_tokens() {
+std::vector<int32_t> golden_tokens(int n = kTokens) {
   std::vector<int32_t> tokens;
-  for (int i = 0; i < kTokens; ++i) tokens.push_back((17 * i * i + 5 * i + 3) % kVocab);
+  for (int i = 0; i < n; ++i) tokens.push_back((17 * i * i + 5 * i + 3) % kVocab);
   return tokens;
 }
 
@@ -110,7 +112,9 @@ std::unique_ptr<ModelRuntime> load_encoder(const std::string& name, int n_thread
 /// Hidden states of all tokens of the texts, computed in one step with one slot per text.
 std::vector<float> hidden_states_of(ForwardModel& model, const std::vector<std::vector<int32_t>>& texts) {
   const StepLimits limits = model.limits();
-  const int max_blocks = (kContext + limits.block_tokens - 1) / limits.block_tokens;
+  size_t longest = kContext;
+  for (const std::vector<int32_t>& text : texts) longest = std::max(longest, text.size());
+  const int max_blocks = (static_cast<int>(longest) + limits.block_tokens - 1) / limits.block_tokens;
   std::vector<int32_t> tables;
   for (int i = 0; i < max_blocks * static_cast<int>(texts.size()); ++i)
     tables.push_back(limits.n_blocks - 1 - i);
@@ -129,12 +133,16 @@ std::vector<float> hidden_states_of(ForwardModel& model, const std::vector<std::
   return {hidden.begin(), hidden.end()};
 }
 
-std::vector<float> golden_hidden(const std::string& name, size_t n) {
-  std::ifstream in(folder() / (name + ".hidden"), std::ios::binary);
-  std::vector<float> hidden(n);
-  in.read(reinterpret_cast<char*>(hidden.data()), static_cast<std::streamsize>(n * sizeof(float)));
+std::vector<float> read_floats(const std::string& file, size_t n) {
+  std::ifstream in(folder() / file, std::ios::binary);
+  std::vector<float> floats(n);
+  in.read(reinterpret_cast<char*>(floats.data()), static_cast<std::streamsize>(n * sizeof(float)));
   REQUIRE(in);
-  return hidden;
+  return floats;
+}
+
+std::vector<float> golden_hidden(const std::string& name, size_t n) {
+  return read_floats(name + ".hidden", n);
 }
 
 }  // namespace
@@ -197,7 +205,8 @@ TEST_CASE("mixtures with a relu give the same logits when only active neurons of
 }
 
 TEST_CASE("encoders give the hidden states that transformers gives") {
-  const std::string name = GENERATE("bert", "nomic-bert");
+  const std::string name =
+      GENERATE("bert", "nomic-bert", "modern-bert", "modern-bert-silu", "eurobert", "gemma-embedding");
   INFO(name);
   for (const Isa isa : model_isas()) {
     const auto model = load_encoder(name, 1, isa);
@@ -210,8 +219,34 @@ TEST_CASE("encoders give the hidden states that transformers gives") {
   }
 }
 
+TEST_CASE("encoders with windows and heads give the embeddings that sentence-transformers gives") {
+  const std::string name = GENERATE("modern-bert", "gemma-embedding");
+  INFO(name);
+  const std::vector<float> golden = read_floats(name + ".vectors", size_t{3} * 64);
+  for (const Isa isa : model_isas()) {
+    const auto model = load_encoder(name, 1, isa);
+    CHECK(model->limits().has_head == (name == "gemma-embedding"));
+    for (size_t i = 0; i < 3; ++i) {
+      const std::vector<int32_t> text = golden_tokens(std::array{3, 40, 200}[i]);
+      PooledState pooled(64);
+      pooled.add(hidden_states_of(*model, {text}));
+      std::vector<float> ours = *pooled.unit_vector();
+      if (model->limits().has_head) {
+        PooledState changed(64);
+        changed.add(model->apply_head(*pooled.mean()));
+        ours = *changed.unit_vector();
+      }
+      double worst = 0;
+      for (size_t d = 0; d < 64; ++d)
+        worst = std::max(worst, std::abs(double{ours[d]} - double{golden[i * 64 + d]}));
+      INFO(isa_name(isa) << ", " << text.size() << " tokens");
+      CHECK(worst < 1e-3);
+    }
+  }
+}
+
 TEST_CASE("encoders give a text the same bits in any step, with any number of threads") {
-  const std::string name = GENERATE("bert", "nomic-bert");
+  const std::string name = GENERATE("bert", "nomic-bert", "modern-bert", "gemma-embedding");
   INFO(name);
   std::vector<std::vector<int32_t>> texts;
   for (const int length : {48, 1, 7, 33, 64, 2}) {

@@ -15,7 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests/data/arch"
 MAKERS = ("make_models.py", "make_sparse_models.py", "make_expert_models.py", "make_dense_models.py",
           "make_encoder_models.py", "make_recurrent_models.py", "make_gemma4_models.py",
-          "make_mamba_models.py", "make_lfm2_models.py", "make_window_models.py")
+          "make_mamba_models.py", "make_lfm2_models.py", "make_window_models.py", "make_rank_models.py")
+SUFFIXES = (".gguf", ".logits", ".hidden", ".vectors", ".scores")
 BUILD = pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build/release"))
 TEST = BUILD / "tests/architectures_test"
 
@@ -39,7 +40,7 @@ def test_models_made_now_give_the_logits_of_transformers(tmp_path):
     for script in MAKERS:
         subprocess.run([python, SCRIPTS / script, tmp_path], check=True, env=env)
     made = {path.name for path in tmp_path.iterdir()}
-    committed = {path.name for path in SCRIPTS.iterdir() if path.suffix in (".gguf", ".logits", ".hidden")}
+    committed = {path.name for path in SCRIPTS.iterdir() if path.suffix in SUFFIXES}
     assert made == committed
     result = subprocess.run([TEST], env={**os.environ, "HEARTH_ARCH_MODELS": str(tmp_path)},
                             capture_output=True, text=True)

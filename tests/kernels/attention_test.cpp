@@ -157,7 +157,8 @@ class Sequences {
     std::vector<const float*> keys, values;
     int first = scoring_.window > 0 ? std::max(0, position + 1 - scoring_.window) : 0;
     if (scoring_.sectioned) first = position - position % scoring_.window;
-    const int last = scoring_.ahead ? length(sequence) - 1 : position;
+    const int end = scoring_.ahead ? length(sequence) : position + 1;
+    const int last = scoring_.window > 0 ? std::min(end, position + scoring_.window) - 1 : end - 1;
     for (int p = first; p <= last; ++p) {
       const size_t at = static_cast<size_t>((p * heads_.n_kv_heads + kv_head) * heads_.head_dim);
       keys.push_back(k_[s].data() + at);
@@ -436,12 +437,16 @@ TEST_CASE("attention of tokens that see later ones is softmax(q k) v", "[attenti
   check_against_doubles({9, 3, 64}, 32, 300, {.ahead = true});
   check_against_doubles({100, 1, 16}, 5, 9, {.ahead = true});
   check_against_doubles({6, 2, 20}, 16, 330, {.soft_cap = 8.0f, .sinks = kSinks, .ahead = true});
+  for (const int window : {1, 2, 9, 65, 300})
+    check_against_doubles({4, 2, 32}, 16, 700, {.window = window, .ahead = true});
+  check_against_doubles({6, 2, 20}, 5, 330, {.window = 40, .soft_cap = 8.0f, .sinks = kSinks, .ahead = true});
 }
 
 TEST_CASE("attention of tokens that see later ones gives the same bits in any batch", "[attention]") {
   const Heads heads{6, 2, 24};
   for (const Scoring& scoring :
-       {Scoring{.ahead = true}, Scoring{.soft_cap = 8.0f, .sinks = kSinks, .ahead = true}}) {
+       {Scoring{.ahead = true}, Scoring{.soft_cap = 8.0f, .sinks = kSinks, .ahead = true},
+        Scoring{.window = 30, .ahead = true}, Scoring{.window = 300, .soft_cap = 8.0f, .ahead = true}}) {
     for (Isa isa : testing::model_isas()) {
       Sequences sequences(heads, 16, {600, 100, 3, 64});
       sequences.score_with(scoring);

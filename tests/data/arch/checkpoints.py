@@ -90,5 +90,5 @@ def write_checkpoint(folder, model, vocabulary, published=lambda tensors, config
                {"metadata": {}, "weight_map": {name: file for file, part in halves.items() for name in part}})
     write_json(folder / "config.json", config)
     write_tokenizer(folder, vocabulary)
-    if vocabulary == "bert":
+    if vocabulary == "bert" and not config["architectures"][0].endswith("SequenceClassification"):
         write_pooling(folder, "cls_token" if config["model_type"] == "bert" else "mean_tokens")

@@ -4,11 +4,16 @@ gguf.
 usage: make_encoder_models.py OUT_DIR [--checkpoints] [NAME...]      (needs torch, transformers, gguf, numpy)
 
 NAME.gguf is as llama.cpp's converters write it, NAME.hidden are little-endian float32 [n_tokens, d_model] of all of
-TOKENS after the last layer, computed in float32 by transformers. The committed files came from this script.
+TOKENS after the last layer, computed in float32 by transformers. NAME.vectors [3, d_model] are the embeddings of the
+texts of LENGTHS, as sentence-transformers computes them from a mean. The committed files came from this script.
 """
+import torch
 import transformers
 
-from tiny_models import CONTEXT, N_VOCAB, Tiny, fused_qkv, make_all, of_rope
+from tiny_models import CONTEXT, LLAMA, N_VOCAB, Tiny, fused_qkv, make_all, of_rope, sizes
+
+LENGTHS = (3, 40, 200)  # of the texts of NAME.vectors: the first tokens of the sequence of TOKENS
+LONG = 256
 
 COMMON = dict(vocab_size=N_VOCAB, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
               max_position_embeddings=CONTEXT, type_vocab_size=2, layer_norm_eps=1e-12, hidden_dropout_prob=0.0,
@@ -42,9 +47,102 @@ def nomic_bert():
                 auto=transformers.AutoModel, vocabulary="bert", hidden=True)
 
 
+def long_text(n):
+    return torch.tensor([[(17 * i * i + 5 * i + 3) % N_VOCAB for i in range(n)]])
+
+
+def vectors(model, *dense):
+    """Golden embeddings: the mean of a text's tokens, through the dense layers, with length 1."""
+    rows = []
+    for n in LENGTHS:
+        vector = model(long_text(n)).last_hidden_state[0].mean(0)
+        for weight in dense:
+            vector = weight @ vector
+        rows.append(torch.nn.functional.normalize(vector, dim=0))
+    return {"vectors": torch.stack(rows)}
+
+
+MODERN_NAMES = {
+    "embeddings.tok_embeddings": "token_embd", "embeddings.norm": "token_embd_norm", "final_norm": "output_norm",
+    "attn_norm": "attn_norm", "attn.Wqkv": "attn_qkv", "attn.Wo": "attn_output", "mlp_norm": "ffn_norm",
+    "mlp.Wi": "ffn_up", "mlp.Wo": "ffn_down"}
+MODERN_KEYS = {**KEYS, "block_count": 5, "context_length": LONG, "attention.layer_norm_epsilon": 1e-5,
+               "rope.freq_base": 160000.0, "rope.freq_base_swa": 10000.0, "rope.scaling.type": "none",
+               "attention.sliding_window": 16, "vocab_size": N_VOCAB, "hidden_activation": "gelu",
+               "attention.sliding_window_pattern": [False, True, True, False, True]}
+
+
+def modern_config(**more):
+    return transformers.ModernBertConfig(
+        vocab_size=N_VOCAB, hidden_size=64, intermediate_size=96, num_hidden_layers=5, num_attention_heads=4,
+        max_position_embeddings=LONG, local_attention=16, pad_token_id=0, bos_token_id=2, eos_token_id=3,
+        cls_token_id=2, sep_token_id=3, **more)
+
+
+def modern_bert():
+    """RoPE with two bases; layers 0 and 3 are full, the others see 8 tokens to either side; the first layer has no
+    norm before attention; ffn_up holds gate and up."""
+    keys = {**MODERN_KEYS, "pooling_type": 1, "classifier.pooling_type": 2}
+    return Tiny("modern-bert", modern_config(), keys, MODERN_NAMES, auto=transformers.AutoModel, vocabulary="bert",
+                hidden=True, more_golden=vectors)
+
+
+def modern_bert_silu():
+    """Granite Embedding R2: SiLU instead of gelu."""
+    keys = {**MODERN_KEYS, "attention.sliding_window_pattern": 3, "hidden_activation": "silu", "pooling_type": 2}
+    return Tiny("modern-bert", modern_config(hidden_activation="silu"), keys, MODERN_NAMES,
+                auto=transformers.AutoModel, vocabulary="bert", hidden=True, converts=False)
+
+
+def eurobert():
+    """llama with attention to all tokens, and without an output matrix."""
+    config = transformers.EuroBertConfig(
+        vocab_size=N_VOCAB, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=CONTEXT, rope_parameters=of_rope(250000.0), bos_token_id=1,
+        eos_token_id=2, pad_token_id=0, mask_token_id=0)
+    keys = sizes(config, pooling_type=1, **{"attention.causal": False, "rope.scaling.type": "none"})
+    names = {name.removeprefix("model."): to for name, to in LLAMA.items()}
+    return Tiny("eurobert", config, keys, names, auto=transformers.AutoModel, hidden=True, converts=False)
+
+
+def gemma_embedding():
+    """gemma3 whose tokens see all tokens, or 8 to either side in layers 0 to 4; two dense layers after the mean."""
+    config = transformers.Gemma3TextConfig(
+        vocab_size=N_VOCAB, hidden_size=64, intermediate_size=96, num_hidden_layers=7, num_attention_heads=4,
+        num_key_value_heads=1, head_dim=32, query_pre_attn_scalar=32, max_position_embeddings=LONG, sliding_window=16,
+        use_bidirectional_attention=True, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+    keys = {"block_count": 7, "context_length": LONG, "embedding_length": 64, "feed_forward_length": 96,
+            "attention.head_count": 4, "attention.head_count_kv": 1, "attention.key_length": 32,
+            "attention.value_length": 32, "attention.layer_norm_rms_epsilon": 1e-6, "attention.sliding_window": 16,
+            "rope.freq_base": 1000000.0, "rope.freq_base_swa": 10000.0, "pooling_type": 1, "dense_2_feat_in": 64,
+            "dense_2_feat_out": 160, "dense_3_feat_in": 160, "dense_3_feat_out": 64}
+    names = {"embed_tokens": "token_embd", "norm": "output_norm", **LAYER_OF_GEMMA}
+    random = torch.Generator().manual_seed(7)
+    dense = [(torch.randn(rows, cols, generator=random) * 1.5 / cols ** 0.5).half().float()
+             for rows, cols in ((160, 64), (64, 160))]
+
+    def change(name, data):
+        return [(name, data + 1 if name.endswith("norm.weight") else data)]
+
+    return Tiny("gemma-embedding", config, keys, names, change, norm_base=0.0, auto=transformers.AutoModel,
+                hidden=True, more_golden=lambda model: vectors(model, *dense), converts=False,
+                extra=lambda: {f"dense_{2 + i}.weight": weight.numpy() for i, weight in enumerate(dense)})
+
+
+LAYER_OF_GEMMA = {
+    "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm", "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
+    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+
 MODELS = {
     "bert": bert,
     "nomic-bert": nomic_bert,
+    "modern-bert": modern_bert,
+    "modern-bert-silu": modern_bert_silu,
+    "eurobert": eurobert,
+    "gemma-embedding": gemma_embedding,
 }
 
 if __name__ == "__main__":

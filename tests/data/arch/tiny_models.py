@@ -61,6 +61,8 @@ class Tiny:
     whole_keys: dict[str, Any] = dataclasses.field(default_factory=dict)  # keys that begin with no architecture
     converts: bool = True  # hearth-profiler convert knows the model's class
     hidden: bool = False  # golden are the last layer's outputs of all tokens, not logits
+    # More golden files: their suffixes to what they hold
+    more_golden: Callable[[torch.nn.Module], dict[str, torch.Tensor]] = lambda model: {}
     build: Callable[[], torch.nn.Module] | None = None  # instead of auto
     seed: str = ""  # what random weights are seeded by, the model's name unless said
     mxfp4: tuple[str, ...] = ()  # parts of the names of the file's tensors that are MXFP4
@@ -235,7 +237,7 @@ def run(tiny, model):
         assert handles, "no routers"
     with torch.no_grad():
         output = model(torch.tensor([TOKENS]))
-        golden = output.last_hidden_state[0] if tiny.hidden else output.logits[0]
+        golden = output.last_hidden_state[0] if hasattr(output, "last_hidden_state") else output.logits[0]
     for handle in handles:
         handle.remove()
     return golden, min(gaps, default=None)
@@ -315,6 +317,22 @@ def add_vocabulary(writer, kind):
         writer.add_pad_token_id(0)
         writer.add_mask_token_id(4)
         return
+    if kind == "unigram":
+        letters = [chr(c) for c in range(33, 127)]
+        tokens = ["<s>", "<pad>", "</s>", "<unk>", "\u2581"] + ["\u2581" + c for c in letters] + letters
+        tokens += [f"[PAD{i}]" for i in range(N_VOCAB - len(tokens))]
+        writer.add_tokenizer_model("t5")
+        writer.add_tokenizer_pre("default")
+        writer.add_token_list(tokens)
+        writer.add_token_scores([-1.0] * N_VOCAB)
+        writer.add_token_types([3, 3, 3, 2] + [1] * (N_VOCAB - 4))
+        writer.add_add_space_prefix(True)
+        writer.add_token_type_count(1)
+        for role, token in (("bos", 0), ("eos", 2), ("unknown", 3), ("seperator", 2), ("padding", 1), ("cls", 0)):
+            writer.add_uint32(f"tokenizer.ggml.{role}_token_id", token)
+        writer.add_add_bos_token(True)
+        writer.add_add_eos_token(True)
+        return
     writer.add_tokenizer_model("llama")
     writer.add_token_list(["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)])
     writer.add_token_scores([0.0] * N_VOCAB)
@@ -393,13 +411,19 @@ def make_all(models):
         with cache_of_halves(model):
             golden, _ = run(tiny, model)
             of_nextn = tiny.nextn(model) if tiny.nextn else None
+            with torch.no_grad():
+                more = tiny.more_golden(model)
         write_gguf(out / f"{name}.gguf", tiny, tensors_of(tiny, model))
         if CHECKPOINTS in sys.argv and tiny.converts:
             write_checkpoint(out / name, model, tiny.vocabulary, tiny.published)
         if of_nextn is not None:
             of_nextn.numpy().astype("<f4").tofile(out / f"{name}.nextn.logits")
+        golden = more.get("scores", golden)
+        for suffix, values in more.items():
+            values.numpy().astype("<f4").tofile(out / f"{name}.{suffix}")
         rows = golden if tiny.hidden else golden[::4]
-        rows.numpy().astype("<f4").tofile(out / f"{name}.{'hidden' if tiny.hidden else 'logits'}")
+        if "scores" not in more:
+            rows.numpy().astype("<f4").tofile(out / f"{name}.{'hidden' if tiny.hidden else 'logits'}")
         print(name, tuple(rows.shape), "spread", round(golden.std().item(), 3), "router gap",
               smallest if smallest is None else round(smallest, 4), "attempt", attempt,
               f"{(out / name).with_suffix('.gguf').stat().st_size // 1000} kB")

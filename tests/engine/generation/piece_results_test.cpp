@@ -152,4 +152,35 @@ TEST_CASE("piece results: an embedding is pooled over its pieces and ends the se
   CHECK(next_event<EmbeddingEvent>(sequence)->values == std::vector<float>{0.6f, 0.8f});
 }
 
+/// A model whose head adds up the numbers that it is given.
+struct AddingModel final : ForwardModel {
+  StepLimits limits() const override { return {}; }
+  StepOutput forward(const Batch&) override { return {}; }
+  std::span<const float> apply_head(std::span<const float> pooled) override {
+    result = {0.0f, 3.0f};
+    for (const float x : pooled) result[0] += x;
+    return result;
+  }
+  std::vector<float> result;
+};
+
+TEST_CASE("piece results: a head makes scores, or the embedding, of the mean") {
+  for (const bool scores : {false, true}) {
+    AddingModel model;
+    PieceResults results(kVocab, &model, scores);
+    Sequence sequence = sequence_of({1, 2}, 0);
+    sequence.request.embedding = Pooling::kMean;
+    sequence.pooled.emplace(2);
+    const StepPiece piece{.begin = 0, .n_tokens = 2, .first_row = 0, .n_rows = 2};
+    CHECK(results.publish(sequence, piece, std::vector<float>{1, 4, 3, 0}).chosen.end->reason ==
+          FinishReason::kStop);
+    const std::vector<float> expected = scores ? std::vector<float>{4, 3} : std::vector<float>{0.8f, 0.6f};
+    CHECK(next_event<EmbeddingEvent>(sequence)->values == expected);
+    // A broken model's result is an error.
+    sequence.pooled.emplace(2);
+    CHECK(results.publish(sequence, piece, std::vector<float>{1, 4, 3, kNan}).chosen.end->reason ==
+          FinishReason::kFailed);
+  }
+}
+
 }  // namespace hearth::piece_results_test

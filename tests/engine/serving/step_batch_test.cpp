@@ -49,10 +49,24 @@ TEST_CASE("step batch: tokens, positions and rows follow the pieces, drafts foll
   CHECK(batch.max_blocks == 8);
 }
 
+TEST_CASE("step batch: tokens of a pair's second text have type 1") {
+  KvBlocks blocks(8, 4, 2, 8);
+  std::vector<std::unique_ptr<Sequence>> slots(2);
+  slots[0] = sequence_of({10, 11, 12, 13}, 4);
+  slots[0]->request.second_text = 3;
+  slots[1] = sequence_of({20, 21}, 2);
+  const std::vector<StepPiece> pieces = {{.slot = 0, .begin = 1, .n_tokens = 3, .first_row = 0, .n_rows = 0},
+                                         {.slot = 1, .begin = 0, .n_tokens = 2, .first_row = 0, .n_rows = 0}};
+  Batch batch = reserved_batch({.max_tokens = 16, .max_logit_rows = 8});
+  fill_batch(pieces, slots, blocks, batch);
+  CHECK(batch.token_types == std::vector<int32_t>{0, 0, 1, 0, 0});
+}
+
 TEST_CASE("step batch: a step within the limits allocates nothing") {
   Batch batch = reserved_batch({.max_tokens = 16, .max_logit_rows = 8});
   CHECK(batch.tokens.capacity() >= 16);
   CHECK(batch.sequences.capacity() >= 16);
+  CHECK(batch.token_types.capacity() >= 16);
   CHECK(batch.prompt_rows.capacity() >= 16);
   CHECK(batch.hidden_rows.capacity() >= 16);
   CHECK(batch.logit_rows.capacity() >= 8);
