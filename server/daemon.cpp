@@ -229,10 +229,11 @@ void Daemon::tell_ready() {
            {{"load_ms", to_ms(std::chrono::duration<double>(Clock::now() - host_.load_start()).count())}});
   host_.start_profiling();
   log_info("try: curl " + url +
-           (!model.generates() ? R"(/v1/embeddings -d '{"input":"The capital of France is Paris."}')"
-            : model.can_chat() ? R"(/v1/chat/completions -d '{"messages":[{"role":"user",)"
-                                 R"("content":"What is the capital of France?"}],"temperature":0}')"
-                               : R"(/v1/completions -d '{"prompt":"Once upon a time","temperature":0}')"));
+           (model.ranks() ? R"(/v1/rerank -d '{"query":"capital of France","documents":["Paris","Rome"]}')"
+            : !model.generates() ? R"(/v1/embeddings -d '{"input":"The capital of France is Paris."}')"
+            : model.can_chat()   ? R"(/v1/chat/completions -d '{"messages":[{"role":"user",)"
+                                   R"("content":"What is the capital of France?"}],"temperature":0}')"
+                                 : R"(/v1/completions -d '{"prompt":"Once upon a time","temperature":0}')"));
 }
 
 void Daemon::skip_profiling() {

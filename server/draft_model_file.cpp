@@ -24,7 +24,7 @@ std::shared_ptr<const ModelFile> open_draft_model(const Options& options, const 
   const ModelSpec drafts = read_model_spec(*file, {});
   if (!drafts.arch.has_output || !read_model_spec(model, options.ffn_activation).arch.has_output) {
     throw StartError(label +
-                     "it or the model is an encoder, which embeds texts and generates none; leave it out, or "
+                     "it or the model is an encoder or a reranker, which generates no text; leave it out, or "
                      "take two models that generate");
   }
   if (drafts.recurrent) {

@@ -94,7 +94,9 @@ void log_model(const std::string& name, const ModelRuntime& runtime, const Engin
                      {"layers", spec.n_layers},
                      {"trained_context", spec.context_train},
                      {"chat", can_chat}});
-  if (!spec.arch.has_output) {
+  if (spec.n_scores > 0) {
+    log_info("the model is a reranker: it serves /v1/rerank, and neither embeds nor generates text");
+  } else if (!spec.arch.has_output) {
     log_info("the model is an encoder: it serves /v1/embeddings, with " + std::to_string(spec.d_model) +
              " dimensions, and generates no text");
   }

@@ -29,6 +29,10 @@ EmbeddingTarget target_of(const ModelRuntime& runtime, TokenGenerator& engine, s
   target.n_dimensions = facts.spec.d_model;
   target.pooling = facts.spec.pooling;
   target.looks_ahead = facts.spec.arch.looks_ahead;
+  target.n_scores = facts.spec.n_scores;
+  target.n_separators = facts.spec.n_separators;
+  if (target.ranks() && !target.looks_ahead)
+    target.rank_template = facts.file.find_string("tokenizer.chat_template.rerank").value_or("");
   target.facts = read_model_file_facts(facts.file, facts.spec);
   target.facts.device_bytes = plan != nullptr ? static_cast<int64_t>(plan->device.total()) : 0;
   target.device = runtime.placed().backend;

@@ -75,6 +75,7 @@ class ServingModel {
   const std::string& name() const { return api_->model().names.front(); }
   bool can_chat() const { return chat_template_ != nullptr; }
   bool generates() const { return runtime_->facts().spec.arch.has_output; }
+  bool ranks() const { return runtime_->facts().spec.n_scores > 0; }
   /// Logs the models and their memory in a few lines.
   void log_summary() const;
 

@@ -92,10 +92,12 @@ std::string ApiContext::served_name(const std::string& asked) const {
   if (asked.empty()) return model_.names.front();
   if (contains(model_.names, asked)) return asked;
   if (model_.embedder && contains(model_.embedder->names, asked)) {
-    refuse_param("model", "The model '" + asked +
-                              "' embeds texts and does nothing else; send it to /v1/embeddings, and "
-                              "this request to '" +
-                              model_.names.front() + "'.");
+    refuse_param("model",
+                 "The model '" + asked +
+                     (model_.embedder->ranks()
+                          ? "' ranks texts and does nothing else; send it to /v1/rerank, and "
+                          : "' embeds texts and does nothing else; send it to /v1/embeddings, and ") +
+                     "this request to '" + model_.names.front() + "'.");
   }
   if (!model_.any_name) throw RequestError(unknown_model(model_, asked));
   return asked;
@@ -103,12 +105,26 @@ std::string ApiContext::served_name(const std::string& asked) const {
 
 std::pair<const EmbeddingTarget*, std::string> ApiContext::embedding_target(
     const Json& body, std::string_view path_model) const {
+  return target_of(body, path_model, /*ranks=*/false);
+}
+
+std::pair<const EmbeddingTarget*, std::string> ApiContext::rank_target(const Json& body,
+                                                                       std::string_view path_model) const {
+  return target_of(body, path_model, /*ranks=*/true);
+}
+
+std::pair<const EmbeddingTarget*, std::string> ApiContext::target_of(const Json& body,
+                                                                     std::string_view path_model,
+                                                                     bool ranks) const {
   std::string asked = read_model_name(RequestFields(body));
   if (asked.empty()) asked = path_model;
-  const EmbeddingTarget* preferred = model_.embedder ? &*model_.embedder : &model_;
+  const bool takes_embedder =
+      model_.embedder && (model_.embedder->ranks() == ranks || model_.ranks() != ranks);
+  const EmbeddingTarget* preferred = takes_embedder ? &*model_.embedder : &model_;
   if (asked.empty()) return {preferred, preferred->names.front()};
   if (contains(preferred->names, asked)) return {preferred, asked};
-  if (contains(model_.names, asked)) return {&model_, asked};
+  for (const EmbeddingTarget* target : targets())
+    if (contains(target->names, asked)) return {target, asked};
   if (!model_.any_name) throw RequestError(unknown_model(model_, asked));
   return {preferred, asked};
 }

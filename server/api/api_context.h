@@ -53,7 +53,8 @@ struct ServedModel : EmbeddingTarget {
   // Events for the page. Null if the page is off. Must outlive the service.
   LiveEvents* live_events = nullptr;
 
-  bool generates() const { return !looks_ahead; }  // false for an encoder, which only embeds texts
+  /// False for an encoder, which only embeds texts, and for a model that ranks texts.
+  bool generates() const { return !looks_ahead && !ranks(); }
 };
 
 /// Clock and randomness, which tests can replace. Any HTTP thread may call the three functions.
@@ -90,10 +91,14 @@ class ApiContext {
   std::string served_name(const std::string& asked) const;
 
   /// Returns the model that embeds the request's texts, and the model name for the answer. If the request
-  /// contains no name, returns the embedding model, or the served model if no embedding model is loaded.
-  /// Throws RequestError (404) if the name is not served. The pointer is valid as long as the context.
+  /// contains no name, returns the embedding model if it embeds, or else the served model. A named model may
+  /// be one that does not embed. Throws RequestError (404) if the name is not served. The pointer is valid as
+  /// long as the context.
   std::pair<const EmbeddingTarget*, std::string> embedding_target(const Json& body,
                                                                   std::string_view path_model) const;
+  /// Like embedding_target(), but for the model that ranks the request's texts.
+  std::pair<const EmbeddingTarget*, std::string> rank_target(const Json& body,
+                                                             std::string_view path_model) const;
 
   /// Returns the served model, and then the embedding model if there is one. The pointers are valid as long
   /// as the context.
@@ -103,6 +108,9 @@ class ApiContext {
   std::string new_id(std::string_view prefix) const;
 
  private:
+  std::pair<const EmbeddingTarget*, std::string> target_of(const Json& body, std::string_view path_model,
+                                                           bool ranks) const;
+
   ServedModel model_;
   ApiWorld world_;
   std::unique_ptr<const ChatDialect> dialect_;

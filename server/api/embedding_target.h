@@ -1,5 +1,5 @@
-// The description of a model, either the served model or the embedding model, for /v1/embeddings and the
-// model lists.
+// The description of a model, either the served model or the embedding model, for /v1/embeddings, /v1/rerank
+// and the model lists.
 //
 // Filled by hearthd when the models are loaded, then read-only.
 #pragma once
@@ -24,11 +24,16 @@ struct EmbeddingTarget {
   Pooling pooling = Pooling::kLast;
   // Whether the model is an encoder, which needs begin and end tokens around each text.
   bool looks_ahead = false;
+  int n_scores = 0;  // as in ModelSpec: above 0 if the model ranks texts, and neither embeds nor generates
+  int n_separators = 1;                  // as in ModelSpec
+  std::string rank_template = {};        // with {query} and {document}; empty for encoders
   ModelFileFacts facts = {};             // shown by Ollama's endpoints
   std::string device;                    // the device that computes the model; shown by /v1/models
   const Tokenizer* tokenizer = nullptr;  // not null; outlives the service
   size_t longest_token_bytes = 0;        // bytes of the vocabulary's longest token; set by ApiContext
   TokenGenerator* engine = nullptr;      // not null; outlives the service
+
+  bool ranks() const { return n_scores > 0; }
 };
 
 }  // namespace hearth

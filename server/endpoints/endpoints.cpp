@@ -17,6 +17,7 @@
 #include "server/api/openai/completions.h"
 #include "server/api/openai/embeddings.h"
 #include "server/api/openai/models.h"
+#include "server/api/rerank/rerank.h"
 #include "server/api/responses/responses.h"
 #include "server/endpoints/api_path.h"
 #include "server/page/live_events.h"
@@ -59,6 +60,8 @@ constexpr std::array kEndpoints = [] {
       {"/responses/*", "GET", kUse, kWakes, retrieve_response},
       {"/responses/*", "DELETE", kUse, kWakes, delete_response},
       {"/embeddings", "POST", kUse, kWakes, embeddings},
+      {"/rerank", "POST", kUse, kWakes, rerank},
+      {"/v2/rerank", "POST", kUse, kWakes, rerank},
       {"/models", "GET", kUse, kWakes, list_all_models},
       {"/models/*", "GET", kUse, kWakes, retrieve_one_model},
       {"/messages", "POST", kUse, kWakes, create_message},

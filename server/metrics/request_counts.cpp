@@ -67,7 +67,9 @@ std::string_view operation_name(std::string_view endpoint) {
                                               {"/api/generate", "text_completion"},
                                               {"/embeddings", "embeddings"},
                                               {"/api/embed", "embeddings"},
-                                              {"/api/embeddings", "embeddings"}};
+                                              {"/api/embeddings", "embeddings"},
+                                              {"/rerank", "rerank"},
+                                              {"/v2/rerank", "rerank"}};
   const auto* found = std::ranges::find(kOperations, endpoint, &Operation::endpoint);
   return found == std::end(kOperations) ? std::string_view() : found->name;
 }

@@ -33,8 +33,8 @@ class RequestCounts {
     std::map<std::string_view, uint64_t> refused;
     uint64_t n_cancelled = 0;  // the client disconnected before the answer was complete
     uint64_t bytes_sent = 0;
-    /// Durations of requests that generate or embed. The key is OpenTelemetry's name of the operation and the
-    /// error status; the error status is empty if the HTTP status is below 400.
+    /// Durations of requests that generate, embed or rank. The key is OpenTelemetry's name of the operation
+    /// and the error status; the error status is empty if the HTTP status is below 400.
     std::map<std::pair<std::string_view, std::string_view>, Histogram> seconds;
   };
 
@@ -49,8 +49,9 @@ class RequestCounts {
 /// Returns the reason for a refusal with this status, or an empty text if the status is not a refusal.
 std::string_view refusal_reason(int status);
 
-/// Returns OpenTelemetry's name of the operation, "chat", "text_completion" or "embeddings". Returns an empty
-/// text for endpoints that do not run the model.
+/// Returns OpenTelemetry's name of the operation, "chat", "text_completion" or "embeddings"; "rerank" for
+/// ranking, for which OpenTelemetry has no name. Returns an empty text for endpoints that do not run the
+/// model.
 std::string_view operation_name(std::string_view endpoint);
 
 }  // namespace hearth

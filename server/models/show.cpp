@@ -282,6 +282,7 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
       json["layers"] = spec->n_layers;
       json["context"] = spec->context_train;
       json["generates"] = spec->arch.has_output;
+      json["ranks"] = spec->n_scores > 0;
     }
     if (experts) json["experts"] = json_of(*experts);
     if (recurrent) json["recurrent"] = json_of(*recurrent);
@@ -314,7 +315,11 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
     what += ", mostly " + type + ", " + std::to_string(spec->n_layers) + " layers" + experts_text(*spec) +
             "; trained for " + file_error::with_commas(static_cast<uint64_t>(spec->context_train)) +
             " tokens";
-    if (!spec->arch.has_output) what += "; it embeds texts and generates none";
+    if (spec->n_scores > 0) {
+      what += "; it ranks texts and generates none";
+    } else if (!spec->arch.has_output) {
+      what += "; it embeds texts and generates none";
+    }
   }
   lines.emplace_back("model", what);
   if (experts) lines.emplace_back("experts", text_of(*experts, static_cast<double>(file.total_bytes())));

@@ -52,6 +52,9 @@ GOOD = [
     ("/apply-template", {"messages": HELLO, "tools": [TOOL]}),
     ("/v1/embeddings", {"input": ["near", "far"], "encoding_format": "base64", "dimensions": 8}),
     ("/v1/embeddings", {"input": [[5, 6], [7]], "truncate_prompt_tokens": 1}),
+    ("/v1/rerank", {"query": "near", "documents": ["far", {"text": "by"}], "top_n": 1,
+                    "return_documents": True, "max_tokens_per_doc": 3, "truncate_prompt_tokens": -1,
+                    "raw_scores": True}),
     ("/v1/responses", {"input": [{"role": "user", "content": [{"type": "input_text", "text": "Hello"}]},
                                  {"type": "reasoning", "summary": [],
                                  "content": [{"type": "reasoning_text", "text": "?"}]},
@@ -207,7 +210,8 @@ def send(client, server, rng, counts):
 @pytest.mark.parametrize("n", [int(os.environ.get("HEARTH_MUTATIONS", 600)),
                                pytest.param(10_000, marks=pytest.mark.nightly)])
 def test_mutated_bodies_leave_the_server_whole(start, n):
-    server = start("--slots", "4", model=small_model.path())
+    ranker = hearthd.ROOT / "tests/data/arch/bert-rank.gguf"  # for /v1/rerank
+    server = start("--slots", "4", "--embedding-model", ranker, model=small_model.path())
     before, memory = ordinary(server), memory_of(server)
     rng, counts = random.Random(n), {}
     with httpx.Client(timeout=hearthd.PATIENCE) as client:

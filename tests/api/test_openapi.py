@@ -27,7 +27,8 @@ TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "
 
 @pytest.fixture(scope="module")
 def small():
-    server = hearthd.Hearthd("--slots", "4", model=small_model.path())
+    ranker = hearthd.ROOT / "tests/data/arch/bert-rank.gguf"  # for /v1/rerank
+    server = hearthd.Hearthd("--slots", "4", "--embedding-model", ranker, model=small_model.path())
     yield server
     server.kill()
 
@@ -142,6 +143,8 @@ def test_every_operation_has_an_id_of_its_own_a_summary_and_an_example_that_is_a
     ("/apply-template", {"messages": HELLO}),
     ("/v1/embeddings", {"input": ["near", "far"]}),
     ("/v1/embeddings", {"input": [[5, 6]], "encoding_format": "base64", "dimensions": 4}),
+    ("/v1/rerank", {"query": "a", "documents": ["b", {"text": "c"}], "return_documents": True}),
+    ("/v2/rerank", {"query": "a", "documents": ["b", "c"], "top_n": 1}),
     ("/v1/responses", {"input": "Hello", "max_output_tokens": 2, "metadata": {"a": "b"}}),
     ("/v1/responses", {"input": "Hello", "max_output_tokens": 60, "tool_choice": "required",
                        "tools": [{"type": "function", "name": "now",

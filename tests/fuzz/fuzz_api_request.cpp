@@ -13,6 +13,7 @@
 #include "server/api/openai/chat_request.h"
 #include "server/api/openai/completion_request.h"
 #include "server/api/openai/embedding_request.h"
+#include "server/api/rerank/rerank_request.h"
 #include "server/api/responses/conversation.h"
 #include "server/api/responses/response_request.h"
 #include "server/json/api_error.h"
@@ -90,6 +91,15 @@ void check(const EmbeddingRequest& request) {
   require(!request.n_kept_tokens || *request.n_kept_tokens == -1 || *request.n_kept_tokens > 0);
 }
 
+void check(const RerankRequest& request) {
+  require(!request.query.empty() && !request.documents.empty() && request.documents.size() <= 2048);
+  for (const std::string& document : request.documents) require(!document.empty());
+  require(request.top_n.value_or(1) >= 1 && request.max_tokens_per_doc.value_or(1) >= 1);
+  require(!request.n_kept_tokens || *request.n_kept_tokens == -1 || *request.n_kept_tokens > 0);
+}
+
+RerankRequest parse_rerank(const Json& body, const RequestLimits&) { return parse_rerank_request(body); }
+
 EmbeddingRequest parse_embedding(const Json& body, const RequestLimits& limits) {
   return parse_embedding_request(body, limits, kDimensions);
 }
@@ -125,5 +135,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   hearth::parse_or_refuse(body, hearth::parse_response_request);
   hearth::parse_or_refuse(body, hearth::parse_embedding);
   hearth::parse_or_refuse(body, hearth::parse_embed);
+  hearth::parse_or_refuse(body, hearth::parse_rerank);
   return 0;
 }

@@ -60,9 +60,15 @@ int64_t count_tokens(const std::vector<PreparedPrompt>& prompts) {
   return n;
 }
 
-/// Throws RequestError if the model is an encoder.
+/// Throws RequestError if the model is an encoder or ranks texts.
 void require_generation(const ApiContext& api) {
   if (api.model().generates()) return;
+  if (api.model().ranks()) {
+    refuse_param("model", "The model '" + api.model().names.front() +
+                              "' ranks documents for a query and generates no text; send a query and "
+                              "documents to /v1/rerank, and requests like this one to a server with a model "
+                              "that generates.");
+  }
   refuse_param("model",
                "The model '" + api.model().names.front() +
                    "' is an encoder, which embeds texts and generates none; send texts to "

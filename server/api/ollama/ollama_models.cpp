@@ -52,6 +52,7 @@ Json entry(const EmbeddingTarget& target, const std::string& name) {
 
 /// Capabilities of the served model.
 Json capabilities(const ApiContext& api) {
+  if (api.model().ranks()) return Json::array();  // Ollama has no endpoint that ranks
   if (!api.model().generates()) return Json::array({"embedding"});
   Json list = Json::array({"completion"});
   if (api.model().chat_template != nullptr) list.push_back("tools");

@@ -92,19 +92,25 @@ GenerationRequest make_request(EmbeddingRequest& asked, const EmbeddingTarget& t
 
 Reply respond_with_embeddings(const ApiContext& api, const HttpRequest& from, const EmbeddingTarget& target,
                               EmbeddingRequest asked, EmbeddingAnswer::Spec spec) {
-  // 1. Tokenize the texts.
-  GenerationRequest request = make_request(asked, target);
+  if (target.ranks()) {
+    refuse_param("model", "The model '" + target.names.front() +
+                              "' ranks documents for a query and gives no embeddings; send the texts to "
+                              "/v1/rerank, or load a model that embeds with --embedding-model.");
+  }
+  return respond_with_results(api, from, target, make_request(asked, target), std::move(spec), "input");
+}
+
+Reply respond_with_results(const ApiContext& api, const HttpRequest& from, const EmbeddingTarget& target,
+                           GenerationRequest request, EmbeddingAnswer::Spec spec, const char* param) {
   request.client = client_number(from);
-  // 2. Decide how to answer.
   spec.n_inputs = request.sequences.size();
   spec.served_model = target.names.front();
   spec.blank_line_interval = api.model().blank_line_interval;
   for (const SequenceRequest& sequence : request.sequences)
     spec.n_prompt_tokens += static_cast<int64_t>(sequence.prompt.size());
-  // 3. Submit to the engine.
   std::variant<std::shared_ptr<TokenStream>, Refusal> submitted = target.engine->submit(std::move(request));
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted))
-    return refusal_response(*refusal, "input", target.engine->status(), spec.errors);
+    return refusal_response(*refusal, param, target.engine->status(), spec.errors);
   return std::make_unique<EmbeddingAnswer>(
       std::move(spec), std::get<std::shared_ptr<TokenStream>>(std::move(submitted)), api.world().now);
 }

@@ -18,6 +18,12 @@ namespace hearth {
 Reply respond_with_embeddings(const ApiContext& api, const HttpRequest& from, const EmbeddingTarget& target,
                               EmbeddingRequest asked, EmbeddingAnswer::Spec spec);
 
+/// Submits the sequences of a request to the target's engine, and returns the answer, which sends what
+/// `spec` makes of the results. Sets n_inputs, n_prompt_tokens, served_model and blank_line_interval of
+/// `spec`. param: the parameter that errors name.
+Reply respond_with_results(const ApiContext& api, const HttpRequest& from, const EmbeddingTarget& target,
+                           GenerationRequest request, EmbeddingAnswer::Spec spec, const char* param);
+
 /// path_model: the model in the request's path; used if the body has no `model`.
 void embeddings(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
                 ResponseWriter& writer);

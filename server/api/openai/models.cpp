@@ -41,7 +41,8 @@ Json model_json(const ApiContext& api, const EmbeddingTarget& target, std::strin
   json["owned_by"] = "hearth";
   json["max_model_len"] = target.context_tokens;
   json["device"] = target.device;
-  json["embedding"] = embedding_json(target.n_dimensions, target.pooling);
+  if (!target.ranks()) json["embedding"] = embedding_json(target.n_dimensions, target.pooling);
+  json["ranks"] = target.ranks();
   const bool is_first = &target == api.targets().front();
   json["generates"] = is_first && api.model().generates();
   if (is_first) json["sparsity"] = sparsity_json(api.model().sparsity);

@@ -320,6 +320,7 @@ TEST_CASE("the list of models has both, and says what they embed") {
                         {"max_model_len", 9},
                         {"device", "CPU, 1 thread"},
                         {"embedding", {{"dimensions", 2}, {"pooling", "last"}}},
+                        {"ranks", false},
                         {"generates", false}});
   CHECK(json::parse(retrieve_model(context, "text-embedding-3-small").body)["max_model_len"] == 9);
   CHECK(retrieve_model(context, "other").status == 404);
