@@ -617,4 +617,22 @@ void add_bert_keys(const Config& config, KeyList& keys) {
   keys.remove("attention.head_count_kv");
 }
 
+void add_modern_bert_keys(const Config& config, KeyList& keys) {
+  keys.of_model("attention.causal", false);
+  keys.remove("attention.layer_norm_rms_epsilon");
+  keys.number("attention.layer_norm_epsilon", norm_eps(config));
+  keys.count("vocab_size", config.get_int({"vocab_size"}));
+  keys.of_model("rope.scaling.type", "none");
+  keys.count("attention.sliding_window", config.get_int({"local_attention"}));
+  if (const auto period = config.find_int({"global_attn_every_n_layers"})) {
+    keys.count("attention.sliding_window_pattern", *period);
+  } else if (const std::vector<bool> windowed = windowed_layers(config); !windowed.empty()) {
+    keys.of_model("attention.sliding_window_pattern", windowed);
+  }
+  const std::string activation = config.find_text({"hidden_activation"});
+  keys.of_model("hidden_activation", activation.empty() ? "gelu" : activation);
+  if (config.has("classifier_pooling"))
+    keys.count("classifier.pooling_type", config.find_text({"classifier_pooling"}) == "mean" ? 1 : 2);
+}
+
 }  // namespace hearth::convert

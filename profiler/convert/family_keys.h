@@ -67,6 +67,7 @@ void add_gpt2_keys(const Config& config, KeyList& keys);
 void add_gptneox_keys(const Config& config, KeyList& keys);
 void add_stablelm_keys(const Config& config, KeyList& keys);
 void add_bert_keys(const Config& config, KeyList& keys);
+void add_modern_bert_keys(const Config& config, KeyList& keys);
 
 // Helpers of the functions above.
 

@@ -325,6 +325,36 @@ inline constexpr Rule kBert[] = {
     {"lm_head.decoder", "", kSkip},
     {"lm_head", "", kSkip},
 };
+// The head that ranks pairs of texts, in addition to kBert: BERT's own, and RoBERTa's.
+inline constexpr Rule kBertRank[] = {
+    {"pooler.dense", "cls"},
+    {"classifier", "cls.output"},
+    {"classifier.dense", "cls"},
+    {"classifier.out_proj", "cls.output"},
+};
+inline constexpr Rule kModernBert[] = {
+    {"embeddings.tok_embeddings", "token_embd"},
+    {"model.embeddings.tok_embeddings", "token_embd"},
+    {"embeddings.norm", "token_embd_norm"},
+    {"model.embeddings.norm", "token_embd_norm"},
+    {"final_norm", "output_norm"},
+    {"model.final_norm", "output_norm"},
+    {"attn_norm", "attn_norm"},
+    {"attn.Wqkv", "attn_qkv"},
+    {"attn.Wo", "attn_output"},
+    {"mlp_norm", "ffn_norm"},
+    {"mlp.Wi", "ffn_up"},
+    {"mlp.Wo", "ffn_down"},
+    {"head.dense", "", kSkip},  // not part of an embedding
+    {"head.norm", "", kSkip},
+    {"decoder", "", kSkip},
+};
+// In addition to kModernBert.
+inline constexpr Rule kModernBertRank[] = {
+    {"head.dense", "cls"},
+    {"head.norm", "cls.norm"},
+    {"classifier", "cls.output"},
+};
 // Contains the tensor names of both implementations: the model's own code and the transformers library.
 inline constexpr Rule kNomicBert[] = {
     {"emb_ln", "token_embd_norm"},

@@ -254,8 +254,9 @@ class Planner {
     const auto full = [&](std::string_view to) {
       std::string text = name.layer < 0 ? "" : "blk." + std::to_string(name.layer) + ".";
       text += to.ends_with('.') ? to.substr(0, to.size() - 1) : to;
-      return to.find('.') == std::string_view::npos || to.starts_with("nextn.") ? text + "." + name.suffix
-                                                                                : text;
+      const bool is_stem =
+          to.find('.') == std::string_view::npos || to.starts_with("nextn.") || to.starts_with("cls.");
+      return is_stem ? text + "." + name.suffix : text;
     };
     const int64_t n = columns(tensor), m = rows(tensor);
     const auto plain = [&, n](std::function<int64_t(int64_t)> order) {
