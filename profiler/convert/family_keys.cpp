@@ -412,6 +412,21 @@ void add_ernie_keys(const Config& config, KeyList& keys) {
   if (n_shared > 0) keys.count("expert_shared_feed_forward_length", width * n_shared);
 }
 
+void add_bailing2_keys(const Config& config, KeyList& keys) {
+  const int64_t width = config.get_int({"moe_intermediate_size"}),
+                n_shared = config.get_int({"num_shared_experts"});
+  add_half_turned_keys(config, keys);
+  keys.count("vocab_size", config.get_int({"vocab_size"}));
+  keys.count("leading_dense_block_count", config.get_int({"first_k_dense_replace"}));
+  keys.count("expert_feed_forward_length", width);
+  keys.count("expert_shared_count", n_shared);
+  keys.count("expert_shared_feed_forward_length",
+             config.find_int({"moe_shared_expert_intermediate_size"}).value_or(width * n_shared));
+  keys.count("expert_gating_func", kSigmoid);
+  keys.number("expert_weights_scale", config.get_number({"routed_scaling_factor"}));
+  keys.of_model("expert_weights_norm", config.find_bool("norm_topk_prob").value_or(true));
+}
+
 void add_minimax_keys(const Config& config, KeyList& keys) {
   keys.count("expert_feed_forward_length", config.get_int({"intermediate_size"}));
   keys.count("rope.dimension_count", config.find_int({"rotary_dim"}).value_or(config.n_rot()));
@@ -433,7 +448,7 @@ void add_deepseek2_keys(const Config& config, KeyList& keys) {
   const bool softmax =
       config.find_text({"scoring_func"}) == "softmax" || config.find_text({"model_type"}) == "deepseek_v2";
   keys.count("attention.head_count_kv", 1);  // one latent for all heads
-  if (keys.find("deepseek2.attention.layer_norm_rms_epsilon") == nullptr)
+  if (!config.find_number({"rms_norm_eps", "norm_eps"}))
     keys.number("attention.layer_norm_rms_epsilon", 1e-6);
   keys.count("leading_dense_block_count", config.has("n_routed_experts")
                                               ? config.find_int({"first_k_dense_replace"}).value_or(0)
@@ -462,6 +477,27 @@ void add_deepseek2_keys(const Config& config, KeyList& keys) {
   // In GGUF files of this architecture, rope.scaling.yarn_log_multiplier is 0.1 * mscale_all_dim. In files of
   // other architectures, it is mscale_all_dim itself.
   if (all != 0.0) keys.number("rope.scaling.yarn_log_multiplier", 0.1 * all);
+}
+
+void add_mistral4_keys(const Config& config, KeyList& keys) {
+  add_deepseek2_keys(config, keys);
+  keys.remove("expert_gating_func");  // the architecture's, softmax
+  constexpr double kGrowth = 0.1;     // the family's, which is not in files
+  const double growth = config.rope_number("llama_4_scaling_beta", kGrowth);
+  if (growth != kGrowth) keys.number("attention.temperature_scale", growth);
+  keys.of_model("expert_weights_norm", config.find_bool("norm_topk_prob").value_or(true));
+}
+
+void add_indexed_keys(const Config& config, KeyList& keys) {
+  add_deepseek2_keys(config, keys);
+  keys.count("attention.indexer.head_count", config.get_int({"index_n_heads"}));
+  keys.count("attention.indexer.key_length", config.get_int({"index_head_dim"}));
+  keys.count("attention.indexer.top_k", config.get_int({"index_topk"}));
+  const json& types = config.field({"indexer_types"});
+  if (!types.is_array()) return;
+  std::vector<bool> full;
+  for (const json& type : types) full.push_back(type == "full");
+  keys.of_model("attention.indexer.types", full);
 }
 
 void add_smallthinker_keys(const Config& config, KeyList& keys) {

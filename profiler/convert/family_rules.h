@@ -244,6 +244,47 @@ inline constexpr Rule kLatent[] = {
     {"self_attn.kv_a_layernorm", "attn_kv_a_norm"},
     {"self_attn.kv_b_proj", "attn_k_b|attn_v_b", kLatentParts},
 };
+// Latent attention with an indexer.
+inline constexpr Rule kIndexed[] = {
+    {"self_attn.q_a_proj", "attn_q_a"},
+    {"self_attn.q_a_layernorm", "attn_q_a_norm"},
+    {"self_attn.q_b_proj", "attn_q_b"},
+    {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},
+    {"self_attn.kv_a_layernorm", "attn_kv_a_norm"},
+    {"self_attn.kv_b_proj", "attn_k_b|attn_v_b", kLatentParts},
+    {"self_attn.indexer.wq_b", "indexer.attn_q_b"},
+    {"self_attn.indexer.wk", "indexer.attn_k"},
+    {"self_attn.indexer.weights_proj", "indexer.proj"},
+    {"self_attn.indexer.k_norm", "indexer.k_norm"},
+};
+inline constexpr Rule kAfmoe[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_mlp_layernorm", "ffn_norm"},
+    {"post_mlp_layernorm", "post_ffw_norm"},
+    {"self_attn.gate_proj", "attn_gate"},
+    {"mlp.router.gate", "ffn_gate_inp"},
+    {"mlp.expert_bias", "exp_probs_b.bias"},
+};
+inline constexpr Rule kBailing2[] = {
+    {"model.word_embeddings", "token_embd"},    {"attention.query_key_value", "attn_qkv"},
+    {"attention.dense", "attn_output"},         {"attention.query_layernorm", "attn_q_norm"},
+    {"attention.key_layernorm", "attn_k_norm"}, {"mlp.gate.expert_bias", "exp_probs_b.bias"},
+};
+inline constexpr Rule kLaguna[] = {
+    {"self_attn.g_proj", "attn_gate"},
+    {"mlp.experts.e_score_correction_bias", "exp_probs_b.bias"},
+};
+inline constexpr Rule kLlama4[] = {
+    {"feed_forward.gate_proj", "ffn_gate"},
+    {"feed_forward.up_proj", "ffn_up"},
+    {"feed_forward.down_proj", "ffn_down"},
+    {"feed_forward.router", "ffn_gate_inp"},
+    {"feed_forward.experts.gate_up_proj", "ffn_gate_exps|ffn_up_exps", kSplitBeside},
+    {"feed_forward.experts.down_proj", "ffn_down_exps", kTurnDown},
+    {"feed_forward.shared_expert.gate_proj", "ffn_gate_shexp"},
+    {"feed_forward.shared_expert.up_proj", "ffn_up_shexp"},
+    {"feed_forward.shared_expert.down_proj", "ffn_down_shexp"},
+};
 inline constexpr Rule kHunyuan[] = {
     {"self_attn.query_layernorm", "attn_q_norm"},
     {"self_attn.key_layernorm", "attn_k_norm"},

@@ -81,6 +81,29 @@ void add_granitehybrid_keys(const Config& config, KeyList& keys) {
     keys.of_model("rope.scaling.finetuned", false);  // no rotary embedding
 }
 
+void add_mamba2_keys(const Config& config, KeyList& keys) {
+  const int64_t head_dim = config.find_int({"head_dim"}).value_or(64);
+  const int64_t inner = config.d_model() * config.find_int({"expand"}).value_or(2);
+  if (head_dim < 1 || inner % head_dim != 0) {
+    config.fail("head_dim is " + std::to_string(head_dim) + ", expected a divisor of the inner size, " +
+                std::to_string(inner) + "; the file is damaged.");
+  }
+  constexpr int64_t kContext = 1 << 20;  // a state has no longest context
+  keys.count("block_count", config.n_layers());
+  keys.count("context_length", kContext);
+  keys.count("embedding_length", config.d_model());
+  keys.count("feed_forward_length", 0);
+  keys.count("attention.head_count", 0);
+  keys.number("attention.layer_norm_rms_epsilon",
+              config.find_number({"layer_norm_epsilon", "rms_norm_eps"}).value_or(1e-5));
+  keys.count("vocab_size", config.get_int({"vocab_size"}));
+  keys.count("ssm.conv_kernel", config.find_int({"conv_kernel"}).value_or(4));
+  keys.count("ssm.state_size", config.find_int({"state_size"}).value_or(128));
+  keys.count("ssm.group_count", config.find_int({"n_groups"}).value_or(1));
+  keys.count("ssm.time_step_rank", inner / head_dim);
+  keys.count("ssm.inner_size", inner);
+}
+
 void add_nemotron_h_keys(const Config& config, KeyList& keys) {
   const std::string letters = block_letters(config);
   const bool experts = has_expert_blocks(config);

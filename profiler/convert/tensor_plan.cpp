@@ -254,8 +254,8 @@ class Planner {
     const auto full = [&](std::string_view to) {
       std::string text = name.layer < 0 ? "" : "blk." + std::to_string(name.layer) + ".";
       text += to.ends_with('.') ? to.substr(0, to.size() - 1) : to;
-      const bool is_stem =
-          to.find('.') == std::string_view::npos || to.starts_with("nextn.") || to.starts_with("cls.");
+      const bool is_stem = to.find('.') == std::string_view::npos || to.starts_with("nextn.") ||
+                           to.starts_with("cls.") || to.starts_with("indexer.");
       return is_stem ? text + "." + name.suffix : text;
     };
     const int64_t n = columns(tensor), m = rows(tensor);

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests/data/arch"
 MAKERS = ("make_models.py", "make_sparse_models.py", "make_expert_models.py", "make_dense_models.py",
           "make_encoder_models.py", "make_recurrent_models.py", "make_gemma4_models.py",
-          "make_lfm2_models.py", "make_mamba_models.py", "make_rank_models.py")
+           "make_lfm2_models.py", "make_mamba_models.py", "make_rank_models.py", "make_window_models.py")
 pytestmark = [pytest.mark.nightly, pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")]
 # Files that the scripts write in other formats; their checkpoints convert to the usual format.
 OTHER_FORMS = {"mixtral-split", "qwen2moe-fused", "deepseek2-v2", "qwen35-tied", "qwen35moe-ollama",

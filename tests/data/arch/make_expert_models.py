@@ -330,7 +330,7 @@ def indexed(kind, arch, **more):
     """A model with an indexer that may choose as many positions as there are, so that it changes nothing."""
     tiny = deepseek2(kind, 1.0, q_lora_rank=40, n_routed_experts=9, norm_topk_prob=True, routed_scaling_factor=2.5,
                      index_topk=CONTEXT, index_head_dim=16, index_n_heads=4, **more)
-    tiny.arch, tiny.converts, tiny.scores = arch, False, biased_scores
+    tiny.arch, tiny.scores = arch, biased_scores
     tiny.names |= {name: to.replace("indexer.", "indexer_") for name, to in INDEXER.items()}
     tiny.keys |= {"attention.indexer.head_count": 4, "attention.indexer.key_length": 16,
                   "attention.indexer.top_k": CONTEXT, "expert_gating_func": 2, "expert_weights_norm": True,
@@ -377,7 +377,7 @@ def mistral4():
         "leading_dense_block_count": 0, "rope.dimension_count": ROPE_DIM, "rope.scaling.yarn_log_multiplier": 0.1})
     config._attn_implementation = "eager"
     return Tiny("mistral4", config, keys, {**SIGMOID_MOE, **MLA}, absorbed, scores=plain_scores, n_used=3,
-                build=lambda: transformers.Mistral4ForCausalLM(config), converts=False)
+                build=lambda: transformers.Mistral4ForCausalLM(config))
 
 
 def deepseek():
@@ -564,8 +564,23 @@ def bailingmoe2():
         for one in split_experts(name, data):
             yield from fuse(*one)
 
+    def published(tensors, fields):
+        fields |= {"architectures": ["BailingMoeV2ForCausalLM"], "num_experts": fields.pop("n_routed_experts"),
+                   "num_shared_experts": fields.pop("n_shared_experts"), "score_function": "sigmoid"}
+        renamed = {}
+        for name, data in tensors.items():
+            for ours, theirs in (("self_attn.o_proj", "attention.dense"), ("self_attn.q_norm", "attention.query_layernorm"),
+                                 ("self_attn.k_norm", "attention.key_layernorm"), ("embed_tokens", "word_embeddings"),
+                                 ("gate.e_score_correction_bias", "gate.expert_bias")):
+                name = name.replace(ours, theirs)
+            renamed[name] = data
+        for q in [name for name in renamed if name.endswith("self_attn.q_proj.weight")]:
+            parts = [renamed.pop(q.replace("q_proj", part)) for part in ("q_proj", "k_proj", "v_proj")]
+            renamed[q.replace("self_attn.q_proj", "attention.query_key_value")] = torch.cat(parts)
+        return renamed
+
     return Tiny("bailingmoe2", config, keys, {**SIGMOID_MOE, **QK_NORMS}, change, scores=biased_scores, n_used=3,
-                groups=of_groups, n_groups_used=2, converts=False)
+                groups=of_groups, n_groups_used=2, published=published)
 
 
 def dots1():

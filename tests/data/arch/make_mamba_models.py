@@ -228,7 +228,7 @@ def mamba2():
     names = {"backbone.embeddings": "token_embd", "backbone.norm_f": "output_norm", "lm_head": "output", "norm": "attn_norm",
              **{f"mixer.{name}": to for name, to in MAMBA.items()}}
     return Tiny("mamba2", config, keys, names, converted, spreads=SPREADS, settle=settle, check=check_cuts,
-                build=lambda: eager(transformers.Mamba2ForCausalLM, config), converts=False)
+                build=lambda: eager(transformers.Mamba2ForCausalLM, config))
 
 
 MODELS = {

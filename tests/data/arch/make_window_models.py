@@ -57,7 +57,7 @@ def laguna():
         "rope.freq_base_swa": 10000.0, "rope.dimension_count": 8, "rope.dimension_count_swa": 16,
         "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16,
         "rope.scaling.yarn_attn_factor": 1.0})
-    return Tiny("laguna", config, keys, MIXTURE, split_experts, scores=biased_scores, n_used=2, converts=False)
+    return Tiny("laguna", config, keys, MIXTURE, split_experts, scores=biased_scores, n_used=2)
 
 
 def afmoe():
@@ -81,7 +81,7 @@ def afmoe():
             layer.mlp.router.blocks = [layer.mlp]  # which has the bias; a list is no part of the model
         return model
 
-    return Tiny("afmoe", config, keys, names, split_experts, n_used=2, router="mlp.router", build=build, converts=False,
+    return Tiny("afmoe", config, keys, names, split_experts, n_used=2, router="mlp.router", build=build,
                 scores=lambda router, x: torch.sigmoid(x @ router.gate.weight.T) + router.blocks[0].expert_bias)
 
 
@@ -127,7 +127,7 @@ def llama4(n_experts=6, d_expert=24, step=2):
     def change(name, data):
         return split_experts(name, data.swapaxes(1, 2) if "_exps" in name else data)
     return Tiny("llama4", config, keys, names, change, scores=plain_scores, n_used=1, router="feed_forward.router",
-                build=lambda: transformers.Llama4ForCausalLM(config), converts=False)
+                build=lambda: transformers.Llama4ForCausalLM(config))
 
 
 def llama4_maverick():
