@@ -147,7 +147,8 @@ uint64_t recurrent_operations(Isa isa) {
                         .delta_stride = kColumns,
                         .n_tokens = kTokens,
                         .n_rows = kHead,
-                        .n_columns = kColumns});
+                        .n_columns = kColumns,
+                        .decay_stride = 1});
   print.add(outs);
   print.add(deltas);
   print.add(state);
@@ -191,7 +192,8 @@ uint64_t scan_operations(Isa isa) {
                        .delta_stride = kColumns,
                        .n_tokens = kTokens,
                        .n_rows = kRows,
-                       .n_columns = kColumns});
+                       .n_columns = kColumns,
+                       .decay_stride = 1});
   print.add(outs);
   print.add(deltas);
   print.add(state);
