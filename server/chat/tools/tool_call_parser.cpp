@@ -284,8 +284,8 @@ bool TextAnswerParser::read_call_end() {
   return true;
 }
 
-/// Reads the text after a call: the text before another call, or after_last_. If neither follows, or if
-/// more_may_follow_ is false, the text is plain text.
+/// Reads the text after a call: the text before another call, or after_last_. Drops a part of them with which
+/// the answer ends. If neither follows, or if more_may_follow_ is false, the text is plain text.
 bool TextAnswerParser::read_after_call() {
   window_.skip_white();
   if (more_may_follow_) {
@@ -298,6 +298,7 @@ bool TextAnswerParser::read_after_call() {
     const bool goes_on = next == Match::kYes && (last == Match::kNo || !next_call_.empty());
     const bool waits = !goes_on && (next == Match::kMore || last == Match::kMore);
     if (waits && !window_.ended) return false;
+    if (waits) window_.at = window_.text.size();  // cut off
     if (goes_on) {
       begin_call(0);
       enter_body();
