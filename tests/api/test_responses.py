@@ -198,7 +198,8 @@ def test_input_tokens(client):
 def test_errors_are_the_right_exceptions(client):
     for arguments, param in (
             ({"background": True, "stream": True}, "background"),
-            ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+            ({"tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search"}},
+             "tool_choice.type"),
             ({"temperature": 9}, "temperature"), ({"max_output_tokens": 0}, "max_output_tokens"),
             ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
              "input[0].content[0].type")):

@@ -102,8 +102,13 @@ def test_drafts_change_no_answer(name, more):
             predicted = {**body, "prediction": {"type": "content", "content": said[0]["text"]}}
             for _ in range(4):  # drafts begin only when costs are known
                 assert complete(servers[1], predicted) == complete(servers[1], body) == said
-        counts = httpx.get(servers[1].url + "/props", timeout=hearthd.PATIENCE).json()["speculation"]
-        assert counts["on"] and 0 < counts["accepted_tokens"] <= counts["drafted_tokens"]
+        # On a busy machine, drafts may seem to cost more than they save for a while.
+        def counts():
+            return httpx.get(servers[1].url + "/props", timeout=hearthd.PATIENCE).json()["speculation"]
+
+        hearthd.wait_until(lambda: counts()["accepted_tokens"] > 0 or complete(servers[1], predicted) is None,
+                           "drafts that are accepted")
+        assert counts()["on"] and counts()["accepted_tokens"] <= counts()["drafted_tokens"]
     finally:
         for server in servers:
             server.kill()

@@ -67,6 +67,7 @@ TEST_CASE("the warm-up computes a prompt and a token, within the model's limits"
   CHECK(least.steps == std::vector<int>{1});
   StepLimits encodes = limits_of(64, 1000, 100);
   encodes.encodes = true;
+  encodes.generates = false;
   Noted encoder(encodes);
   warm_up(encoder, {.n_slots = 1, .context_tokens = 100});
   CHECK(encoder.steps == std::vector<int>{8});

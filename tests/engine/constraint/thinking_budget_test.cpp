@@ -105,7 +105,7 @@ TEST_CASE("thinking budget: the ending waits for the end of a character, and of 
   const std::vector<int32_t> closes = joined({{kOpenTag}, bytes("a"), {kHalfClose}, bytes("ink> and")});
   CHECK(limited(2, closes) == closes);
   CHECK(limited(2, joined({{kOpenTag}, bytes("a"), {kHalfClose}, bytes("is and")})) ==
-        joined({{kOpenTag}, bytes("a"), {kHalfClose}, bytes("i"), ending, bytes("s and")}));
+        joined({{kOpenTag}, bytes("a"), {kHalfClose}, bytes("is"), ending, bytes(" and")}));
 }
 
 TEST_CASE("thinking budget: the limit holds over all thinking of an answer") {

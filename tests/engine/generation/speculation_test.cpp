@@ -251,6 +251,7 @@ TEST_CASE("speculation: a draft model samples with the random numbers of the mod
   for (uint64_t seed = 0; seed < 30; ++seed) {
     requests.push_back(some_request(seed));
     requests.back().constraint = nullptr;  // tokens of forced text are not sampled
+    requests.back().thinking = nullptr;    // neither are those that end thinking
   }
   ScriptedModel model({.script = repeating(), .before_step = {}});
   ScriptedModel same({.script = repeating(), .before_step = {}});

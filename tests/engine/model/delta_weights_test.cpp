@@ -274,7 +274,7 @@ TEST_CASE("delta weights: missing and misshapen tensors are refused by name") {
       {"qwen35", "ssm_out.weight", {32, 48}, "is [32, 48], expected [48, 32]"},
       {"qwen35", "ssm_conv1d.weight", {3, 80}, "is [3, 80], expected [4, 80]"},
       {"qwen35", "ssm_conv1d.weight", {80, 4}, "is [80, 4], expected [4, 80]"},
-      {"qwen35", "ssm_conv1d.weight", {4, 1, 80}, "is [4, 1, 80], expected [4, 80]"},
+      {"qwen35", "ssm_conv1d.weight", {4, 2, 40}, "is [4, 2, 40], expected [4, 80]"},
       {"qwen35", "ssm_a", {6, 2}, "is [6, 2], expected [6]"},
       {"qwen35", "ssm_norm.weight", {48}, "is [48], expected [8]"},
       {"qwen3next", "ssm_ba.weight", {32, 6}, "is [32, 6], expected [32, 12]"},

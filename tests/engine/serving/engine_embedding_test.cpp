@@ -236,6 +236,7 @@ TEST_CASE("engine: an encoder gets each text whole in one step, whatever the chu
 TEST_CASE("engine: an encoder generates nothing, and needs steps of a whole context") {
   ScriptedModel::Options options;
   options.limits.encodes = true;
+  options.limits.generates = false;
   ScriptedModel model(options);
   Engine engine(model, {.n_slots = 2, .context_tokens = 64});
   CHECK_THROWS_AS(submit(engine, greedy(some_tokens(5, 1), 3)), std::invalid_argument);
