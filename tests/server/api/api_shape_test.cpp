@@ -205,6 +205,7 @@ TEST_CASE("the list of models has OpenAI's shape") {
                      {"device", "CPU"},
                      {"embedding", {{"dimensions", 0}, {"pooling", "last"}}},
                      {"generates", true},
+                     {"ranks", false},
                      {"sparsity", sparsity}};
   json other = tiny;
   other["id"] = "org/tiny";

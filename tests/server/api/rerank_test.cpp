@@ -83,6 +83,7 @@ TEST_CASE("reranking: of two scores, the difference of yes and no is the logit")
 
 TEST_CASE("reranking: each document is a sequence with the query before it") {
   RankBench bench;
+  bench.engine.play = [](TokenStream& stream) { play_scores(stream, {{0}, {0}}); };
   bench.rank(R"({"query": "ab", "documents": ["c", "de"]})");
   const GenerationRequest& request = bench.engine.requests.at(0);
   REQUIRE(request.sequences.size() == 2);
@@ -95,6 +96,7 @@ TEST_CASE("reranking: each document is a sequence with the query before it") {
 
 TEST_CASE("reranking: documents are cut at their end, the query never") {
   RankBench bench;  // context 64
+  bench.engine.play = [](TokenStream& stream) { play_scores(stream, {{0}}); };
   const std::string text(100, 'x');
   const auto prompt = [&](const std::string& more) {
     bench.rank(R"({"query": "ab", "documents": [")" + text + R"("], )" + more + "}");
