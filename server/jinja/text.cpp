@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/base/utf8.h"
+
 namespace hearth::jinja {
 namespace {
 
@@ -117,21 +119,7 @@ char32_t next_code_point(std::string_view text, std::size_t& at) {
 
 void append_code_point(std::string& text, char32_t c) {
   if (c > 0x10FFFF || in(c, 0xD800, 0xDFFF)) c = kReplacement;
-  if (c < 0x80) {
-    text += static_cast<char>(c);
-  } else if (c < 0x800) {
-    text += static_cast<char>(0xC0 | c >> 6);
-    text += static_cast<char>(0x80 | (c & 0x3F));
-  } else if (c < 0x10000) {
-    text += static_cast<char>(0xE0 | c >> 12);
-    text += static_cast<char>(0x80 | (c >> 6 & 0x3F));
-    text += static_cast<char>(0x80 | (c & 0x3F));
-  } else {
-    text += static_cast<char>(0xF0 | c >> 18);
-    text += static_cast<char>(0x80 | (c >> 12 & 0x3F));
-    text += static_cast<char>(0x80 | (c >> 6 & 0x3F));
-    text += static_cast<char>(0x80 | (c & 0x3F));
-  }
+  append_utf8(c, text);
 }
 
 bool is_valid_utf8(std::string_view text) {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "kernels/base/utf8.h"
 #include "server/api/responses/response_tools.h"
 
 namespace hearth {
@@ -11,24 +12,6 @@ namespace {
 
 constexpr std::string_view kJsonWhite = " \t\r\n";
 constexpr unsigned kReplacement = 0xFFFD;
-
-void append_utf8(unsigned code, std::string& out) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0 | (code >> 6));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0 | (code >> 12));
-    out += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  } else {
-    out += static_cast<char>(0xF0 | (code >> 18));
-    out += static_cast<char>(0x80 | ((code >> 12) & 0x3F));
-    out += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  }
-}
 
 /// Returns the character that a short escape stands for.
 char unescaped_json(char c) {
