@@ -13,10 +13,8 @@ namespace {
 
 constexpr const char* kSummaryWish =
     "Write a summary of our conversation for an assistant that will continue it without seeing it. Say what "
-    "was "
-    "asked for and why, what has been done and found out so far (names of files, commands, results, "
-    "decisions), "
-    "what is still open, and what should be done next. Write only the summary.";
+    "was asked for and why, what has been done and found out so far (names of files, commands, results, "
+    "decisions), what is still open, and what should be done next. Write only the summary.";
 
 /// A summary is worth its tokens only if it is much shorter than the context.
 constexpr int kMostSummaryTokens = 4096;

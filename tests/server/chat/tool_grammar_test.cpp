@@ -400,7 +400,7 @@ TEST_CASE("text that mentions the tags of calls means text to the parser") {
     CHECK(built.has(sample.answer));
     CHECK(parse_answer(built.form, sample.answer) == Outcome{sample.answer, "", {}});
   }
-  // What the opener of these syntaxes begins is always a call.
+  // In these syntaxes, text that begins with the opener is always a call.
   CHECK_FALSE(build("glm45", request(ToolMode::kAuto)).has("a <tool_call> b"));
 }
 
