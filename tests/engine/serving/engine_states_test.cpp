@@ -181,13 +181,16 @@ TEST_CASE("engine over states: prompts of 200 and 2,000 tokens give the same bit
     CHECK(numbers_of(ask(*engine_over(*cut, chunk), whole_prompt)) == scores);
     CHECK(numbers_of(ask(*engine_over(*cut, chunk), answered)) == numbers_of(expected));
   }
-  // From a snapshot of a shorter prompt.
-  const auto from_snapshot = engine_over(*model, 100);
-  std::vector<int32_t> shorter(answered.prompt.begin(), answered.prompt.end() - n / 4);
-  ask(*from_snapshot, greedy(std::move(shorter), 1));
-  const Answer reused = ask(*from_snapshot, answered);
-  CHECK(reused.finished.n_cached_tokens > n / 2);
-  CHECK(numbers_of(reused) == numbers_of(expected));
+  // From a snapshot of a shorter prompt. This engine ends before the next one begins, because an engine also
+  // reads its runtime while it waits for requests.
+  {
+    const auto from_snapshot = engine_over(*model, 100);
+    std::vector<int32_t> shorter(answered.prompt.begin(), answered.prompt.end() - n / 4);
+    ask(*from_snapshot, greedy(std::move(shorter), 1));
+    const Answer reused = ask(*from_snapshot, answered);
+    CHECK(reused.finished.n_cached_tokens > n / 2);
+    CHECK(numbers_of(reused) == numbers_of(expected));
+  }
   // After drafts, some of which are rejected.
   std::vector<int32_t> text = answered.prompt;
   text.insert(text.end(), expected.tokens.begin(), expected.tokens.end());
