@@ -11,8 +11,8 @@
 # it.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-kernel_tests='base_test cpu_backend_test matmul_test neurons_test neuron_sums_test no_cuda_test'
-kernel_tests="$kernel_tests recurrent_test"
+kernel_tests='base_test attention_test cpu_backend_test matmul_test neurons_test neuron_sums_test'
+kernel_tests="$kernel_tests no_cuda_test recurrent_test"
 engine_tests='architectures_test golden_test model_test sparse_modes_test'
 build=build/aarch64
 

@@ -41,12 +41,17 @@ std::vector<std::reference_wrapper<const T>> some_cases(const T (&cases)[n]) {
   return chosen;
 }
 
+/// Returns the first of these names, and every n-th name after it.
+inline std::vector<std::string> every_nth(size_t n, std::initializer_list<const char*> names) {
+  std::vector<std::string> chosen;
+  for (size_t i = 0; i < names.size(); i += n) chosen.emplace_back(names.begin()[i]);
+  return chosen;
+}
+
 /// Returns the first of these names of models or modes for the emulated GPU, and every device_stride()-th
 /// name after it.
 inline std::vector<std::string> some_of(std::initializer_list<const char*> names) {
-  std::vector<std::string> chosen;
-  for (size_t i = 0; i < names.size(); i += device_stride()) chosen.emplace_back(names.begin()[i]);
-  return chosen;
+  return every_nth(device_stride(), names);
 }
 
 }  // namespace hearth::testing
