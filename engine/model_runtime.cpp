@@ -362,7 +362,7 @@ void ModelRuntime::State::start_exchanger(const LoadOptions& options) {
   const std::vector<ExpertExchanger::Layer> layers = neurons->exchangeable_layers(use);
   HybridExperts& experts = *device->hybrid_experts();
   if (!ExpertExchanger::can_exchange(layers, experts)) return;
-  exchanger.emplace(layers, experts);
+  exchanger.emplace(layers, experts, options.placement.machine.ram_read_bytes_per_s());
   pass->ffn().observers().observe_choices(
       [this](int layer, const ExpertChoice& choice) { exchanger->use(layer, choice); });
 }

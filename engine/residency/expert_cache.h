@@ -10,7 +10,7 @@
 //
 // Copies take RAM's bandwidth from the CPU, so a useless copy costs as much as a miss. Therefore an expert is
 // copied only if it is expected to have Rules::margin more uses in the next kHorizon tokens than the expert
-// that it replaces.
+// that it replaces. set_margin() raises this number if an exchange costs more than its copy.
 //
 // The expected uses of an expert are a weighted sum of three counts of its past uses per token, which decay
 // with half-lives of some tokens, of a paragraph and of several pages. How well each of them predicts depends
@@ -86,6 +86,9 @@ class ExpertCache {
   /// Ends a token, or a step.
   void end_token();
 
+  /// Sets the number of uses that replaces Rules::margin from now on.
+  void set_margin(double margin) { rules_.margin = margin; }
+
   /// Reports that a row's expert is on the device. REQUIRES: it was arriving.
   void arrived(int layer, int32_t row);
 
@@ -130,7 +133,7 @@ class ExpertCache {
   void make(const ExpertExchange& exchange);
   void fade();
 
-  const Rules rules_;
+  Rules rules_;
   const Uses growth_;  // growth of units_ per token
   Uses seen_ = {};     // [k] the tokens that counts of kind k sum over, decayed like the counts
   Uses units_ = {};    // what a use by the current token counts; grows so that counts need not shrink

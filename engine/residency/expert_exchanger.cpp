@@ -9,6 +9,10 @@
 namespace hearth {
 namespace {
 
+/// The part of this thread's time for exchanges that a step takes longer. The rest passes while the thread
+/// would wait for the device. Simulated steps are fastest with about this number.
+constexpr double kLostShare = 0.4;
+
 std::vector<ExpertCache::Layer> cache_layers(const std::vector<ExpertExchanger::Layer>& layers) {
   std::vector<ExpertCache::Layer> of_cache;
   for (const ExpertExchanger::Layer& layer : layers) {
@@ -32,6 +36,10 @@ int most_changes(std::span<const ExpertExchanger::Layer> layers, const HybridExp
   return most;
 }
 
+double seconds_since(HostClock::time_point begin) {
+  return std::chrono::duration<double>(HostClock::now() - begin).count();
+}
+
 void set_bit(std::vector<uint64_t>& bits, int32_t i, bool value) {
   uint64_t& word = bits[static_cast<size_t>(i / 64)];
   const uint64_t bit = uint64_t{1} << (i % 64);
@@ -40,11 +48,15 @@ void set_bit(std::vector<uint64_t>& bits, int32_t i, bool value) {
 
 }  // namespace
 
-ExpertExchanger::ExpertExchanger(const std::vector<Layer>& layers, HybridExperts& device)
+ExpertExchanger::ExpertExchanger(const std::vector<Layer>& layers, HybridExperts& device,
+                                 double ram_bytes_per_s)
     : layers_(layers),
       device_(device),
       cache_(cache_layers(layers), ExpertCache::Rules()),
-      most_changes_(most_changes(layers, device)) {
+      most_changes_(most_changes(layers, device)),
+      use_seconds_(ram_bytes_per_s > 0
+                       ? static_cast<double>(expert_bytes(layers.front().host.front())) / ram_bytes_per_s
+                       : 0) {
   for (size_t i = 0; i < layers_.size(); ++i) {
     index_[layers_[i].layer] = static_cast<int>(i);
     std::vector<uint64_t>& bits = resident_.emplace_back((layers_[i].host.size() + 63) / 64);
@@ -76,7 +88,9 @@ void ExpertExchanger::use(int layer, const ExpertChoice& choice) {
   const auto n_pairs = static_cast<size_t>(choice.n_tokens) * static_cast<size_t>(choice.n_used);
   const int n_refused = cache_.use(found->second, {choice.experts, n_pairs}, most, begun_);
   totals_.refused += static_cast<uint64_t>(n_refused);
+  if (begun_.empty()) return;
   allowance_.spend(static_cast<int>(begun_.size()));
+  const HostClock::time_point begin = HostClock::now();
   for (const ExpertExchange& exchange : begun_) {
     const Expert& expert = of.host[static_cast<size_t>(exchange.expert)];
     device_.begin_change({.slot = exchange.row,
@@ -88,18 +102,30 @@ void ExpertExchanger::use(int layer, const ExpertChoice& choice) {
     ++totals_.experts;
     totals_.bytes += expert_bytes(expert);
   }
+  spent_seconds_ += seconds_since(begin);
 }
 
 void ExpertExchanger::end_step() {
   if (!counts_step_) return;
+  set_margin();
   cache_.end_token();
-  allowance_.pass(std::chrono::duration<double>(HostClock::now() - begin_).count(), device_.change_seconds());
+  allowance_.pass(seconds_since(begin_), device_.change_seconds());
+}
+
+/// Makes an exchange also pay for the time that it takes on this thread. This matters if the CPU reads an
+/// expert in a few microseconds.
+void ExpertExchanger::set_margin() {
+  if (use_seconds_ <= 0 || totals_.experts == 0) return;
+  const double each = spent_seconds_ / static_cast<double>(totals_.experts);
+  cache_.set_margin(ExpertCache::Rules().margin + kLostShare * each / use_seconds_);
 }
 
 /// Completes the first n exchanges under way.
 void ExpertExchanger::complete(int n) {
   if (n == 0) return;
+  const HostClock::time_point begin = HostClock::now();
   device_.end_changes(n);
+  spent_seconds_ += seconds_since(begin);
   const MutexLock lock(mutex_);
   for (; n > 0; --n) {
     const ExpertExchange exchange = under_way_.front();

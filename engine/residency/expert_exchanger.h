@@ -37,8 +37,9 @@ class ExpertExchanger {
     ExpertSlabs* slabs = nullptr;
     std::vector<double> use;  // see ExpertCache::Layer
   };
-  /// Everything that the arguments refer to must outlive the exchanger. REQUIRES: can_exchange().
-  ExpertExchanger(const std::vector<Layer>& layers, HybridExperts& device);
+  /// ram_bytes_per_s: the rate at which the CPU reads missing experts; 0: unknown. Everything that the
+  /// arguments refer to must outlive the exchanger. REQUIRES: can_exchange().
+  ExpertExchanger(const std::vector<Layer>& layers, HybridExperts& device, double ram_bytes_per_s);
 
   /// Whether the device can exchange experts of these layers, of which there is at least one.
   static bool can_exchange(std::span<const Layer> layers, const HybridExperts& device);
@@ -59,6 +60,7 @@ class ExpertExchanger {
 
  private:
   void complete(int n);
+  void set_margin();
 
   std::vector<Layer> layers_;
   std::map<int, int> index_;  // of each layer's number in layers_
@@ -70,6 +72,8 @@ class ExpertExchanger {
   // layers from first_ on begin exchanges in a step. Indices in layers_.
   int first_ = 0, next_first_ = 0;
   bool counts_step_ = false;
+  const double use_seconds_;              // in which the CPU reads a missing expert; 0: unknown
+  double spent_seconds_ = 0;              // by this thread on all exchanges
   HostClock::time_point begin_;           // of the step
   std::deque<ExpertExchange> under_way_;  // exchanges whose experts are being copied, in their order
   std::vector<ExpertExchange> begun_;     // scratch of use()

@@ -184,7 +184,7 @@ void SimulatedModel::start_exchanger() {
   if (load_.activity) use = [this](int layer) { return load_.activity->shares_of(layer); };
   const std::vector<ExpertExchanger::Layer> layers = exchangeable_layers(host, slabs_, use);
   if (!ExpertExchanger::can_exchange(layers, *device_->hybrid_experts())) return;
-  exchanger_.emplace(layers, *device_->hybrid_experts());
+  exchanger_.emplace(layers, *device_->hybrid_experts(), load_.machine.ram_read_bytes_per_s());
   pass_->ffn().observers().observe_choices(
       [this](int layer, const ExpertChoice& choice) { exchanger_->use(layer, choice); });
 }

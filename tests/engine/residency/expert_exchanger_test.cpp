@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/model/weights.h"
+#include "kernels/base/virtual_time.h"
 #include "tests/support/catch.h"
 
 namespace hearth::test {
@@ -23,6 +24,7 @@ class ScriptedExperts final : public HybridExperts {
   void end(const GatedSharedExpert&, ExpertCounts&) override {}
   int most_changes(const Expert&) const override { return most; }
   void begin_change(const SlotChange& change) override {
+    if (VirtualTime::current() != nullptr) VirtualTime::current()->spend(seconds);
     under_way.push_back(change);
     REQUIRE(static_cast<int>(under_way.size()) <= most);
   }
@@ -37,6 +39,7 @@ class ScriptedExperts final : public HybridExperts {
   std::vector<SlotChange> under_way;
   int n_arrived = 100;  // at most
   int n_ended = 0, most = 4;
+  double seconds = 0;  // of begin_change(), if time is virtual
 };
 
 /// Two layers of a mixture, numbers 3 and 5, whose first two experts are on the device.
@@ -106,7 +109,7 @@ TEST_CASE("expert exchanger: an expert that is used again and again takes the sl
   Model model;
   ScriptedExperts device;
   device.n_arrived = 0;
-  ExpertExchanger exchanger(model.layers(), device);
+  ExpertExchanger exchanger(model.layers(), device, 0);
   for (int i = 0; i < 40 && device.under_way.empty(); ++i) step(exchanger, {0, 6});
   REQUIRE(device.under_way.size() == 1);
   const SlotChange change = device.under_way.front();
@@ -133,7 +136,7 @@ TEST_CASE("expert exchanger: an expert that is used again and again takes the sl
 TEST_CASE("expert exchanger: a prompt completes exchanges, and neither counts nor begins any") {
   Model model;
   ScriptedExperts device;
-  ExpertExchanger exchanger(model.layers(), device);
+  ExpertExchanger exchanger(model.layers(), device, 0);
   for (int i = 0; i < 40; ++i) step(exchanger, {0, 6}, prompt());
   CHECK(device.under_way.empty());
   CHECK(exchanger.totals().experts == 0);
@@ -150,7 +153,7 @@ TEST_CASE("expert exchanger: it never begins more copies than fit in the device'
   Model model;
   ScriptedExperts device;
   device.most = 1;
-  ExpertExchanger exchanger(model.layers(), device);
+  ExpertExchanger exchanger(model.layers(), device, 0);
   for (int i = 0; i < 200; ++i) {
     step(exchanger, {5, 6});
     CHECK(device.under_way.size() <= 1);
@@ -163,11 +166,27 @@ TEST_CASE("expert exchanger: it never begins more copies than fit in the device'
   CHECK_FALSE(ExpertExchanger::can_exchange({}, device));
 }
 
+TEST_CASE("expert exchanger: the longer an exchange takes, the more uses it has to gain") {
+  // A use of an expert is worth 128 bytes at 128 MB/s, one microsecond.
+  const auto n_exchanged = [](double seconds) {
+    const VirtualTime time;
+    Model model;
+    ScriptedExperts device;
+    device.seconds = seconds;
+    ExpertExchanger exchanger(model.layers(), device, 128e6);
+    for (int32_t i = 0; i < 400; ++i) step(exchanger, {2 + i / 8 % 3, 5 + i / 8 % 3});
+    return exchanger.totals().experts;
+  };
+  const uint64_t cheap = n_exchanged(0), dear = n_exchanged(40e-6);
+  CHECK(dear < cheap);
+  CHECK(dear > 0);
+}
+
 TEST_CASE("expert exchanger: layers take turns if a step has more exchanges than may begin") {
   Model model;
   ScriptedExperts device;
   device.most = 1;
-  ExpertExchanger exchanger(model.layers(), device);
+  ExpertExchanger exchanger(model.layers(), device, 0);
   // In both layers, each token uses experts that the device does not have.
   std::array<int, 2> n_changes{};
   for (int32_t i = 0; i < 400; ++i) {
@@ -189,7 +208,7 @@ TEST_CASE("expert exchanger: layers take turns if a step has more exchanges than
 TEST_CASE("expert exchanger: layers that it does not have are ignored") {
   Model model;
   ScriptedExperts device;
-  ExpertExchanger exchanger(model.layers(), device);
+  ExpertExchanger exchanger(model.layers(), device, 0);
   const std::array<int32_t, 2> chosen = {6, 7};
   for (int i = 0; i < 40; ++i) {
     exchanger.begin_step(decoding());
