@@ -52,8 +52,8 @@ std::vector<OptionSpec> make_table() {
        TextField{&O::endpoint}},
 
       {"embedding-model", "Embeddings", "FILE",
-       "A second, small model that embeds texts for /v1/embeddings: a GGUF file. It runs on the CPU, in "
-       "addition to the main model, and has its own queue. Not given: the main model embeds texts.",
+       "A second, small model that embeds texts for /v1/embeddings: a GGUF file. It runs on the CPU and has "
+       "its own queue. Not given: the main model embeds texts.",
        TextField{&O::embedding_model}},
       {"embedding-alias", "Embeddings", "NAME",
        "Another name for the embedding model, such as text-embedding-3-small. May be given several times.",
@@ -69,8 +69,15 @@ std::vector<OptionSpec> make_table() {
        TextField{&O::host}},
       {"port", "Server", "PORT", "TCP port to listen on. 0: any free port, which is printed at start.",
        IntField{&O::port, 0, 65535}},
+      {"tls-cert", "Server", "FILE",
+       "Serve HTTPS with this certificate: a PEM file, in which the certificates of intermediate authorities "
+       "follow the server's own. Needs --tls-key. SIGHUP reads both files again.",
+       TextField{&O::tls_cert}},
+      {"tls-key", "Server", "FILE", "The private key of --tls-cert: a PEM file that is not encrypted.",
+       TextField{&O::tls_key}},
       {"metrics-port", "Server", "PORT",
-       "A second TCP port, only for /metrics and health checks, which needs no API key. 0: none.",
+       "A second TCP port, only for /metrics and health checks, which needs no API key. With --tls-cert it "
+       "speaks HTTPS too. 0: none.",
        IntField{&O::metrics_port, 0, 65535}},
       {"cors-origin", "Server", "ORIGIN",
        "Origin of web pages that may call the server, such as https://chat.example.org. May be given "
@@ -91,7 +98,7 @@ std::vector<OptionSpec> make_table() {
 
       {"api-key-file", "Access", "FILE",
        "File of API keys, one per line: the key, or 'name=NAME role=use,metrics,admin key=KEY', where KEY "
-       "may be a hash that --hash-key prints. Empty lines and lines that start with # are skipped. SIGHUP "
+       "may be a hash that --hash-key prints. SIGHUP "
        "reads the file again. Without a key, anyone who reaches the port may use the model.",
        TextField{&O::api_key_file}},
       {"api-key", "Access", "KEY",
@@ -114,8 +121,8 @@ std::vector<OptionSpec> make_table() {
        IntField{&O::slots, 1, 256}, Sources::kAll, Program::kBoth},
       {"kv-contexts", "Engine", "N",
        "Number of requests, each as long as --context, whose keys and values fit into memory at once. All "
-       "requests share this memory. Each takes what its length needs, and a request that does not fit "
-       "waits. At most --slots. 0: as many as the free memory allows, at least 1; the log says how many "
+       "requests share this memory; one that does not fit waits. At most --slots. 0: as many as the free "
+       "memory allows, at least 1; the log says how many "
        "tokens fit.",
        IntField{&O::kv_contexts, 0, 256}, Sources::kAll, Program::kBoth},
       {"queue", "Engine", "N",
@@ -134,8 +141,7 @@ std::vector<OptionSpec> make_table() {
        IntField{&O::prefill_chunk, 1, 8192, "auto"}, Sources::kAll, Program::kBoth},
       {"threads", "Engine", "N",
        "CPU threads that compute. 0: one for each physical core that is at least half as fast as the "
-       "fastest, and no more than a container's CPU quota can use. With a quota of 1.5 CPUs, the second "
-       "thread pauses while the process exceeds its quota.",
+       "fastest, and no more than a container's CPU quota can use.",
        IntField{&O::threads, 0, 1024}, Sources::kAll, Program::kBoth, 't'},
       {"isa", "Engine", "NAME",
        "Instruction set of the CPU kernels. auto: the best one that the processor has, except amx, which "
@@ -153,8 +159,8 @@ std::vector<OptionSpec> make_table() {
        "the memory; answers change a little. A draft model and an embedding model keep f16.",
        choice<&O::kv_type>({"f16", "q8_0"}), Sources::kAll, Program::kBoth},
       {"numa", "Engine", "NAME",
-       "Placement of memory on a machine with several NUMA nodes. interleave: on all nodes in turn, page by "
-       "page; pages of the model file that are already in the page cache stay where they are. off: the "
+       "Placement of memory on a machine with several NUMA nodes. interleave: on all nodes in turn; pages of "
+       "the model file that are already in the page cache stay where they are. off: the "
        "system decides.",
        choice<&O::numa>({"interleave", "off"}), Sources::kAll, Program::kBoth},
 
@@ -190,7 +196,7 @@ std::vector<OptionSpec> make_table() {
       {"prompt-products", "Device", "NAME",
        "Kernels that multiply a prompt's tokens on the GPU. exact: Hearth's own, whose results equal the "
        "CPU's bit for bit. fast: NVIDIA's cuBLASLt, if it is installed and the GPU shares no layer's "
-       "neurons with the CPU. On an H200, a prompt of 512 tokens was read 1.65 times as fast. Answers "
+       "neurons with the CPU. Answers "
        "differ from those of exact, but are the same in any batch.",
        choice<&O::prompt_products>({"exact", "fast"}), Sources::kAll, Program::kBoth},
       {"plan-file", "Device", "FILE",
@@ -217,9 +223,9 @@ std::vector<OptionSpec> make_table() {
       {"profile", "Sparsity", "MODE",
        "Measurements that decide where neurons are placed. Results are kept in the cache folder. auto: if a "
        "GPU runs a ReLU-family model, hearthd measures the machine's speed and counts which neurons are "
-       "active. This happens once, and takes some tens of seconds without requests. Then hearthd places the "
-       "model again. online: also counts a sample of the generated tokens, so that the next start places "
-       "neurons by actual use. off: measures nothing and uses what is known. SIGUSR1 ends the measuring and "
+       "active. This takes some tens of seconds without requests, once. Then hearthd places the model again. "
+       "online: also counts a sample of the generated tokens, for the next start. off: uses what is known. "
+       "SIGUSR1 ends the measuring and "
        "keeps its results.",
        choice<&O::profile>({"auto", "online", "off"})},
 
@@ -243,16 +249,16 @@ std::vector<OptionSpec> make_table() {
        "Give up rights that serving does not need, with Landlock and seccomp: writing outside the folders of "
        "the cache and the log, reading other files, opening connections, starting programs. auto: as far as "
        "the kernel supports it; with a GPU, whose driver needs more rights, only system calls are "
-       "restricted. on: refuse to start if a part is not supported. The log says what is in effect.",
+       "restricted. on: refuse to start if a part is not supported.",
        choice<&O::sandbox>({"auto", "on", "off"})},
       {"trace", "Running", "FILE",
        "Write a timeline of all steps to this file when the program ends, for Perfetto or chrome://tracing. "
-       "It shows what ran on GPU, CPU and PCIe in each layer. It keeps the first million entries in up to 50 "
+       "Keeps the first million entries in up to 50 "
        "MB of memory, and makes steps a little slower.",
        TextField{&O::trace}, Sources::kAll, Program::kBoth},
       {"expert-trace", "Running", "FILE",
-       "Write to this file which experts the served tokens choose, for hearth-profiler replay. The file is "
-       "written every 5 minutes and at the end. Only for mixtures of experts. Keeps the first tokens that "
+       "Write to this file which experts the served tokens choose, for hearth-profiler replay. Only for "
+       "mixtures of experts. Keeps the first tokens that "
        "fit 64 MiB.",
        TextField{&O::expert_trace}},
       {"config", "Running", "FILE",

@@ -61,6 +61,7 @@ struct Options {
   // Server
   std::string host = "127.0.0.1";
   int port = 8080;                       // 0: any free port
+  std::string tls_cert, tls_key;         // PEM files of both ports; empty: HTTP without TLS
   int metrics_port = 0;                  // a second port for /metrics and health checks; 0: no second port
   std::vector<std::string> cors_origin;  // empty: pages served from this machine
   int max_body_mib = 16;                 // MiB of one request's body

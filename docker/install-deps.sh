@@ -21,7 +21,7 @@ set -eu
 
 build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 python3-venv unzip
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev libutf8proc-dev
-  zlib1g-dev libtomlplusplus-dev prometheus-cpp-dev libcurl4-openssl-dev'
+  zlib1g-dev libtomlplusplus-dev prometheus-cpp-dev libcurl4-openssl-dev libssl-dev'
 test="$build catch2"
 all="$test clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus man-db mandoc
   zsh fish systemd-container"
@@ -29,7 +29,7 @@ image='buildah ca-certificates ccache curl docker-compose mmdebstrap nginx'
 # The libraries for the other processor; its architecture is added to dpkg.
 arm="$build catch2 g++-aarch64-linux-gnu qemu-user libcpp-httplib-dev:arm64 libspdlog-dev:arm64
   libpcre2-dev:arm64 libutf8proc-dev:arm64 zlib1g-dev:arm64 libtomlplusplus-dev:arm64 prometheus-cpp-dev:arm64
-  libcurl4-openssl-dev:arm64"
+  libcurl4-openssl-dev:arm64 libssl-dev:arm64"
 # A browser for the tests of web pages. Ubuntu's package contains none; these tests are then skipped and say
 # so.
 ! grep -qx 'ID=debian' /etc/os-release 2>/dev/null || all="$all chromium"

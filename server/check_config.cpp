@@ -11,6 +11,7 @@
 #include "server/gate/key_file.h"
 #include "server/gate/trusted_proxies.h"
 #include "server/http/connection/listen_socket.h"
+#include "server/http/connection/tls_identity.h"
 #include "server/process/start_error.h"
 #include "server/serving_model.h"
 
@@ -73,13 +74,26 @@ std::string key_lines(const Options& options) {
   return lines;
 }
 
+std::string tls_lines(const Options& options) {
+  const std::unique_ptr<TlsIdentity> tls =
+      open_tls({.certificate = options.tls_cert, .key = options.tls_key});
+  if (tls == nullptr) return "";
+  const TlsFacts facts = tls->facts();
+  std::string lines = "TLS: " + describe(facts) + "\n";
+  if (is_readable_by_all(options.tls_key))
+    lines += "warning: every user of this machine may read " + options.tls_key + "; run chmod 600 on it\n";
+  const std::string warning = date_warning(facts, options.tls_cert);
+  return warning.empty() ? lines : lines + "warning: " + warning + "\n";
+}
+
 }  // namespace
 
 std::string check_config(const Invocation& invocation) {
   const Options& options = invocation.options;
   const ModelFiles files = open_checked(options);
   check_expert_trace(options, files);
-  std::string text = "address: " + local_url(options.host, options.port) + "\n";
+  std::string text = "address: " + local_url(options.host, options.port, !options.tls_cert.empty()) + "\n" +
+                     tls_lines(options);
   text += model_line("model", *files.model, options.ffn_activation, model_names(options));
   if (files.embedding)
     text += model_line("embedding model", *files.embedding, {}, embedding_model_names(options));

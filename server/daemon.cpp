@@ -42,6 +42,15 @@ void warn_if_open(const Options& options, const Auth& auth) {
               " may use this server: set HEARTH_API_KEY or --api-key-file, or listen on 127.0.0.1");
 }
 
+void log_tls(const TlsIdentity& tls) {
+  const TlsFacts facts = tls.facts();
+  log_info("TLS: the certificate is for " + describe(facts));
+  if (is_readable_by_all(tls.files().key))
+    log_warning("every user of this machine may read " + tls.files().key + "; run chmod 600 on it");
+  const std::string warning = date_warning(facts, tls.files().certificate);
+  if (!warning.empty()) log_warning(warning);
+}
+
 int64_t to_ms(double time_s) { return std::llround(time_s * 1000); }
 
 /// Whether the request is a successful probe. The access log omits these, because probes arrive every few
@@ -79,8 +88,9 @@ void log_access(const AccessRecord& record) {
   log_info(record.method + " " + record.path, fields);
 }
 
-HttpServerOptions server_options(const Options& options) {
+HttpServerOptions server_options(const Options& options, const TlsIdentity* tls) {
   HttpServerOptions server;
+  server.tls = tls;
   server.host = options.host;
   server.port = options.port;
   server.error_style = error_style;
@@ -106,8 +116,9 @@ void make_room_for_clients(const HttpServerOptions& server) {
 }
 
 /// Few threads and connections suffice, because usually one scraper sends requests.
-HttpServerOptions metrics_server_options(const Options& options) {
+HttpServerOptions metrics_server_options(const Options& options, const TlsIdentity* tls) {
   HttpServerOptions server;
+  server.tls = tls;
   server.host = options.host;
   server.port = options.metrics_port;
   server.error_style = error_style;
@@ -130,6 +141,7 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
       version_(version),
       environment_(environment),
       auth_(read_all_keys(options_.api_key_file, options_.api_key)),
+      tls_(open_tls({.certificate = options_.tls_cert, .key = options_.tls_key})),
       cache_(cache_folder(environment)),
       sandbox_(options_, cache_),
       files_(std::move(files)),
@@ -143,10 +155,12 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
                .cors = CorsPolicy(options_.cors_origin),
                .hosts = HostPolicy(options_.host, options_.allowed_host),
                .proxies = TrustedProxies(options_.trusted_proxy),
-               .has_page = options_.page == Options::Page::kOn},
+               .has_page = options_.page == Options::Page::kOn,
+               .has_tls = tls_ != nullptr},
               [this](const HttpRequest& request) { return host_.handle_admin(request); }) {
   warn_if_open(options_, auth_);
-  const HttpServerOptions server_settings = server_options(options_);
+  if (tls_ != nullptr) log_tls(*tls_);
+  const HttpServerOptions server_settings = server_options(options_, tls_.get());
   make_room_for_clients(server_settings);
   server_ = std::make_unique<HttpServer>(
       server_settings, [this](HttpRequest& request) { return routes_.admit(request); },
@@ -157,7 +171,7 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
       log_failure);
   if (options_.metrics_port > 0) {
     metrics_server_ = std::make_unique<HttpServer>(
-        metrics_server_options(options_),
+        metrics_server_options(options_, tls_.get()),
         [this](const HttpRequest& request) { return Admission{.at_once = metrics_.serve_alone(request)}; },
         [](const AccessRecord&) {}, log_failure);
   }
@@ -168,10 +182,10 @@ Daemon::~Daemon() = default;
 Daemon::Outcome Daemon::run() {
   sandbox_.before_threads();
   server_->start();
-  log_always("listening on " + local_url(options_.host, server_->port()), {{"port", server_->port()}});
+  log_always("listening on " + url_of(*server_), {{"port", server_->port()}});
   if (metrics_server_ != nullptr) {
     metrics_server_->start();
-    log_info("metrics on " + local_url(options_.host, metrics_server_->port()) + "/metrics");
+    log_info("metrics on " + url_of(*metrics_server_) + "/metrics");
   }
   service_manager_.notify("STATUS=Loading " + options_.model);
   last_progress_ = Clock::now();
@@ -188,13 +202,18 @@ Daemon::Outcome Daemon::run() {
       break;
     }
     if (hangup == StopSignals::Hangup::kReload) {
-      if (const std::optional<Options> now = reload(invocation_, environment_, auth_)) host_.reload(*now);
+      if (const std::optional<Options> now = reload(invocation_, environment_, auth_, tls_.get()))
+        host_.reload(*now);
     }
     look_after_model();
     service_manager_.beat(state_.is_alive());
     if (const std::optional<std::string> why = host_.failure()) return end_after_failure(*why);
   }
   return host_.is_starting() ? abandon_loading() : drain();
+}
+
+std::string Daemon::url_of(const HttpServer& server) const {
+  return local_url(options_.host, server.port(), tls_ != nullptr);
 }
 
 void Daemon::look_after_model() {
@@ -224,7 +243,7 @@ void Daemon::tell_ready() {
   sandbox_.once_loaded();
   const ServingModel& model = *host_.model();
   service_manager_.notify("READY=1\nSTATUS=Serving " + model.ready().name);
-  const std::string url = local_url(options_.host, server_->port());
+  const std::string url = url_of(*server_);
   log_info("ready",
            {{"load_ms", to_ms(std::chrono::duration<double>(Clock::now() - host_.load_start()).count())}});
   host_.start_profiling();

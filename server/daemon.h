@@ -13,6 +13,7 @@
 #include "server/api/server_state.h"
 #include "server/gate/auth.h"
 #include "server/gate/routes.h"
+#include "server/http/connection/tls_identity.h"
 #include "server/http/http_server.h"
 #include "server/metrics/metrics_page.h"
 #include "server/model_host.h"
@@ -26,7 +27,7 @@ namespace hearth {
 class Daemon {
  public:
   /// Binds the port. files: from open_checked(). signals and recorders must outlive the daemon. Throws
-  /// ListenError or KeyFileError.
+  /// ListenError, KeyFileError or TlsError.
   Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
          ModelFiles files, const StopSignals& signals, const Recorders& recorders);
   ~Daemon();
@@ -47,6 +48,7 @@ class Daemon {
   void look_after_model();
   void log_progress();
   void tell_ready();
+  std::string url_of(const HttpServer& server) const;
   void skip_profiling();
   Outcome drain();
   Outcome end_after_failure(const std::string& why);
@@ -57,6 +59,7 @@ class Daemon {
   const std::string version_;
   const Environment environment_;
   const Auth auth_;
+  const std::unique_ptr<TlsIdentity> tls_;  // null without --tls-cert
   const CacheFolder cache_;
   Sandbox sandbox_;
   ModelFiles files_;  // empty after the load has begun

@@ -159,7 +159,8 @@ int do_action(Invocation invocation, const Environment& environment) {
     case Action::kServe:
       return 0;
   }
-  const HealthcheckResult result = check_health(invocation.options.host, invocation.options.port);
+  const HealthcheckResult result =
+      check_health(invocation.options.host, invocation.options.port, !invocation.options.tls_cert.empty());
   std::cout << result.answer << "\n";
   return result.healthy ? 0 : 1;
 }

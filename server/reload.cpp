@@ -53,13 +53,26 @@ void take_keys(const Options& options, const Auth& auth) try {
   log_error(std::string("SIGHUP: ") + error.what() + "; the previous keys stay in effect");
 }
 
+void take_certificate(TlsIdentity* tls) try {
+  if (tls == nullptr) return;
+  tls->read_again();
+  const TlsFacts facts = tls->facts();
+  log_info("SIGHUP: the TLS certificate was read again: " + describe(facts));
+  const std::string warning = date_warning(facts, tls->files().certificate);
+  if (!warning.empty()) log_warning("SIGHUP: " + warning);
+} catch (const TlsError& error) {
+  log_error(std::string("SIGHUP: ") + error.what() + "; the previous certificate stays in effect");
+}
+
 }  // namespace
 
-std::optional<Options> reload(const Invocation& started, const Environment& environment, const Auth& auth) {
+std::optional<Options> reload(const Invocation& started, const Environment& environment, const Auth& auth,
+                              TlsIdentity* tls) {
   if (const std::optional<std::string> why = reopen_log()) log_error("SIGHUP: " + *why);
   const std::optional<Invocation> now = read_again(started, environment);
   if (now) take_log_level(started, *now);
   take_keys(started.options, auth);
+  take_certificate(tls);
   log_info("SIGHUP: reloaded");
   return now ? std::optional(now->options) : std::nullopt;
 }

@@ -39,8 +39,9 @@ FileRights needed_files(const Options& options, const CacheFolder& cache) {
   rights.readable = {"/proc",       "/sys", "/usr", "/lib", "/lib64", "/etc/localtime", "/etc/ld.so.cache",
                      "/dev/urandom"};
   rights.writable = {"/dev/null"};
-  for (const std::string* file : {&options.model, &options.embedding_model, &options.draft_model,
-                                  &options.chat_template_file, &options.api_key_file, &options.config})
+  for (const std::string* file :
+       {&options.model, &options.embedding_model, &options.draft_model, &options.chat_template_file,
+        &options.api_key_file, &options.tls_cert, &options.tls_key, &options.config})
     add_folders(*file, rights.readable);
   // On SIGHUP, names are searched there.
   if (!options.models.empty()) rights.readable.emplace_back(options.models);

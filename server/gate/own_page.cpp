@@ -13,9 +13,10 @@ bool is_digits_and_dots(std::string_view name) {
 
 }  // namespace
 
-bool is_own_page(std::string_view origin, std::string_view host) {
-  constexpr std::string_view kScheme = "http://";
-  if (host.empty() || !origin.starts_with(kScheme) || origin.substr(kScheme.size()) != host) return false;
+bool is_own_page(std::string_view origin, std::string_view host, bool has_tls) {
+  const std::string_view scheme = has_tls ? "https://" : "http://";
+  if (host.empty() || !origin.starts_with(scheme) || origin.substr(scheme.size()) != host) return false;
+  if (has_tls) return true;
   if (host.front() == '[') return true;  // an IPv6 address
   const std::string_view name = host.substr(0, host.find(':'));
   return name.find('.') == std::string_view::npos || is_digits_and_dots(name);

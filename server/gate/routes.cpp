@@ -92,7 +92,8 @@ Admission Routes::admit(HttpRequest& request) const {
 std::optional<HttpResponse> Routes::refusal_by_origin(const HttpRequest& request, ErrorStyle errors) const {
   const std::string_view origin = request.header("Origin");
   if (rules_.auth.required() || !CorsPolicy::is_web_page(origin) ||
-      rules_.cors.allows(origin, request.remote_address) || is_own_page(origin, request.header("Host")))
+      rules_.cors.allows(origin, request.remote_address) ||
+      is_own_page(origin, request.header("Host"), rules_.has_tls))
     return std::nullopt;
   return error_response({403,
                          "web pages of " + std::string(origin) + " may not use this server; --cors-origin " +

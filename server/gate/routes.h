@@ -33,6 +33,7 @@ struct AccessRules {
   HostPolicy hosts = HostPolicy("0.0.0.0", {});
   TrustedProxies proxies = TrustedProxies({});
   bool has_page = true;  // whether GET / returns the page instead of a line of text
+  bool has_tls = false;  // whether the port speaks HTTPS
 };
 
 class Routes {

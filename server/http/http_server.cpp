@@ -295,6 +295,7 @@ HttpServer::HttpServer(const HttpServerOptions& options, Gate gate, AccessLog ac
   poller_options.max_waiting = options.max_idle_connections;
   poller_options.head_time = options.head_time;
   poller_options.stall_time = options.stall_time;
+  poller_options.tls = options.tls;
   poller_options.now = options.now;
   poller_ = std::make_unique<ConnectionPoller>(
       std::move(listening.fd), poller_options,

@@ -32,6 +32,7 @@ struct HttpServerOptions {
   std::chrono::milliseconds head_time{10'000};  // time limit for receiving a request's head
   // A client that reads no bytes of its answer for this long is cut off.
   std::chrono::milliseconds stall_time{30'000};
+  const TlsIdentity* tls = nullptr;  // HTTPS with this certificate; null: HTTP. Must outlive the server.
   /// Clock for head_time, idle connections and slow bodies. Any thread may call it.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
   /// Returns the error format for a request's client. Reads the method, path and headers. Any thread may call

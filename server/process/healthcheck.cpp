@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "kernels/base/unique_fd.h"
+#include "server/process/openssl_handles.h"
 
 namespace hearth {
 namespace {
@@ -38,9 +39,40 @@ UniqueFd connect_to(const std::string& host, int port, std::string& error) {
   return {};
 }
 
+/// The bytes of a request and its answer, over TCP or over TLS.
+class HealthExchange {
+ public:
+  /// Performs the handshake if the server uses TLS.
+  HealthExchange(int fd, bool tls) : fd_(fd) {
+    if (!tls) return;
+    context_.reset(SSL_CTX_new(TLS_client_method()));
+    session_.reset(context_ ? SSL_new(context_.get()) : nullptr);
+    is_open_ = session_ && SSL_set_fd(session_.get(), fd) == 1 && SSL_connect(session_.get()) == 1;
+  }
+  bool is_open() const { return is_open_; }
+  void send(const std::string& bytes) const {
+    if (session_) {
+      SSL_write(session_.get(), bytes.data(), static_cast<int>(bytes.size()));
+    } else {
+      ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    }
+  }
+  /// Returns a positive number of bytes, or anything else at the end.
+  ssize_t receive(std::array<char, 4096>& to) const {
+    if (session_) return SSL_read(session_.get(), to.data(), static_cast<int>(to.size()));
+    return ::recv(fd_, to.data(), to.size(), 0);
+  }
+
+ private:
+  int fd_;
+  SslContextHandle context_;
+  SslHandle session_;
+  bool is_open_ = true;
+};
+
 }  // namespace
 
-HealthcheckResult check_health(const std::string& host, int port) {
+HealthcheckResult check_health(const std::string& host, int port, bool tls) {
   std::string target = host.size() > 2 && host.front() == '[' ? host.substr(1, host.size() - 2) : host;
   if (target == "0.0.0.0") target = "127.0.0.1";
   if (target == "::") target = "::1";
@@ -48,11 +80,16 @@ HealthcheckResult check_health(const std::string& host, int port) {
   const UniqueFd fd = connect_to(target, port, error);
   if (!fd) return {false, "no server answers on " + target + " port " + std::to_string(port) + ": " + error};
   const std::string request = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-  ::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL);
+  const HealthExchange exchange(fd.get(), tls);
+  if (!exchange.is_open()) {
+    return {false, "the server on port " + std::to_string(port) +
+                       " does not complete a TLS handshake: " + take_openssl_error()};
+  }
+  exchange.send(request);
   std::string answer;
   std::array<char, 4096> chunk;
   for (ssize_t n = 0; answer.size() < kMaxAnswerBytes; answer.append(chunk.data(), static_cast<size_t>(n))) {
-    n = ::recv(fd.get(), chunk.data(), chunk.size(), 0);
+    n = exchange.receive(chunk);
     if (n <= 0) break;
   }
   const size_t body = answer.find("\r\n\r\n");

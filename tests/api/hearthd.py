@@ -60,10 +60,13 @@ def wait_until(condition, what, patience=PATIENCE):
 
 
 class Hearthd:
-    """A running server. `lines` holds its standard error, which is its log unless that goes to a log_file."""
+    """A running server. `lines` holds its standard error, which is its log unless that goes to a log_file.
 
-    def __init__(self, *arguments, model=MODEL, env=None, wait=True, binary=BINARY, log_file=None):
-        self.log_file = log_file
+    verify: the SSLContext for a server with a certificate of the test's own."""
+
+    def __init__(self, *arguments, model=MODEL, env=None, wait=True, binary=BINARY, log_file=None,
+                 verify=True):
+        self.log_file, self.verify, self.scheme = log_file, verify, "http"
         command = [binary, "--port", "0", "--model", str(model), *map(str, arguments)]
         self.process = subprocess.Popen(command, env=clean_environment(env), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -90,15 +93,16 @@ class Hearthd:
     def _find_port(self):
         logged = self.log_file.read_text().splitlines() if self.log_file and self.log_file.exists() else []
         for line in [*self.lines, *logged]:
-            if found := re.search(r"listening on http://[^ ]*:(\d+)", line):
-                return found.group(1)
+            if found := re.search(r"listening on (https?)://[^ ]*:(\d+)", line):
+                self.scheme = found.group(1)
+                return found.group(2)
         if self.process.poll() is not None:
             raise AssertionError("hearthd ended: " + "\n".join(self.lines))
         return None
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def log(self):
         return "\n".join(self.lines)
@@ -115,7 +119,7 @@ class Hearthd:
 
     def health(self):
         import httpx
-        answer = httpx.get(self.url + "/health", timeout=PATIENCE)
+        answer = httpx.get(self.url + "/health", timeout=PATIENCE, verify=self.verify)
         return answer.status_code, answer.json()
 
     def is_ready(self):

@@ -124,7 +124,7 @@ def test_the_package_says_what_it_is(release, name):
     # looked for at start.
     for library in ("libc6 (>= ", "libcpp-httplib0.", "libpcre2-8-0 (>= ", "libutf8proc",
                     "libspdlog1.", "libprometheus-cpp-core1.",
-                    "libcurl4"):
+                    "libcurl4", "libssl3"):
         assert library in field["Depends"]
     assert "nvidia" not in field["Depends"] and "cuda" not in field["Depends"]
     print(f"{release.suite}: {package.name}, {package.stat().st_size / 1e6:.1f} MB, "

@@ -55,8 +55,10 @@ bool is_field(std::string_view line) {
 
 }  // namespace
 
-Connection::Connection(UniqueFd fd, std::string remote_address, milliseconds stall_time)
-    : fd_(std::move(fd)), remote_address_(std::move(remote_address)), stall_time_(stall_time) {}
+Connection::Connection(UniqueFd fd, std::string remote_address, milliseconds stall_time, SslHandle session)
+    : channel_(std::move(fd), std::move(session)),
+      remote_address_(std::move(remote_address)),
+      stall_time_(stall_time) {}
 
 Connection::Head Connection::receive_head() {
   input_.erase(0, used_);
@@ -66,9 +68,9 @@ Connection::Head Connection::receive_head() {
   Head head = check_head();
   while (head == Head::kIncomplete) {
     std::array<char, 4096> chunk;
-    const ssize_t n = ::recv(fd_.get(), chunk.data(), chunk.size(), 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Head::kIncomplete;
+    const ssize_t n = channel_.receive(chunk.data(), chunk.size());
+    if (n == ByteChannel::kWait) return Head::kIncomplete;
+    if (n == ByteChannel::kNotTls) return Head::kNotTls;
     if (n <= 0) return Head::kClosed;
     input_.append(chunk.data(), static_cast<size_t>(n));
     head = check_head();
@@ -125,59 +127,57 @@ ssize_t Connection::read(char* to, size_t size) {
   // call for each byte. used_ counts the bytes of the block that have been returned.
   input_.resize(16 * 1024);
   used_ = 0;
-  ssize_t n = -1;
+  ssize_t n = ByteChannel::kWait;
   for (;;) {
-    n = ::recv(fd_.get(), input_.data(), input_.size(), 0);
-    if (n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) break;
+    n = channel_.receive(input_.data(), input_.size());
+    if (n != ByteChannel::kWait) break;
     const seconds earned(body_bytes_ / kBodyBytesPerSecond);
-    if (!wait_for(fd_.get(), POLLIN, body_start_ + kBodyTime + earned)) break;
+    if (!wait_for(fd(), channel_.wanted_events(), body_start_ + kBodyTime + earned)) break;
   }
   input_.resize(n > 0 ? static_cast<size_t>(n) : 0);
-  if (n <= 0) return n;
+  if (n <= 0) return n == ByteChannel::kClosed ? 0 : -1;
   body_bytes_ += static_cast<uint64_t>(n);
   return read(to, size);
 }
 
 bool Connection::write(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t n = channel_.send(bytes);
     if (n > 0) {
       bytes.remove_prefix(static_cast<size_t>(n));
       bytes_sent_ += static_cast<uint64_t>(n);
       continue;
     }
-    if (n < 0 && errno == EINTR) continue;
-    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return false;
-    if (!wait_for(fd_.get(), POLLOUT, std::chrono::steady_clock::now() + stall_time_)) return false;
+    if (n != ByteChannel::kWait) return false;
+    const SteadyTime latest = std::chrono::steady_clock::now() + stall_time_;
+    if (!wait_for(fd(), channel_.wanted_events(), latest)) return false;
   }
   return true;
 }
 
-bool Connection::client_alive() const {
-  // POLLRDHUP is set when the client has closed its side, even if bytes from the client are still unread.
-  pollfd entry{fd_.get(), POLLRDHUP, 0};
-  if (::poll(&entry, 1, 0) < 0) return errno == EINTR;
-  return (entry.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) == 0;
+bool Connection::client_alive() { return channel_.peer_listens(); }
+
+void Connection::send_last(std::string_view bytes) {
+  channel_.send(bytes);
+  finish_sending();
 }
 
-void Connection::break_off() { ::shutdown(fd_.get(), SHUT_RDWR); }
+void Connection::break_off() const { ::shutdown(fd(), SHUT_RDWR); }
 
 void Connection::reset_on_close() {
   const linger hard{1, 0};
-  ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+  ::setsockopt(fd(), SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
 }
 
-void Connection::finish_sending() { ::shutdown(fd_.get(), SHUT_WR); }
+void Connection::finish_sending() { channel_.finish_sending(); }
 
 bool Connection::discard_input() {
   input_.clear();
   used_ = 0;
-  std::array<char, 16 * 1024> chunk;
   // The loop is bounded, because the poller serves other connections too.
   for (int i = 0; i < 16; ++i) {
-    const ssize_t n = ::recv(fd_.get(), chunk.data(), chunk.size(), 0);
-    if (n == 0) return false;
-    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    const ssize_t n = channel_.discard();
+    if (n <= 0) return n == ByteChannel::kWait;
   }
   return true;
 }

@@ -1,4 +1,5 @@
-// A client's connection: its socket, the bytes that were received but not used, and its deadlines.
+// A client's connection: its socket or TLS session, the bytes that were received but not used, and its
+// deadlines.
 //
 // One thread at a time uses it: the poller while a request's head arrives, a worker while the request is
 // answered. All waits are bounded, so that no client can occupy a thread forever.
@@ -9,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/base/unique_fd.h"
+#include "server/http/connection/byte_channel.h"
 
 namespace hearth {
 
@@ -25,18 +26,26 @@ inline constexpr std::chrono::milliseconds kStallTime{30'000};
 
 class Connection {
  public:
-  /// fd: a connected socket that does not block. stall_time: as in write().
-  Connection(UniqueFd fd, std::string remote_address, std::chrono::milliseconds stall_time = kStallTime);
+  /// fd: a connected socket that does not block. stall_time: as in write(). session: TLS on the socket, or
+  /// null.
+  Connection(UniqueFd fd, std::string remote_address, std::chrono::milliseconds stall_time = kStallTime,
+             SslHandle session = nullptr);
 
-  int fd() const { return fd_.get(); }
+  int fd() const { return channel_.fd(); }
+  /// The event that the poller must wait for after receive_head() returned kIncomplete: POLLIN or POLLOUT.
+  short wanted_events() const { return channel_.wanted_events(); }
   const std::string& remote_address() const { return remote_address_; }
 
-  /// Called by the poller. Reads available bytes without waiting. Returns whether the head of a request is
-  /// complete.
-  enum class Head { kIncomplete, kComplete, kClosed, kBad };
+  /// Called by the poller. Reads available bytes without waiting, and performs the handshake of TLS. Returns
+  /// whether the head of a request is complete. kNotTls: a client without TLS uses a port that requires it.
+  enum class Head { kIncomplete, kComplete, kClosed, kBad, kNotTls };
   Head receive_head();
   /// The status for the answer after kBad: 400, 414 or 431.
   int bad_status() const { return bad_status_; }
+  /// The reason why TLS failed, for the log; empty if it did not.
+  const std::string& tls_failure() const { return channel_.failure(); }
+  /// Called by the poller. Sends the bytes if the socket's buffer has room for them, and then ends sending.
+  void send_last(std::string_view bytes);
   /// Whether bytes of the next request have arrived.
   bool has_input() const { return !input_.empty(); }
 
@@ -53,12 +62,12 @@ class Connection {
   /// until a third of it is free.
   bool write(std::string_view bytes);
   /// Whether the client is still connected. Costs one poll of the socket.
-  bool client_alive() const;
+  bool client_alive();
   /// Number of bytes sent since begin_body().
   uint64_t bytes_sent() const { return bytes_sent_; }
 
   /// Ends all sending and receiving, and wakes a thread that waits for the socket. Any thread may call it.
-  void break_off();
+  void break_off() const;
   /// Makes the connection end with a reset, so that the client does not take the bytes it has received for a
   /// whole answer.
   void reset_on_close();
@@ -75,7 +84,7 @@ class Connection {
  private:
   Head check_head();
 
-  UniqueFd fd_;
+  ByteChannel channel_;
   std::string remote_address_;
   std::chrono::milliseconds stall_time_;
   std::string input_;  // received bytes; those before used_ have been used

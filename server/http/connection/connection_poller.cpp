@@ -11,8 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <system_error>
 #include <utility>
+
+#include "server/process/logging.h"
 
 namespace hearth {
 namespace {
@@ -25,6 +28,12 @@ constexpr milliseconds kLingerTime{2000};
 // Without free descriptors, every accept() fails immediately. During the pause, workers can close
 // connections.
 constexpr milliseconds kAcceptPause{50};
+
+// In plain text, because the client is often a browser.
+constexpr std::string_view kUseHttps =
+    "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 88\r\n"
+    "Connection: close\r\n\r\n"
+    "This port speaks HTTPS. Begin the address with https:// instead of http://, or use TLS.\n";
 
 std::string numeric_address(const sockaddr_storage& address, socklen_t size) {
   std::array<char, NI_MAXHOST> name{};
@@ -82,7 +91,7 @@ void ConnectionPoller::run() {
     polled.push_back({wake_fd_.get(), POLLIN, 0});
     polled.push_back({options_.now() >= accept_again_ ? listen_fd_.get() : -1, POLLIN, 0});
     for (const std::unique_ptr<Connection>& connection : waiting_)
-      polled.push_back({connection->fd(), POLLIN, 0});
+      polled.push_back({connection->fd(), connection->wanted_events(), 0});
     ::poll(polled.data(), polled.size(), wait_ms());
 
     // Polled connections are handled before new ones, because the indices of waiting_ must match those of
@@ -141,14 +150,21 @@ void ConnectionPoller::accept_all() {
       if (exhausted || errno == EAGAIN || errno == EWOULDBLOCK) return;
       continue;
     }
-    const int on = 1;
-    // Without Nagle's algorithm, each token is sent immediately instead of waiting for the next one.
-    ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    std::unique_ptr<Connection> connection =
-        std::make_unique<Connection>(std::move(fd), numeric_address(address, size), options_.stall_time);
-    connection->deadline = options_.now() + options_.head_time;
-    if (advance(connection)) waiting_.push_back(std::move(connection));
+    add(std::move(fd), numeric_address(address, size));
   }
+}
+
+void ConnectionPoller::add(UniqueFd fd, std::string remote_address) try {
+  const int on = 1;
+  // Without Nagle's algorithm, each token is sent immediately instead of waiting for the next one.
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  SslHandle session = options_.tls == nullptr ? nullptr : options_.tls->new_session(fd.get());
+  std::unique_ptr<Connection> connection = std::make_unique<Connection>(
+      std::move(fd), std::move(remote_address), options_.stall_time, std::move(session));
+  connection->deadline = options_.now() + options_.head_time;
+  if (advance(connection)) waiting_.push_back(std::move(connection));
+} catch (const std::bad_alloc&) {
+  log_error("a connection was closed because there is no memory for it");
 }
 
 bool ConnectionPoller::advance(std::unique_ptr<Connection>& connection) {
@@ -161,24 +177,29 @@ bool ConnectionPoller::advance(std::unique_ptr<Connection>& connection) {
       }
       return true;
     case Connection::Head::kClosed:
+      if (!connection->tls_failure().empty()) {
+        log_debug("a connection ended because TLS failed",
+                  {{"client", connection->remote_address()}, {"why", connection->tls_failure()}});
+      }
+      connection->finish_sending();
       return false;
     case Connection::Head::kBad:
-      refuse(*connection, connection->bad_status());
+      refuse(*connection, refusal_(connection->bad_status()));
+      return true;
+    case Connection::Head::kNotTls:
+      refuse(*connection, kUseHttps);
       return true;
     case Connection::Head::kComplete:
       break;
   }
   if (on_request_(connection)) return false;
-  refuse(*connection, 503);
+  refuse(*connection, refusal_(503));
   return true;
 }
 
-void ConnectionPoller::refuse(Connection& connection, int status) {
-  const std::string answer = refusal_(status);
-  // Sends only once, because the poller must not block. The send buffer of a new connection has room for a
-  // short answer.
-  ::send(connection.fd(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  connection.finish_sending();
+void ConnectionPoller::refuse(Connection& connection, std::string_view answer) {
+  // The poller must not block. The send buffer of a new connection has room for a short answer.
+  connection.send_last(answer);
   connection.lingering = true;
   connection.deadline = options_.now() + kLingerTime;
 }
@@ -189,8 +210,9 @@ void ConnectionPoller::expire() {
     if (connection->deadline > time) continue;
     // A client that has begun a request gets an answer. An idle connection is closed without one.
     if (!connection->lingering && connection->has_input()) {
-      refuse(*connection, 408);
+      refuse(*connection, refusal_(408));
     } else {
+      connection->finish_sending();
       connection.reset();
     }
   }

@@ -85,12 +85,12 @@ ListenSocket open_listen_socket(const std::string& host, int port) {
   throw ListenError(bind_failure(host, port, error));
 }
 
-std::string local_url(const std::string& host, int port) {
+std::string local_url(const std::string& host, int port, bool tls) {
   std::string name = without_brackets(host);
   if (name == "0.0.0.0") name = "127.0.0.1";
   if (name == "::") name = "::1";
   if (name.find(':') != std::string::npos) name = '[' + name + ']';
-  return "http://" + name + ':' + std::to_string(port);
+  return (tls ? "https://" : "http://") + name + ':' + std::to_string(port);
 }
 
 bool is_loopback(const std::string& host) {

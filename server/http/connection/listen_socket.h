@@ -24,8 +24,8 @@ struct ListenSocket {
 ListenSocket open_listen_socket(const std::string& host, int port);
 
 /// Returns a URL that works on this machine: "127.0.0.1" and 8080 -> "http://127.0.0.1:8080". An IPv6 address
-/// gets brackets, and a wildcard address becomes the loopback address.
-std::string local_url(const std::string& host, int port);
+/// gets brackets, and a wildcard address becomes the loopback address. tls: whether the port speaks HTTPS.
+std::string local_url(const std::string& host, int port, bool tls = false);
 
 /// Whether the host is this machine (127.0.0.0/8, ::ffff:127..., ::1, localhost).
 bool is_loopback(const std::string& host);
