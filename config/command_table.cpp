@@ -27,8 +27,7 @@ std::span<const CommandSpec> command_table() {
                 "Do not use the network if a model of that name is here, even if the hub has a newer one. "
                 "For starts that must not depend on the network."},
                {"any-architecture", "",
-                "Pull the model even if, according to the hub, its architecture is one that Hearth does not "
-                "run."}},
+                "Pull the model even if the hub names an architecture that Hearth does not run."}},
        .examples = {"hearthd pull smollm3-3b", "hearthd pull hf:OWNER/REPO:Q4_K_M",
                     "hearthd pull https://example.org/model.gguf --sha256 HEX"}},
       {.name = "list",
@@ -64,6 +63,19 @@ std::span<const CommandSpec> command_table() {
        .own = {{"no-plan", "", "Only describe the model, without measuring the machine."},
                {"json", "", "Print one JSON object."}},
        .examples = {"hearthd show SmolLM3-3B-Q4_K_M", "hearthd show model.gguf --json"}},
+      {.name = "connect",
+       .arguments = "claude-code|codex|opencode",
+       .min_arguments = 1,
+       .max_arguments = 1,
+       .help = "Print the configuration with which a coding agent uses the running server.",
+       .details = "Asks the server for its model and context. The configuration goes to the standard output, "
+                  "and where it belongs to the standard error. If the server requires an API key, set "
+                  "HEARTH_API_KEY; the configuration names this variable and never contains the key.",
+       .shared = {"host", "port", "config"},
+       .own = {{"url", "URL",
+                "The server's address, such as https://hearth.example.org:8080. Without it, the server that "
+                "--host and --port describe."}},
+       .examples = {"hearthd connect claude-code", "hearthd connect codex > ~/.codex/hearth.config.toml"}},
   };
   return table;
 }

@@ -1,5 +1,5 @@
-// The table of hearthd's commands `hearthd pull`, `list`, `rm` and `show`: their names, arguments, options
-// and help.
+// The table of hearthd's commands `hearthd pull`, `list`, `rm`, `show` and `connect`: their names,
+// arguments, options and help.
 //
 // Dispatch, `hearthd --help`, `hearthd COMMAND --help`, docs/configuration.md, the manual pages and the
 // completions are made from this table. Some options, such as --models, belong to a command and to the

@@ -168,6 +168,11 @@ void Exchange::prepare(uint64_t from, const RequestOptions& options) {
   const std::string agent = std::string("hearthd/") + hearth_version();
   set(CURLOPT_USERAGENT, agent.c_str());
   if (!options.certificates.empty()) set(CURLOPT_CAINFO, options.certificates.c_str());
+  if (options.local) {
+    set(CURLOPT_NOPROXY, "*");
+    set(CURLOPT_SSL_VERIFYPEER, 0L);
+    set(CURLOPT_SSL_VERIFYHOST, 0L);
+  }
   set(CURLOPT_HEADERFUNCTION, &Exchange::on_head);
   set(CURLOPT_HEADERDATA, static_cast<void*>(this));
   set(CURLOPT_WRITEFUNCTION, &Exchange::on_body);

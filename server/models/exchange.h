@@ -49,6 +49,9 @@ struct RequestOptions {
   std::string token;         // empty if there is no token
   std::string endpoint;      // the only hub that may get the token
   std::string certificates;  // file of trusted certificate authorities; empty: the system's
+  /// Connect to a server of this machine: without a proxy, and without a check of its certificate, which need
+  /// not be valid for the loopback address.
+  bool local = false;
 };
 
 /// A libcurl handle. Successive requests reuse its connection. Not copyable or movable, because libcurl

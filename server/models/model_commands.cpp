@@ -11,6 +11,7 @@
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "server/json/json.h"
+#include "server/models/connect.h"
 #include "server/models/local_model.h"
 #include "server/models/pull.h"
 #include "server/models/show.h"
@@ -202,6 +203,7 @@ int run_model_command(const CommandInvocation& command, const Environment& envir
   const std::string_view name = command.command->name;
   if (name == "pull") return pull(command, environment);
   if (name == "show") return show(command, environment);
+  if (name == "connect") return connect_client(command, environment);
   if (name == "rm") return remove_models(model_store(command.options, environment), command);
   const bool json = command.has("json");
   print(command.has("known") ? known_text(json) : list_text(model_store(command.options, environment), json));

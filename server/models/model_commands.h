@@ -1,4 +1,4 @@
-// Runs the commands hearthd pull, list, rm and show. main calls this before it starts any thread.
+// Runs the commands hearthd pull, list, rm, show and connect. main calls this before it starts any thread.
 #pragma once
 
 #include "config/command_invocation.h"

@@ -91,7 +91,7 @@ TEST_CASE("commands: a superfluous or missing value is refused") {
 TEST_CASE("commands: other programs' words are answered with hearthd's own") {
   for (const std::string_view word : {"serve", "run", "help", "ls"}) {
     const std::string said = command_refusal({std::string(word)});
-    CHECK_THAT(said, ContainsSubstring("which has pull, list, rm, show"));
+    CHECK_THAT(said, ContainsSubstring("which has pull, list, rm, show, connect"));
     CHECK_THAT(said, ContainsSubstring("--model FILE|NAME"));
   }
   CHECK_THAT(command_refusal({"smollm3-3b"}), ContainsSubstring("--model smollm3-3b"));
