@@ -93,7 +93,7 @@ std::vector<OptionSpec> make_table() {
       {"keepalive-seconds", "Server", "N",
        "If an answer that is not streamed takes longer than N seconds, the server sends the status, the "
        "headers and a blank line, and another blank line every N seconds. For proxies that cut silent "
-       "connections. 0: never. Streams have their own pings.",
+       "connections. 0: never.",
        IntField{&O::keepalive_seconds, 0, 3600}},
 
       {"api-key-file", "Access", "FILE",
@@ -122,8 +122,7 @@ std::vector<OptionSpec> make_table() {
       {"kv-contexts", "Engine", "N",
        "Number of requests, each as long as --context, whose keys and values fit into memory at once. All "
        "requests share this memory; one that does not fit waits. At most --slots. 0: as many as the free "
-       "memory allows, at least 1; the log says how many "
-       "tokens fit.",
+       "memory allows, at least 1.",
        IntField{&O::kv_contexts, 0, 256}, Sources::kAll, Program::kBoth},
       {"queue", "Engine", "N",
        "Number of requests that may wait for a slot. Further requests are answered with 429 at once.",
@@ -158,9 +157,15 @@ std::vector<OptionSpec> make_table() {
        "Type of the keys and values in memory. f16: half floats. q8_0: 8 bits and a shared scale, 53 % of "
        "the memory; answers change a little. A draft model and an embedding model keep f16.",
        choice<&O::kv_type>({"f16", "q8_0"}), Sources::kAll, Program::kBoth},
+      {"cache-gib", "Engine", "GIB",
+       "Keep up to this many GiB of keys and values on disk, to reuse prompts after a restart or another "
+       "model. The files reveal texts. Only on the CPU.",
+       NumberField{&O::cache_gib, 0, kMaxBudgetGib, "off"}},
+      {"cache-dir", "Engine", "FOLDER",
+       "Folder for --cache-gib. Not given: hearth/prefixes in $XDG_CACHE_HOME or ~/.cache.",
+       TextField{&O::cache_dir}},
       {"numa", "Engine", "NAME",
-       "Placement of memory on a machine with several NUMA nodes. interleave: on all nodes in turn; pages of "
-       "the model file that are already in the page cache stay where they are. off: the "
+       "Placement of memory on a machine with several NUMA nodes. interleave: on all nodes in turn. off: the "
        "system decides.",
        choice<&O::numa>({"interleave", "off"}), Sources::kAll, Program::kBoth},
 
@@ -231,7 +236,7 @@ std::vector<OptionSpec> make_table() {
 
       {"idle-unload", "Running", "MINUTES",
        "Minutes without a request after which the model is unloaded and its memory freed. The next request "
-       "waits until the model is loaded again.",
+       "loads it again.",
        NumberField{&O::idle_unload_minutes, 0.001, 1e6, "never"}},
       {"drain-seconds", "Running", "N",
        "Seconds that running answers have to finish after SIGTERM or SIGINT before they are cut off.",
@@ -242,24 +247,22 @@ std::vector<OptionSpec> make_table() {
        "Log lines for people (text) or for machines (json, one object a line).",
        choice<&O::log_format>({"text", "json"})},
       {"log-file", "Running", "FILE",
-       "Append the log to this file instead of standard error. SIGHUP opens it again, as logrotate needs. If "
-       "the disk is full, lines are dropped and counted.",
+       "Append the log to this file instead of standard error. SIGHUP opens it again, as logrotate "
+       "needs.",
        TextField{&O::log_file}},
       {"sandbox", "Running", "MODE",
        "Give up rights that serving does not need, with Landlock and seccomp: writing outside the folders of "
        "the cache and the log, reading other files, opening connections, starting programs. auto: as far as "
-       "the kernel supports it; with a GPU, whose driver needs more rights, only system calls are "
+       "the kernel supports it; with a GPU, only system calls are "
        "restricted. on: refuse to start if a part is not supported.",
        choice<&O::sandbox>({"auto", "on", "off"})},
       {"trace", "Running", "FILE",
        "Write a timeline of all steps to this file when the program ends, for Perfetto or chrome://tracing. "
-       "Keeps the first million entries in up to 50 "
-       "MB of memory, and makes steps a little slower.",
+       "Keeps the first million entries (50 MB).",
        TextField{&O::trace}, Sources::kAll, Program::kBoth},
       {"expert-trace", "Running", "FILE",
        "Write to this file which experts the served tokens choose, for hearth-profiler replay. Only for "
-       "mixtures of experts. Keeps the first tokens that "
-       "fit 64 MiB.",
+       "mixtures of experts.",
        TextField{&O::expert_trace}},
       {"config", "Running", "FILE",
        "TOML file of options: lines 'key = value', where the key is a flag's name without dashes.",

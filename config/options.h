@@ -88,6 +88,8 @@ struct Options {
   Isa isa = Isa::kAuto;
   ActivationBits activation_bits = ActivationBits::k15;
   KvType kv_type = KvType::kF16;
+  std::optional<double> cache_gib;  // limit for prefixes on disk; not given or 0: none are kept there
+  std::string cache_dir;            // folder of these prefixes; empty: `prefixes` in the cache folder
   Numa numa = Numa::kInterleave;
 
   // Device

@@ -19,6 +19,9 @@ namespace {
 // on a busy machine.
 constexpr std::chrono::milliseconds kIdleBeat{500};
 
+// The maximum wait at the end until prefixes are on disk. Usually only those of the last step are left.
+constexpr std::chrono::seconds kLastWrites{2};
+
 double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -55,6 +58,7 @@ Engine::Engine(ForwardModel& model, const EngineOptions& options)
       finisher_(scheduler_, queue_, figures_) {
   pieces_.reserve(static_cast<size_t>(options.n_slots));
   scheduler_.keep_generated(!limits_.fast_prompts);
+  if (options_.disk.max_bytes > 0) start_disk();
   beat();
   publish_figures();
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -137,6 +141,7 @@ void Engine::run(const std::stop_token& stop) {
     serve(stop);
     take_new();
     finisher_.finish_all({.reason = FinishReason::kCancelled});
+    if (disk_) disk_->finish(Clock::now() + kLastWrites);
   } catch (const std::bad_alloc&) {
     fail("there is not enough memory");
   } catch (const std::exception& error) {
@@ -153,10 +158,11 @@ void Engine::serve(const std::stop_token& stop) {
     if (cut_) finisher_.finish_all({.reason = FinishReason::kCancelled});
     finisher_.finish_unwanted();
     admit();
-    if (scheduler_.n_running() == 0) {
-      // No sequence waits here, because admit() always admits a waiting sequence if no other sequence runs.
-      assert(scheduler_.idle());
-      if (do_idle_work(stop)) continue;
+    const bool more_on_disk = disk_ != nullptr && disk_->work();
+    if (!scheduler_.has_work()) {
+      // A sequence waits without a running one only if it was just set back; admit() admits it.
+      if (more_on_disk || (scheduler_.n_running() == 0 && !scheduler_.idle())) continue;
+      if (scheduler_.idle() && do_idle_work(stop)) continue;
       publish_figures();
       queue_.wait_for_work(kIdleBeat);
       continue;
@@ -169,10 +175,7 @@ void Engine::step() {
   const Clock::time_point scheduling = Clock::now();
   // 1. Choose the step's tokens.
   speculation_.draft(scheduler_.slots(), scheduler_.room_for_drafts());
-  scheduler_.extend_promises([this](Sequence& sequence) {
-    queue_.set_back(sequence.request_id);
-    n_set_back_.fetch_add(1, std::memory_order_relaxed);
-  });
+  scheduler_.extend_promises([this](const Sequence& sequence) { count_set_back(sequence); });
   const std::span<const StepPiece> chosen = scheduler_.next_step();
   pieces_.assign(chosen.begin(), chosen.end());
   set_tables(blocks_, batch_);
@@ -198,6 +201,11 @@ void Engine::step() {
   record_figures(record, seconds(begin - scheduling), seconds(Clock::now() - begin) - record.seconds);
 }
 
+void Engine::count_set_back(const Sequence& sequence) {
+  queue_.set_back(sequence.request_id);
+  n_set_back_.fetch_add(1, std::memory_order_relaxed);
+}
+
 void Engine::record_figures(const StepRecord& step, double schedule_seconds, double choose_seconds) {
   const bool has_prompt = !batch_.prompt_rows.empty();
   (has_prompt ? figures_.prompt_step_seconds : figures_.decode_step_seconds).add(step.seconds);
@@ -215,6 +223,7 @@ void Engine::publish_figures() {
   figures_.kv_cached_tokens = blocks_.n_unused_cached() * block_tokens;
   figures_.kv_used_tokens = figures_.kv_tokens - figures_.kv_cached_tokens - blocks_.n_free() * block_tokens;
   model_.read_figures(figures_.model);
+  if (disk_) figures_.disk = disk_->figures();
   const MutexLock lock(published_mutex_);
   published_ = figures_;
 }
@@ -230,6 +239,7 @@ bool Engine::do_idle_work(const std::stop_token& stop) {
     beat();
     return !stop.stop_requested() && !cut_;
   });
+  disk_.reset();  // the model may compute other bits now
   blocks_ = empty_blocks();
   scheduler_.keep_generated(!model_.limits().fast_prompts);
   speculation_.forget_costs();
@@ -261,7 +271,32 @@ void Engine::admit() {
     ++figures_.n_admitted;
     figures_.queue_seconds.add(seconds(sequence.admitted_at - sequence.accepted_at));
     if (sequence.n_cached > 0) ++figures_.n_prefix_hits;
+    if (disk_) disk_->admitted(sequence, slot);
   });
+}
+
+void Engine::start_disk() {
+  if (!limits_.copies || !limits_.generates || limits_.encodes) return;
+  if (limits_.recurrent && limits_.n_snapshots == 0) return;
+  disk_ = std::make_unique<DiskPrefixes>(
+      options_.disk,
+      DiskPrefixes::Inputs{.model = model_,
+                           .blocks = blocks_,
+                           .scheduler = scheduler_,
+                           .wake = [this] { queue_.wake(); },
+                           .on_read = [this](Sequence& sequence) { continue_after_read(sequence); },
+                           .on_set_back = [this](const Sequence& sequence) { count_set_back(sequence); }});
+}
+
+// Counts the prompt tokens that came from disk as cached.
+void Engine::continue_after_read(Sequence& sequence) {
+  const int n_read = sequence.n_computed - sequence.n_cached;
+  if (n_read <= 0) return;
+  if (sequence.n_cached == 0) ++figures_.n_prefix_hits;
+  sequence.n_cached = sequence.n_copied = sequence.n_computed;
+  sequence.n_matched = std::max(sequence.n_matched, sequence.n_computed);
+  n_cached_tokens_.fetch_add(static_cast<uint64_t>(n_read), std::memory_order_relaxed);
+  count_prompt(sequence);
 }
 
 StepOutput Engine::run_model() {
@@ -299,6 +334,7 @@ int Engine::finish_piece(const StepPiece& piece, StepOutput& rest) {
   if (result.ends_prompt && sequence.request.max_tokens > 0)
     figures_.first_token_seconds.add(seconds(sequence.prefilled_at - sequence.accepted_at));
   if (result.chosen.end) {
+    if (disk_ && result.chosen.end->reason == FinishReason::kFailed) disk_->forget(piece.slot);
     finisher_.finish_slot(piece.slot, *result.chosen.end);
   } else if (result.chosen.n_tokens > 0) {
     speculation_.learn(sequence);

@@ -28,6 +28,7 @@
 #include "engine/generation/piece_results.h"
 #include "engine/generation/speculation.h"
 #include "engine/kv/kv_blocks.h"
+#include "engine/serving/disk_prefixes.h"
 #include "engine/serving/engine_figures.h"
 #include "engine/serving/request.h"
 #include "engine/serving/request_queue.h"
@@ -48,6 +49,7 @@ struct EngineOptions {
   /// maximum number of prompt tokens in a step that also has decoding sequences; 0: prefill_chunk
   int prefill_beside = 0;
   SpeculationOptions speculation = {};  // whether tokens are drafted
+  DiskCacheOptions disk = {};           // where prefixes are kept on disk, if the model's can be
   int promise_tokens = kPromiseTokens;  // generated tokens that one promise of KV blocks covers (scheduler.h)
 };
 
@@ -129,6 +131,9 @@ class Engine final : public TokenGenerator {
   bool do_idle_work(const std::stop_token& stop);
   void take_new();
   void admit();
+  void start_disk();
+  void continue_after_read(Sequence& sequence);
+  void count_set_back(const Sequence& sequence);
   StepOutput run_model();
   int finish_piece(const StepPiece& piece, StepOutput& rest);
   void count_tokens(const StepPiece& piece, const ChosenTokens& chosen);
@@ -153,6 +158,8 @@ class Engine final : public TokenGenerator {
   uint64_t n_sequences_ = 0;                              // number of sequences taken from the queue
   std::vector<StepPiece> pieces_;  // copy of the step's pieces, because the scheduler's list changes when a
                                    // sequence finishes
+
+  std::unique_ptr<DiskPrefixes> disk_;  // null: no prefix is kept on disk
 
   SequenceFinisher finisher_;  // engine thread only; any thread may read the mean service time
 

@@ -598,6 +598,9 @@ StepLimits ModelRuntime::limits() const {
           .max_drafts = s.spec.recurrent ? kMaxStateDrafts : std::numeric_limits<int>::max(),
           .n_snapshots = s.n_snapshots,
           .predicts = s.nextn.has_value(),
+          .block_bytes = s.kv->block_bytes() + (s.nextn ? s.nextn->kv().block_bytes() : 0),
+          .state_bytes = static_cast<size_t>(StateMemory::snapshot_bytes(s.spec)),
+          .copies = s.device == nullptr,
           .long_step = s.device ? s.device->long_step() : 0,
           .fast_prompts = s.uses_library()};
 }
@@ -626,6 +629,26 @@ void ModelRuntime::restore_states(int slot, int32_t snapshot, int n_tokens) {
   // The last step may still be recorded. Copies must not become a part of it.
   if (snapshot >= 0 && state_->device) state_->device->begin_step({});
   state_->pass->states().restore(slot, snapshot, n_tokens);
+}
+
+void ModelRuntime::copy_out(int32_t block, int32_t window_block, std::span<std::byte> out) const {
+  const size_t n_bytes = state_->kv->block_bytes();
+  state_->kv->copy_out(block, window_block, out.first(n_bytes));
+  if (state_->nextn) state_->nextn->kv().copy_out(block, window_block, out.subspan(n_bytes));
+}
+
+void ModelRuntime::copy_in(int32_t block, int32_t window_block, std::span<const std::byte> in) {
+  const size_t n_bytes = state_->kv->block_bytes();
+  state_->kv->copy_in(block, window_block, in.first(n_bytes));
+  if (state_->nextn) state_->nextn->kv().copy_in(block, window_block, in.subspan(n_bytes));
+}
+
+void ModelRuntime::copy_state_out(int32_t snapshot, std::span<std::byte> out) const {
+  state_->pass->states().copy_snapshot_out(snapshot, out);
+}
+
+void ModelRuntime::copy_state_in(int32_t snapshot, std::span<const std::byte> in) {
+  state_->pass->states().copy_snapshot_in(snapshot, in);
 }
 
 std::span<const float> ModelRuntime::predict(const Batch& batch, bool first) {

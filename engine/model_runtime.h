@@ -90,6 +90,10 @@ class ModelRuntime final : public ForwardModel {
   void bind_thread() override;
   StepOutput forward(const Batch& batch) override;
   void restore_states(int slot, int32_t snapshot, int n_tokens) override;
+  void copy_out(int32_t block, int32_t window_block, std::span<std::byte> out) const override;
+  void copy_in(int32_t block, int32_t window_block, std::span<const std::byte> in) override;
+  void copy_state_out(int32_t snapshot, std::span<std::byte> out) const override;
+  void copy_state_in(int32_t snapshot, std::span<const std::byte> in) override;
   std::span<const float> predict(const Batch& batch, bool first) override;
   std::span<const float> apply_head(std::span<const float> pooled) override;
   void reject_drafts(uint64_t sequence, int n_tokens) override;

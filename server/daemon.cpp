@@ -9,6 +9,7 @@
 #include "server/endpoints/api_path.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/connection/listen_socket.h"
+#include "server/prefix_cache.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/logging.h"
 #include "server/reload.h"
@@ -159,6 +160,7 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
                .has_tls = tls_ != nullptr},
               [this](const HttpRequest& request) { return host_.handle_admin(request); }) {
   warn_if_open(options_, auth_);
+  make_prefix_folder(options_, cache_);
   if (tls_ != nullptr) log_tls(*tls_);
   const HttpServerOptions server_settings = server_options(options_, tls_.get());
   make_room_for_clients(server_settings);

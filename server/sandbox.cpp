@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "kernels/cuda/runtime/device.h"
+#include "server/prefix_cache.h"
 #include "server/process/landlock.h"
 #include "server/process/logging.h"
 #include "server/process/seccomp.h"
@@ -48,6 +49,8 @@ FileRights needed_files(const Options& options, const CacheFolder& cache) {
   for (const std::string* file : {&options.log_file, &options.plan_file, &options.expert_trace})
     add_folders(*file, rights.writable);
   if (const fs::path* folder = std::get_if<fs::path>(&cache)) rights.writable.push_back(*folder);
+  if (const std::optional<fs::path> folder = prefix_folder(options, cache))
+    rights.writable.push_back(*folder);
   return rights;
 }
 

@@ -20,6 +20,7 @@
 #include "profiler/placement/known_activity.h"
 #include "server/draft_model_file.h"
 #include "server/model_log.h"
+#include "server/prefix_cache.h"
 #include "server/process/logging.h"
 #include "server/process/start_error.h"
 #include "server/runtime_facts.h"
@@ -235,7 +236,7 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   LiveActivity* const live =
       options.page == Options::Page::kOn ? &model->runtime_->observation().show_live() : nullptr;
   // 3. Warm up, so that the first request is not slower than later ones, and start the engine.
-  model->start_engine(options, cache, recorders.experts);
+  model->start_engine(options, cache, version, recorders.experts);
   // 4. Create the API.
   model->make_api(options, version, live);
   return model;
@@ -273,7 +274,8 @@ void ServingModel::load_runtime(std::shared_ptr<const ModelFile> file, const Opt
               !load_.activity.empty() && runtime_->facts().spec.has_zero_neurons();
 }
 
-void ServingModel::start_engine(const Options& options, const CacheFolder& cache, ServedTrace* experts) {
+void ServingModel::start_engine(const Options& options, const CacheFolder& cache, const std::string& version,
+                                ServedTrace* experts) {
   EngineOptions engine = engine_for(*runtime_, options.slots, options.queue);
   engine.speculation = {.on = options.speculate != Options::Speculate::kOff,
                         .max_draft = options.draft_tokens,
@@ -288,6 +290,7 @@ void ServingModel::start_engine(const Options& options, const CacheFolder& cache
   if (!options.plan_file.empty()) write_plan(options.plan_file, *runtime_);
   chat_template_ = make_chat_template(options, *runtime_);
   if (counts) activity_ = start_profile(*runtime_, load_.activity, cache);
+  engine.disk = prefix_options(options, cache, *runtime_, version);
   engine_ = std::make_unique<Engine>(*runtime_, engine);
 }
 

@@ -85,7 +85,8 @@ class ServingModel {
   void load_runtime(std::shared_ptr<const ModelFile> file, const Options& options,
                     const Environment& environment, const CacheFolder& cache, Trace* trace,
                     LoadProgress& progress);
-  void start_engine(const Options& options, const CacheFolder& cache, ServedTrace* experts);
+  void start_engine(const Options& options, const CacheFolder& cache, const std::string& version,
+                    ServedTrace* experts);
   void make_api(const Options& options, const std::string& version, LiveActivity* live);
 
   // Members are destroyed in reverse order: the API uses the engine, and the engine uses the runtime.

@@ -75,6 +75,38 @@ KvLayer KvMemory::layer(int index) const {
   return {keys_[owner].data(), values_[owner].data()};
 }
 
+size_t KvMemory::block_bytes() const {
+  size_t bytes = 0;
+  each_part(0, 0, [&](const std::byte*, size_t n_bytes) { bytes += n_bytes; });
+  return bytes;
+}
+
+void KvMemory::each_part(int32_t block, int32_t separate,
+                         const std::function<void(std::byte* part, size_t n_bytes)>& visit) const {
+  for (int i = 0; i < spec_.n_layers; ++i) {
+    const size_t of_layer = layer_bytes(spec_, counts_, i);
+    if (of_layer == 0) continue;
+    const size_t n_bytes = of_layer / static_cast<size_t>(counts_.of_layer(spec_, i));
+    const size_t offset = static_cast<size_t>(is_window(i) ? separate : block) * n_bytes;
+    visit(static_cast<std::byte*>(layer(i).k) + offset, n_bytes);
+    visit(static_cast<std::byte*>(layer(i).v) + offset, n_bytes);
+  }
+}
+
+void KvMemory::copy_out(int32_t block, int32_t separate, std::span<std::byte> out) const {
+  each_part(block, separate, [&](const std::byte* part, size_t n_bytes) {
+    std::copy_n(part, n_bytes, out.begin());
+    out = out.subspan(n_bytes);
+  });
+}
+
+void KvMemory::copy_in(int32_t block, int32_t separate, std::span<const std::byte> in) const {
+  each_part(block, separate, [&](std::byte* part, size_t n_bytes) {
+    std::ranges::copy(in.first(n_bytes), part);
+    in = in.subspan(n_bytes);
+  });
+}
+
 size_t KvMemory::bytes() const {
   size_t bytes = 0;
   for (const Buffer& keys : keys_) bytes += 2 * keys.bytes();

@@ -5,6 +5,10 @@
 // Engine thread.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -68,9 +72,20 @@ class KvMemory {
   /// Whether Batch::window_tables, rather than Batch::block_tables, lists the layer's KV blocks.
   bool is_window(int layer) const { return counts_.is_window(spec_, layer); }
   size_t bytes() const;
+  /// Bytes of the keys and values of one KV block in all layers.
+  size_t block_bytes() const;
+  /// Copies the keys and values of one KV block to host memory or back. `separate` is the KV block for these
+  /// tokens in the layers that have separate KV blocks, if any. REQUIRES: the CPU computes all layers; the
+  /// span has block_bytes() bytes.
+  void copy_out(int32_t block, int32_t separate, std::span<std::byte> out) const;
+  void copy_in(int32_t block, int32_t separate, std::span<const std::byte> in) const;
   size_t bytes_of_keys(int layer) const { return keys_[static_cast<size_t>(layer)].bytes(); }
 
  private:
+  /// Calls with the address and bytes of each layer's keys and values, always in the same order.
+  void each_part(int32_t block, int32_t separate,
+                 const std::function<void(std::byte* part, size_t n_bytes)>& visit) const;
+
   const ModelSpec& spec_;
   KvBlockCounts counts_;
   std::vector<Buffer> keys_, values_;  // [n_layers]

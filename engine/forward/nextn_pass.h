@@ -45,6 +45,7 @@ class NextnPass {
   std::span<const float> predict(const Batch& batch, bool first);
 
   size_t kv_bytes() const { return kv_.bytes(); }
+  const KvMemory& kv() const { return kv_; }
 
  private:
   // Tokens of a sequence that wait for the layer.

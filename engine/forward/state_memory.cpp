@@ -112,6 +112,32 @@ void StateMemory::take_copies(int layer) {
   }
 }
 
+void StateMemory::copy_snapshot_out(int32_t snapshot, std::span<std::byte> out) const {
+  const auto copy = [&](const float* x, int64_t n) {
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(x, static_cast<size_t>(n)));
+    std::ranges::copy(bytes, out.begin());
+    out = out.subspan(bytes.size());
+  };
+  for (const Layer& layer : layers_) {
+    if (layer.backend == nullptr) continue;
+    copy(layer.snapshots.state(shape_, snapshot), shape_.state_floats());
+    copy(layer.snapshots.tail(shape_, snapshot), shape_.tail_floats());
+  }
+}
+
+void StateMemory::copy_snapshot_in(int32_t snapshot, std::span<const std::byte> in) {
+  const auto copy = [&](float* x, int64_t n) {
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(x, static_cast<size_t>(n)));
+    std::ranges::copy(in.first(bytes.size()), bytes.begin());
+    in = in.subspan(bytes.size());
+  };
+  for (const Layer& layer : layers_) {
+    if (layer.backend == nullptr) continue;
+    copy(layer.snapshots.state(shape_, snapshot), shape_.state_floats());
+    copy(layer.snapshots.tail(shape_, snapshot), shape_.tail_floats());
+  }
+}
+
 size_t StateMemory::host_bytes() const {
   size_t n = 0;
   for (const Buffer& buffer : snapshots_) n += buffer.bytes();

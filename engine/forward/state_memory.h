@@ -70,6 +70,11 @@ class StateMemory {
   /// Brings the layer's copies from a device to the snapshots.
   void take_copies(int layer);
 
+  /// Copies a snapshot's states and tails of all recurrent layers to other memory or back. REQUIRES: the span
+  /// has snapshot_bytes() bytes.
+  void copy_snapshot_out(int32_t snapshot, std::span<std::byte> out) const;
+  void copy_snapshot_in(int32_t snapshot, std::span<const std::byte> in);
+
   size_t host_bytes() const;
   size_t device_bytes() const;
 

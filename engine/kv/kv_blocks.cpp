@@ -237,6 +237,7 @@ void KvBlocks::keep_snapshot(int slot, int n_positions, int32_t snapshot, bool p
   }
   block(id).snapshot = snapshot;
   snapshots_.set_owner(snapshot, id, n_saved_by(slot, index));
+  snapshots_.set_unsaved(snapshot, tracks_unsaved_ && !passing);
 }
 
 /// Returns how many tokens must be computed again before the end of a block if it owns no snapshot.
@@ -254,6 +255,8 @@ void KvBlocks::free_snapshot(Block& block) {
 void KvBlocks::release(int slot, bool keep) {
   Slot& s = slots_[static_cast<size_t>(slot)];
   int32_t* const row = table(slot);
+  if (tracks_unsaved_ && keep && s.passing != kNone && block(s.passing).snapshot == s.passing_snapshot)
+    snapshots_.set_unsaved(s.passing_snapshot, true);
   if (has_window()) {
     mark_end(slot, s.n_committed);
     for (int i = s.n_blocks - 1; i >= s.n_given_up; --i)
@@ -274,6 +277,36 @@ void KvBlocks::release(int slot, bool keep) {
   n_promised_ -= s.n_promised;
   n_window_promised_ -= s.n_window_promised;
   s = Slot{};
+}
+
+void KvBlocks::add_unsaved(int32_t id) {
+  Block& b = block(id);
+  b.unsaved = true;
+  b.unsaved_before = last_unsaved_;
+  b.unsaved_after = kNone;
+  (last_unsaved_ == kNone ? first_unsaved_ : block(last_unsaved_).unsaved_after) = id;
+  last_unsaved_ = id;
+}
+
+void KvBlocks::mark_saved(int32_t id) {
+  Block& b = block(id);
+  if (!std::exchange(b.unsaved, false)) return;
+  (b.unsaved_before == kNone ? first_unsaved_ : block(b.unsaved_before).unsaved_after) = b.unsaved_after;
+  (b.unsaved_after == kNone ? last_unsaved_ : block(b.unsaved_after).unsaved_before) = b.unsaved_before;
+}
+
+int32_t KvBlocks::first_unsaved_state() const {
+  const int32_t snapshot = snapshots_.first_unsaved();
+  return snapshot == kNone ? kNone : snapshots_.owner(snapshot);
+}
+
+void KvBlocks::mark_state_saved(int32_t id) {
+  if (block(id).snapshot != kNone) snapshots_.set_unsaved(block(id).snapshot, false);
+}
+
+std::span<const int32_t> KvBlocks::registered_tokens(int32_t id) const {
+  const size_t width = static_cast<size_t>(block_tokens_);
+  return std::span(tokens_).subspan(static_cast<size_t>(id) * width, width);
 }
 
 std::span<int32_t> KvBlocks::tokens_of(int32_t id) {
@@ -311,6 +344,7 @@ void KvBlocks::register_block(int32_t id, int32_t parent, uint64_t hash, std::sp
   bucket(hash) = id;
   std::ranges::copy(tokens, tokens_of(id).begin());
   if (parent != kNone) ++block(parent).n_children;
+  if (tracks_unsaved_) add_unsaved(id);
 }
 
 void KvBlocks::unregister_block(int32_t id) {
@@ -322,6 +356,7 @@ void KvBlocks::unregister_block(int32_t id) {
   if (b.parent != kNone) --block(b.parent).n_children;
   if (b.window != kNone) window_.disown(std::exchange(b.window, kNone));
   free_snapshot(b);
+  mark_saved(id);
   b.registered = false;
 }
 

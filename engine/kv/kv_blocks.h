@@ -104,6 +104,21 @@ class KvBlocks {
   /// free.
   void release(int slot, bool keep);
 
+  /// From now on, registered blocks and snapshots count as unsaved until mark_saved() is called for them or
+  /// they leave the prefix cache. For a copy of the prefix cache on disk (engine/serving/disk_prefixes.h).
+  void track_unsaved() { tracks_unsaved_ = true; }
+  /// The unsaved block that was registered first, so its parent is saved; -1 if there is none.
+  int32_t first_unsaved() const { return first_unsaved_; }
+  void mark_saved(int32_t block);
+  bool is_unsaved(int32_t block) const { return blocks_[static_cast<size_t>(block)].unsaved; }
+  /// Returns a block that owns an unsaved snapshot; -1 if there is none. The snapshot that the next passing
+  /// snapshot of a slot would replace counts only when the slot is released.
+  int32_t first_unsaved_state() const;
+  void mark_state_saved(int32_t block);
+  /// The preceding block and the tokens of a registered block; the parent of a first block is -1.
+  int32_t parent_of(int block) const { return blocks_[static_cast<size_t>(block)].parent; }
+  std::span<const int32_t> registered_tokens(int32_t block) const;
+
   /// [n_slots, max_blocks] block ids, -1 where a slot has no block. The span stays valid while its contents
   /// change.
   std::span<const int32_t> tables() const { return tables_; }
@@ -142,6 +157,8 @@ class KvBlocks {
     uint64_t hash = 0;         // hash of the whole prefix up to this block's end
     int32_t next_in_bucket = kNone;
     int32_t older = kNone, newer = kNone;  // neighbors in the LRU list, if the block is in it
+    bool unsaved = false;
+    int32_t unsaved_before = kNone, unsaved_after = kNone;  // neighbors in the list of unsaved blocks
   };
   struct Slot {
     int n_blocks = 0;           // entries of its table in use
@@ -178,6 +195,7 @@ class KvBlocks {
   void register_window_block(int slot, int index);
   void mark_end(int slot, int n_blocks);
   std::span<int32_t> tokens_of(int32_t id);
+  void add_unsaved(int32_t id);
   uint64_t prefix_hash(int32_t parent, std::span<const int32_t> tokens) const;
   int32_t& bucket(uint64_t hash) { return buckets_[hash & (buckets_.size() - 1)]; }
   int32_t find(int32_t parent, uint64_t hash, std::span<const int32_t> tokens);
@@ -206,6 +224,9 @@ class KvBlocks {
   std::vector<int32_t> window_tables_;  // [n_slots, max_blocks], or empty
   int n_window_promised_ = 0;
   SnapshotPool snapshots_;  // empty: there are no recurrent layers
+
+  bool tracks_unsaved_ = false;
+  int32_t first_unsaved_ = kNone, last_unsaved_ = kNone;  // a list in order of registration
 };
 
 }  // namespace hearth

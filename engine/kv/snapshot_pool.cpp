@@ -20,6 +20,7 @@ SnapshotPool::Taken SnapshotPool::take() {
   if (taken.kind == Kind::kOwned) evicted_worth_ = taken.worth;
   taken.kind = Kind::kBeingMade;
   taken.worth = 0;
+  taken.unsaved = false;
   return {.id = best, .lost_by = std::exchange(taken.node, kNone)};
 }
 
@@ -34,6 +35,11 @@ void SnapshotPool::use(int32_t id) {
 }
 
 void SnapshotPool::free(int32_t id) { snapshot(id) = {}; }
+
+int32_t SnapshotPool::first_unsaved() const {
+  const auto first = std::ranges::find(snapshots_, true, &Snapshot::unsaved);
+  return first == snapshots_.end() ? kNone : static_cast<int32_t>(first - snapshots_.begin());
+}
 
 int SnapshotPool::n_owned() const {
   return static_cast<int>(std::ranges::count(snapshots_, Kind::kOwned, &Snapshot::kind));

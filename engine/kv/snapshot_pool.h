@@ -38,6 +38,13 @@ class SnapshotPool {
   int size() const { return static_cast<int>(snapshots_.size()); }
   int n_owned() const;
 
+  /// Marks an owned snapshot as one that should be copied to disk, or as copied.
+  void set_unsaved(int32_t id, bool unsaved) { snapshot(id).unsaved = unsaved; }
+  /// Returns a snapshot that is marked so; kNone if there is none.
+  int32_t first_unsaved() const;
+  /// The node that owns the snapshot. REQUIRES: it is owned.
+  int32_t owner(int32_t id) const { return snapshots_[static_cast<size_t>(id)].node; }
+
  private:
   enum class Kind : uint8_t { kFree, kBeingMade, kOwned };
   struct Snapshot {
@@ -45,6 +52,7 @@ class SnapshotPool {
     int32_t node = kNone;
     int n_saved = 0;
     int64_t worth = 0;
+    bool unsaved = false;
   };
   Snapshot& snapshot(int32_t id) { return snapshots_[static_cast<size_t>(id)]; }
 

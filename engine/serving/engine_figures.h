@@ -13,6 +13,13 @@
 
 namespace hearth {
 
+/// The prefix cache on disk (disk_prefixes.h); zeros if there is none.
+struct DiskFigures {
+  uint64_t bytes = 0;            // of all files in the folder, as last seen
+  uint64_t n_written_bytes = 0;  // total
+  uint64_t n_read_tokens = 0;    // total of prompt tokens that came from disk
+};
+
 struct EngineFigures {
   static constexpr std::array<double, 16> kStepSeconds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1,
                                                           0.15,  0.25,   0.5,   1,    2.5,   5,    10,    60};
@@ -45,6 +52,7 @@ struct EngineFigures {
   // the prefix cache holds.
   int64_t kv_tokens = 0, kv_used_tokens = 0, kv_cached_tokens = 0;
 
+  DiskFigures disk;
   ModelFigures model;
 };
 

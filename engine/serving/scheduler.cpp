@@ -126,6 +126,7 @@ int Scheduler::last_without_whole_promise() const {
 Sequence& Scheduler::set_back(int slot) {
   std::unique_ptr<Sequence> sequence = remove(slot, true);
   sequence->was_set_back = true;
+  sequence->awaits_disk = false;
   sequence->n_computed = 0;
   sequence->drafts.looked_up.tokens.clear();
   sequence->drafts.modeled.tokens.clear();
@@ -161,6 +162,10 @@ void Scheduler::computed(int slot, int n_tokens) {
   blocks_.move_on(slot, sequence.n_computed);
 }
 
+bool Scheduler::has_work() const {
+  return std::ranges::any_of(slots_, [](const std::unique_ptr<Sequence>& s) { return s && !s->awaits_disk; });
+}
+
 std::unique_ptr<Sequence> Scheduler::remove(int slot, bool keep_blocks) {
   assert(slots_[static_cast<size_t>(slot)]);
   blocks_.release(slot, keep_blocks);
@@ -193,7 +198,7 @@ void Scheduler::take_decode(Budget& step) {
   for (int slot = 0; slot < limits_.n_slots; ++slot) {
     const Sequence* const sequence = slots_[static_cast<size_t>(slot)].get();
     if (!sequence || sequence->prefilling()) continue;
-    assert(sequence->n_pending() >= 1);
+    assert(sequence->n_pending() >= 1 && !sequence->awaits_disk);
     StepPiece piece{.slot = slot, .begin = sequence->n_computed, .n_tokens = 0, .first_row = 0, .n_rows = 0};
     Budget one{.tokens = 1, .rows = 1};
     grow(piece, one);
@@ -241,7 +246,7 @@ void Scheduler::take_prefill(Budget step) {
   prompts_.clear();
   for (int slot = 0; slot < limits_.n_slots; ++slot) {
     const Sequence* const sequence = slots_[static_cast<size_t>(slot)].get();
-    if (!sequence || !sequence->prefilling()) continue;
+    if (!sequence || !sequence->prefilling() || sequence->awaits_disk) continue;
     prompts_.push_back(
         {.slot = slot, .begin = sequence->n_computed, .n_tokens = 0, .first_row = 0, .n_rows = 0});
   }

@@ -98,14 +98,16 @@ class Scheduler {
   void extend_promises(const std::function<void(Sequence&)>& on_set_back);
 
   /// Returns the pieces of the next step: decoding sequences in slot order, then prompts; each slot at most
-  /// once. The block tables cover the positions of the pieces. Empty if and only if no sequence runs. Valid
-  /// until the next call.
+  /// once. The block tables cover the positions of the pieces. Empty if and only if !has_work(). Valid until
+  /// the next call.
   std::span<const StepPiece> next_step();
 
   /// Reports that the next n_tokens tokens of a slot's sequence were computed: advances the sequence and
   /// hands its full KV blocks to the prefix cache. Include draft tokens only if the sequence has accepted
   /// them; the keys and values of rejected draft tokens will be overwritten.
   void computed(int slot, int n_tokens);
+  /// Takes the slot from a sequence, which then waits ahead of all others.
+  Sequence& set_back(int slot);
   /// Sets whether the prefix cache also gets KV blocks with generated tokens (the default) or only KV blocks
   /// of prompts. With StepLimits::fast_prompts, different code computes the keys and values of prompt tokens
   /// and of generated tokens, so a later prompt must not reuse the keys and values of generated tokens. Call
@@ -126,6 +128,8 @@ class Scheduler {
   std::span<const std::unique_ptr<Sequence>> slots() const { return slots_; }
   bool idle() const { return n_running_ == 0 && waiting_.empty(); }
   int n_running() const { return n_running_; }
+  /// Whether a step has anything to compute: a sequence runs that does not wait for the disk.
+  bool has_work() const;
   int n_waiting() const { return waiting_.size(); }
 
  private:
@@ -136,7 +140,6 @@ class Scheduler {
 
   bool promise(int slot);
   int last_without_whole_promise() const;
-  Sequence& set_back(int slot);
   bool held_back(const Sequence& sequence) const;
   int free_slot() const;
   int beside_tokens() const;

@@ -53,6 +53,8 @@ struct Sequence {
   int n_counted = 0;       // prompt tokens, cached or computed, that the engine's totals already include
   int n_copied = 0;        // tokens in the last snapshot of its recurrent states (state_copies.h)
   uint64_t admission = 0;  // number of its admission, ascending
+  // Its next KV blocks are being read from disk (disk_prefixes.h). Until then no step has its tokens.
+  bool awaits_disk = false;
   // The sequence lost its slot once (Scheduler); on readmission it is promised all KV blocks that it can
   // need.
   bool was_set_back = false;

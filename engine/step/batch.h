@@ -4,6 +4,7 @@
 // step_batch.h fills it from the scheduler's pieces; ForwardPass reads it. Plain data, reused in every step.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -86,6 +87,10 @@ struct StepLimits {
   int max_drafts = std::numeric_limits<int>::max();
   int n_snapshots = 0;    // of the states of one sequence
   bool predicts = false;  // predict() is possible
+  /// Bytes of one KV block in all layers, together with those of a window block, and bytes of one snapshot;
+  /// as copy_out() and copy_state_out() copy them. copies: these functions are possible.
+  size_t block_bytes = 0, state_bytes = 0;
+  bool copies = false;
   /// With a GPU: all steps with at least this many prompt tokens use the same kernels, buffers and copies.
   /// Without a GPU: 0.
   int long_step = 0;
@@ -121,6 +126,18 @@ class ForwardModel {
   /// measurements. Call this on the engine thread, between steps, before the sequence's first step.
   virtual void restore_states([[maybe_unused]] int slot, [[maybe_unused]] int32_t snapshot,
                               [[maybe_unused]] int n_tokens) {}
+  /// Copies the keys and values of a KV block, and of the window block with the same tokens, out of the cache
+  /// [StepLimits::block_bytes], or back into any KV block and window block. Between steps, on the engine
+  /// thread. REQUIRES: StepLimits::copies. window_block: not used without window blocks.
+  virtual void copy_out([[maybe_unused]] int32_t block, [[maybe_unused]] int32_t window_block,
+                        [[maybe_unused]] std::span<std::byte> out) const {}
+  virtual void copy_in([[maybe_unused]] int32_t block, [[maybe_unused]] int32_t window_block,
+                       [[maybe_unused]] std::span<const std::byte> in) {}
+  /// Like copy_out() and copy_in(), but for a snapshot of recurrent states [StepLimits::state_bytes].
+  virtual void copy_state_out([[maybe_unused]] int32_t snapshot,
+                              [[maybe_unused]] std::span<std::byte> out) const {}
+  virtual void copy_state_in([[maybe_unused]] int32_t snapshot,
+                             [[maybe_unused]] std::span<const std::byte> in) {}
   /// Guesses tokens with the model's own layer for this (engine/forward/nextn_pass.h), between two steps. The
   /// batch has tokens, positions, slots, sequences and block tables; each slot occurs at most once. Returns
   /// the logits [n_tokens, n_vocab] of the token that follows each of them, valid until the next call of this

@@ -74,6 +74,11 @@ void add_work(MetricFamilies& to, const MetricsInput& in) {
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.figures.n_admitted); });
   to.counter("hearth_prefix_hits_total", "Sequences whose prompt began in the prefix cache.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.figures.n_prefix_hits); });
+  to.counter("hearth_disk_cache_hits_tokens_total",
+             "Prompt tokens that came from the prefix cache on disk (--cache-gib).");
+  each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.figures.disk.n_read_tokens); });
+  to.counter("hearth_disk_cache_written_bytes_total", "Bytes written to the prefix cache on disk.");
+  each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.figures.disk.n_written_bytes); });
   to.counter("hearth_set_back_sequences_total", "Sequences that lost their slot to others and waited again.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_set_back); });
   to.counter("hearth_finished_sequences_total", "Sequences that ended, by reason.");
@@ -212,6 +217,8 @@ void add_residency(MetricFamilies& to, const MetricsInput& in) {
 }
 
 void add_memory(MetricFamilies& to, const MetricsInput& in) {
+  to.gauge("hearth_disk_cache_bytes", "Files of the prefix cache on disk, of all models.");
+  each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.figures.disk.bytes); });
   to.gauge("hearth_memory_bytes",
            "Memory by place and purpose; file: the mapped model, of which the system keeps what is read.");
   for (const MeteredEngine& engine : in.engines) {

@@ -52,6 +52,31 @@ StepOutput ScriptedModel::forward(const Batch& batch) {
           .hidden = std::span<const float>(hidden_).first(batch.hidden_rows.size() * d_model)};
 }
 
+size_t ScriptedModel::bytes_of_block(const StepLimits& limits) {
+  const size_t of_window = limits.window ? sizeof(uint64_t) : 0;
+  return static_cast<size_t>(limits.block_tokens) * (sizeof(int32_t) + of_window);
+}
+
+void ScriptedModel::copy_out(int32_t block, int32_t window_block, std::span<std::byte> out) const {
+  const auto n = static_cast<size_t>(options_.limits.block_tokens);
+  expect(options_.limits.copies && out.size() == bytes_of_block(options_.limits), "a copy of another size");
+  const auto cells = std::as_bytes(std::span(cache_).subspan(static_cast<size_t>(block) * n, n));
+  std::ranges::copy(cells, out.begin());
+  if (!options_.limits.window) return;
+  const auto hashes = std::span(window_cache_).subspan(static_cast<size_t>(window_block) * n, n);
+  std::ranges::copy(std::as_bytes(hashes), out.subspan(cells.size()).begin());
+}
+
+void ScriptedModel::copy_in(int32_t block, int32_t window_block, std::span<const std::byte> in) {
+  const auto n = static_cast<size_t>(options_.limits.block_tokens);
+  expect(options_.limits.copies && in.size() == bytes_of_block(options_.limits), "a copy of another size");
+  const auto cells = std::as_writable_bytes(std::span(cache_).subspan(static_cast<size_t>(block) * n, n));
+  std::ranges::copy(in.first(cells.size()), cells.begin());
+  if (!options_.limits.window) return;
+  const auto hashes = std::span(window_cache_).subspan(static_cast<size_t>(window_block) * n, n);
+  std::ranges::copy(in.subspan(cells.size()), std::as_writable_bytes(hashes).begin());
+}
+
 // The tokens of the row's sequence, up to and including the row's own, as the cache holds them.
 std::span<const int32_t> ScriptedModel::history(const Batch& batch, int32_t row) {
   const size_t i = static_cast<size_t>(row);

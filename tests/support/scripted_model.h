@@ -42,6 +42,10 @@ class ScriptedModel : public ForwardModel {
 
   StepLimits limits() const override { return options_.limits; }
   StepOutput forward(const Batch& batch) override;
+  /// Possible if the limits say so (StepLimits::copies). The limit of block_bytes must be bytes_of_block().
+  void copy_out(int32_t block, int32_t window_block, std::span<std::byte> out) const override;
+  void copy_in(int32_t block, int32_t window_block, std::span<const std::byte> in) override;
+  static size_t bytes_of_block(const StepLimits& limits);
 
   /// Makes logits, or a hidden state, in [-8, 8). Each value is a hash of its index and of all tokens of the
   /// history.
