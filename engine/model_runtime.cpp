@@ -153,7 +153,8 @@ struct ModelRuntime::State {
   void place(const LoadOptions& options, ResolvedLoad what);
   /// Frees everything that place() allocated.
   void unplace();
-  void open_device(const LoadOptions& options);
+  bool open_device(const LoadOptions& options);
+  void place_on_cpu(const LoadOptions& options);
   void add_contexts(const PlanInputs& inputs);
   void build_pass();
   void build_nextn();
@@ -214,8 +215,9 @@ void ModelRuntime::State::add_contexts(const PlanInputs& inputs) {
 }
 
 /// Places the model within the budget and allocates its memory. If the device grants less memory than
-/// planned, places the model again within a smaller budget.
-void ModelRuntime::State::open_device(const LoadOptions& options) {
+/// planned, places the model again within a smaller budget. Returns false if the GPU would have to hold all
+/// layers but cannot, and the options allow the CPU.
+bool ModelRuntime::State::open_device(const LoadOptions& options) {
   const PlanInputs inputs{.spec = spec,
                           .weights = weights,
                           .host = neurons->host(),
@@ -234,10 +236,13 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
       placement = place_model(options.placement, inputs, budget);
     }
     if (!placement) {
+      if (spec.stays_whole() && options.device == DeviceChoice::kAuto && !options.vram_budget_bytes)
+        return false;
       throw std::invalid_argument(
           "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
-          " holds nothing of the model: scratch, output and one layer's attention with its keys and values "
-          "need " +
+          " holds nothing of the model: scratch, output and " +
+          (spec.stays_whole() ? "all layers" : "one layer's attention") + " with " +
+          (spec.stays_whole() ? "their" : "its") + " keys and values need " +
           bytes_text(static_cast<double>(least_bytes(inputs))) +
           "; give more (--vram-budget), take a smaller context or fewer contexts (--kv-contexts), or "
           "--device cpu.");
@@ -251,7 +256,7 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
           .trace = options.trace,
           .stream_from_tokens = options.cpu_share ? streamed_from(weights, options.prompt_rates) : 1};
       device = cuda::make_device(cpu, how);
-      return;
+      return true;
     } catch (const std::bad_alloc&) {
       const size_t taken = plan->device.total(), least = least_bytes(inputs);
       if (taken <= least) {
@@ -415,7 +420,7 @@ void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) t
                                                         .free_memory_bytes = resolved->memory.free_bytes()});
   neurons->lay_out();
   // 2. Plan the device's share and allocate its memory.
-  if (has_device) open_device(options);
+  if (has_device && !open_device(options)) return place_on_cpu(options);
   // 3. Place weights, keys and values, and build the forward pass over them.
   build_pass();
   // 4. Place the neurons, and start the prefetch of cold neurons.
@@ -514,6 +519,19 @@ std::string ModelRuntime::State::why_not_counted() const {
            neurons->report().reason + ").";
   }
   return {};
+}
+
+/// Begins place() again, without the GPU.
+void ModelRuntime::State::place_on_cpu(const LoadOptions& options) {
+  LoadOptions same = options;
+  same.device = DeviceChoice::kCpu;
+  same.prefill_chunk = resolved->memory.prompt_step.tokens;
+  const double budget = static_cast<double>(resolved->device.budget_bytes);
+  unplace();
+  ResolvedLoad on_cpu = model->resolve(same);
+  on_cpu.device.notes.push_back(
+      "the GPU is not used: the model runs on it only as a whole, and does not fit in " + bytes_text(budget));
+  place(same, std::move(on_cpu));
 }
 
 // Destroys the members in the order in which the destructor would destroy them.

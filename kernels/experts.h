@@ -29,7 +29,7 @@ enum class RouterScore : uint8_t {
 ///   3. The n_used experts with the highest scores are chosen, the highest first.
 ///   4. weight = the expert's score without bias (for kSoftmaxOfChosen, the softmax of this score over the
 ///      chosen experts). If `renormalize`, the weight is divided by the sum of the chosen experts' weights
-///      unless the sum is 0. Then it is multiplied by `scale`.
+///      unless the sum is 0. Then it is multiplied by `scale`, and after that by the expert's weight_scales.
 /// If two scores are equal, the expert or group with the lower number wins. If one of a token's logits or
 /// biases is NaN, all weights of the token are NaN, so that a broken model is noticed; the token still gets
 /// n_used different experts. REQUIRES: 1 <= n_used <= n_experts; n_groups divides n_experts; 1 <=
@@ -45,6 +45,7 @@ struct Router {
                                // of its two best scores (DeepSeek-V3)
   bool renormalize = false;
   float scale = 1.0f;
+  const float* weight_scales = nullptr;  // [n_experts] or null; the backend's memory
 };
 
 /// The experts of a step's tokens, in memory of the backend that chose them.
@@ -78,19 +79,20 @@ struct Expert {
 /// If the experts have down columns, each slot has packed columns (kernels/quant/coded_columns.h) instead of
 /// rows of down. Pointers are device memory. A layer whose experts are all in host memory has no slots.
 struct DeviceExperts {
-  Matrix gate;                         // [n_slots * d_expert, d_model]; null without a gate
-  Matrix up;                           // [n_slots * d_expert, d_model]
-  Matrix down;                         // [n_slots * d_model, d_expert]; null with down columns
-  DownColumns down_columns;            // those of slot 0, without the bias; or empty
-  size_t down_slot_bytes = 0;          // from the down columns of a slot to those of the next one
-  const float* gate_bias = nullptr;    // [n_experts, d_expert] by expert, or null
-  const float* up_bias = nullptr;      // [n_experts, d_expert] by expert, or null
-  const float* down_bias = nullptr;    // [n_experts, d_model] by expert, or null
-  const float* choice_bias = nullptr;  // [n_experts] Router::choice_bias, or null
-  Expert shared;                       // the shared expert if it is weighted by a gate; or empty
-  Matrix shared_gate;                  // [1, d_model], its gate
-  int32_t* slot_of = nullptr;          // [n_experts] an expert's slot, or -1 if it has none
-  std::span<const int32_t> slots;      // [n_experts] host copy of slot_of
+  Matrix gate;                           // [n_slots * d_expert, d_model]; null without a gate
+  Matrix up;                             // [n_slots * d_expert, d_model]
+  Matrix down;                           // [n_slots * d_model, d_expert]; null with down columns
+  DownColumns down_columns;              // those of slot 0, without the bias; or empty
+  size_t down_slot_bytes = 0;            // from the down columns of a slot to those of the next one
+  const float* gate_bias = nullptr;      // [n_experts, d_expert] by expert, or null
+  const float* up_bias = nullptr;        // [n_experts, d_expert] by expert, or null
+  const float* down_bias = nullptr;      // [n_experts, d_model] by expert, or null
+  const float* choice_bias = nullptr;    // [n_experts] Router::choice_bias, or null
+  const float* weight_scales = nullptr;  // [n_experts] Router::weight_scales, or null
+  Expert shared;                         // the shared expert if it is weighted by a gate; or empty
+  Matrix shared_gate;                    // [1, d_model], its gate
+  int32_t* slot_of = nullptr;            // [n_experts] an expert's slot, or -1 if it has none
+  std::span<const int32_t> slots;        // [n_experts] host copy of slot_of
   int n_slots = 0;
 };
 

@@ -129,7 +129,7 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       on_cpu_(devices.cpu(), spec, bounds.max_tokens),
       states_(spec, bounds.n_states, bounds.n_snapshots, devices),
       output_(devices.of_output(), spec, bounds.max_logit_rows),
-      layer_embeddings_(devices.cpu(), spec, weights, bounds.max_tokens),
+      layer_embeddings_(devices.cpu(), devices.of_layer(0), spec, weights, bounds.max_tokens),
       residual_streams_(devices.cpu(), spec, weights, bounds.max_tokens) {
   if (spec.arch.position_offset || spec.arch.token_types)
     table_rows_.reserve(static_cast<size_t>(bounds.max_tokens));
@@ -226,7 +226,10 @@ StepOutput ForwardPass::run(const Batch& batch, const float* input) {
   } else {
     embed(side, batch);
   }
-  if (layer_embeddings_) layer_embeddings_.begin_step(batch.tokens, side.work->residual.floats());
+  if (layer_embeddings_) {
+    side = moved(side, side_of(0), n_tokens);
+    layer_embeddings_.begin_step(batch.tokens, side.work->residual.floats());
+  }
   if (residual_streams_) residual_streams_.begin_step(side.work->residual.floats(), n_tokens);
 
   // 2. Each layer adds its attention and its FFN to the stream.

@@ -3,7 +3,10 @@
 // this row. After its FFN, each layer adds its part of the row to the residual stream, weighted by a gate
 // that reads the stream.
 //
-// ForwardPass owns it; engine thread. Runs on the CPU.
+// The table stays in host memory, because it is large and a step reads few of its rows. The device that has
+// the model's layers computes everything else.
+//
+// ForwardPass owns it; engine thread.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +18,31 @@
 
 namespace hearth {
 
+/// Buffers in one device's memory; empty if the model has no such embeddings. size: d_layer_embedding.
+struct LayerEmbeddingsWorkspace {
+  LayerEmbeddingsWorkspace() = default;
+  LayerEmbeddingsWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens);
+
+  Buffer rows;        // [max_tokens, n_layers, size]
+  Buffer projected;   // [max_tokens, n_layers, size]; also for keep()
+  Buffer gate, part;  // [max_tokens, size]
+  Buffer branch;      // [max_tokens, d_model]
+};
+
 class LayerEmbeddings {
  public:
-  /// Allocates nothing if the model has no such embeddings. All references must outlive this object.
-  LayerEmbeddings(Backend& backend, const ModelSpec& spec, const Weights& weights, int max_tokens);
+  /// backend: the one of all layers, with the weights that its layers read in its memory. Allocates nothing
+  /// if the model has no such embeddings. All references must outlive this object.
+  LayerEmbeddings(Backend& cpu, Backend& backend, const ModelSpec& spec, const Weights& weights,
+                  int max_tokens);
 
-  /// Bytes that the constructor allocates. A double, so that absurd sizes do not overflow.
+  /// Bytes of host memory that the constructor allocates. A double, so that absurd sizes do not overflow.
   static double bytes_needed(const ModelSpec& spec, int max_tokens);
 
   explicit operator bool() const { return size_ > 0; }
 
   /// Computes the embeddings of a step's tokens. x: the tokens' scaled embeddings [n_tokens, d_model].
+  /// Vectors here and below are in the backend's memory.
   void begin_step(std::span<const int32_t> tokens, const float* x);
 
   /// Keeps the embeddings of these tokens of the step only; rows: ascending indices of tokens.
@@ -39,14 +56,12 @@ class LayerEmbeddings {
   void add(int layer, const LayerWeights& weights, int n_tokens, float* x);
 
  private:
-  Backend& backend_;
+  Backend &cpu_, &backend_;
   const Weights& weights_;
   int size_, n_layers_, d_model_;  // size_: numbers of a token for one layer
   float eps_;
-  Buffer rows_;         // [max_tokens, n_layers, size_]
-  Buffer projected_;    // [max_tokens, n_layers, size_]; also for keep()
-  Buffer gate_, part_;  // [max_tokens, size_]
-  Buffer branch_;       // [max_tokens, d_model]
+  Buffer host_rows_;  // [max_tokens, n_layers, size_] rows of the table, if the backend is not the CPU
+  LayerEmbeddingsWorkspace work_;
 };
 
 }  // namespace hearth

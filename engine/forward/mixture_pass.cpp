@@ -9,15 +9,20 @@
 namespace hearth {
 namespace {
 
+/// Whether the experts' sum has a norm of its own, as their input has.
+bool norms_experts(const ModelSpec& spec) { return spec.has_experts() && spec.arch.mixture.beside_dense; }
+
 /// Whether experts read other vectors than the layer's FFN.
-bool has_apart(const ModelSpec& spec) {
-  return spec.has_experts() && (spec.arch.mixture.beside_dense || spec.arch.mixture.weighs_input);
+bool has_input(const ModelSpec& spec) {
+  return norms_experts(spec) || (spec.has_experts() && spec.arch.mixture.weighs_input);
 }
 
 }  // namespace
 
 MixtureWorkspace::MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens, bool on_device)
-    : router(floats(memory, max_tokens, spec.mixture.n_experts)) {
+    : router(floats(memory, max_tokens, spec.mixture.n_experts)),
+      input(floats(memory, has_input(spec) ? max_tokens : 0, spec.d_model)),
+      sum(floats(memory, norms_experts(spec) ? max_tokens : 0, spec.d_model)) {
   if (!on_device || !spec.arch.mixture.shared_has_gate) return;
   shared_logits = floats(memory, max_tokens, 1);
   shared_rows = floats(memory, max_tokens, spec.d_model);
@@ -29,16 +34,15 @@ MixturePass::MixturePass(const Devices& devices, const ModelSpec& spec, const We
       spec_(spec),
       weights_(weights),
       on_cpu_(devices_.cpu(), spec, max_tokens),
-      apart_(floats(devices_.cpu(), has_apart(spec) ? max_tokens : 0, spec.d_model)),
       mixed_(floats(devices_.cpu(), spec.has_experts() ? max_tokens : 0, spec.d_model)) {
-  if (has_apart(spec))
-    scaled_weights_.reserve(static_cast<size_t>(max_tokens) * static_cast<size_t>(spec.mixture.n_used));
+  if (spec.has_experts() && spec.arch.mixture.weighs_input)
+    ones_.assign(static_cast<size_t>(max_tokens) * static_cast<size_t>(spec.mixture.n_used), 1.0f);
   if (devices.device() != nullptr)
     on_device_ = MixtureWorkspace(devices.device()->backend(), spec, max_tokens, /*on_device=*/true);
 }
 
 double MixturePass::bytes_needed(const ModelSpec& spec, int max_tokens) {
-  const int n_rows = (spec.has_experts() ? 1 : 0) + (has_apart(spec) ? 1 : 0);
+  const int n_rows = (spec.has_experts() ? 1 : 0) + (has_input(spec) ? 1 : 0) + (norms_experts(spec) ? 1 : 0);
   const double per_token = static_cast<double>(spec.mixture.n_experts) + 1.0 * n_rows * spec.d_model;
   return sizeof(float) * per_token * max_tokens;
 }
@@ -54,7 +58,38 @@ void MixturePass::before_attention(const LayerCall& call, const float* x) {
 void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
   if (spec_.arch.mixture.beside_dense) return run_beside_dense(call, observers, counts);
   if (!spec_.arch.mixture.reads_layer_input) compute_router(call, call.normed);
-  if (is_shared(call)) return run_on_both(call, observers, counts);
+  run_experts(call, call, observers, counts);
+}
+
+/// call.out += norm(dense FFN) + norm(experts). The router and the experts read the residual stream through
+/// norms of their own. REQUIRES: call.out is zero and not the residual stream.
+void MixturePass::run_beside_dense(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
+  const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
+  const int d = spec_.d_model;
+  const int64_t n = int64_t{call.n_tokens} * d;
+  float *input = work_of(call).input.floats(), *sum = work_of(call).sum.floats();
+  const auto norm = [&](const float* x, const float* weights, float* out) {
+    call.backend.rms_norm(x, weights, spec_.norm_eps, call.n_tokens, d, out);
+  };
+  norm(call.x, mixture.router_norm, input);
+  compute_router(call, input);
+  call.backend.scale(1.0f / std::sqrt(static_cast<float>(d)),
+                     int64_t{call.n_tokens} * spec_.mixture.n_experts, logits_of(call));
+  norm(call.x, mixture.experts_norm, input);
+  call.backend.zero(n, sum);
+  LayerCall experts = call;
+  experts.normed = input;
+  experts.out = sum;
+  run_experts(experts, call, observers, counts);
+  norm(sum, mixture.experts_post_norm, sum);
+  call.backend.add(sum, n, call.out);
+}
+
+/// call.out += the result of the experts that the logits choose. Meanwhile, runs what is beside them, whose
+/// call is `beside`.
+void MixturePass::run_experts(const LayerCall& call, const LayerCall& beside, FfnObservers& observers,
+                              ExpertCounts& counts) {
+  if (is_shared(call)) return run_on_both(call, beside, observers, counts);
   Backend& cpu = devices_.cpu();
   const auto n_tokens = static_cast<size_t>(call.n_tokens);
   const size_t n_out = n_tokens * static_cast<size_t>(spec_.d_model);
@@ -64,64 +99,39 @@ void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCoun
   if (&call.backend != &cpu) cpu.expect_work();
   const Backend::HandedOver given = call.backend.hand_over(
       {logits_of(call), n_tokens * static_cast<size_t>(router.n_experts)}, {call.normed, n_out});
-  if (call.neurons.dense_down.weight) run_dense_ffn(call, observers);
+  run_beside(beside, observers);
   call.backend.wait_for_hand_over();
   // 2. The CPU chooses and computes experts.
   const ExpertChoice choice = cpu.route(given.first, call.n_tokens, router);
   observers.report_choice(call.layer, choice);
   compute_experts(call.layer, given.second, choice, counts);
-  // 3. The sum joins the residual stream.
+  // 3. The sum joins the residual stream, or the vectors that are normed before they join it.
   call.backend.add_from_host(mixed_.floats(), static_cast<int64_t>(n_out), call.out);
 }
 
-/// call.out += norm(dense FFN) + norm(experts). REQUIRES: call.out is zero and not the residual stream. Runs
-/// on the CPU.
-void MixturePass::run_beside_dense(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
-  const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
-  Backend& cpu = devices_.cpu();
-  const int d = spec_.d_model;
-  float *apart = apart_.floats(), *mixed = mixed_.floats();
-  const auto norm = [&](const float* x, const float* weights, float* out) {
-    cpu.rms_norm(x, weights, spec_.norm_eps, call.n_tokens, d, out);
-  };
+/// call.out += the shared expert, or the dense FFN beside the experts. REQUIRES: if the dense FFN's result
+/// has a norm of its own, call.out is zero.
+void MixturePass::run_beside(const LayerCall& call, FfnObservers& observers) {
+  if (!call.neurons.dense_down.weight) return;
   run_dense_ffn(call, observers);
-  norm(call.out, mixture.dense_post_norm, call.out);
-  norm(call.x, mixture.router_norm, apart);
-  compute_router(call, apart);
-  cpu.scale(1.0f / std::sqrt(static_cast<float>(d)), int64_t{call.n_tokens} * spec_.mixture.n_experts,
-            logits_of(call));
-  const ExpertChoice choice =
-      scaled(cpu.route(logits_of(call), call.n_tokens, router_of(call.layer)), mixture.weight_scales);
-  observers.report_choice(call.layer, choice);
-  norm(call.x, mixture.experts_norm, apart);
-  compute_experts(call.layer, apart, choice, counts);
-  norm(mixed, mixture.experts_post_norm, mixed);
-  cpu.add(mixed, int64_t{call.n_tokens} * d, call.out);
-}
-
-/// Returns the choice with each expert's weight multiplied by scales[expert].
-ExpertChoice MixturePass::scaled(const ExpertChoice& choice, const float* scales) {
-  const auto n = static_cast<size_t>(choice.n_tokens) * static_cast<size_t>(choice.n_used);
-  scaled_weights_.resize(n);
-  for (size_t i = 0; i < n; ++i) scaled_weights_[i] = choice.weights[i] * scales[choice.experts[i]];
-  ExpertChoice out = choice;
-  out.weights = scaled_weights_.data();
-  return out;
+  const float* const norm = weights_.layers[static_cast<size_t>(call.layer)].mixture.dense_post_norm;
+  if (norm == nullptr) return;
+  call.backend.rms_norm(call.out, norm, spec_.norm_eps, call.n_tokens, spec_.d_model, call.out);
 }
 
 /// Returns the rows of x, each multiplied by the weight of its token's only expert.
 const float* MixturePass::weighted(const float* x, const ExpertChoice& choice) {
   Backend& cpu = devices_.cpu();
-  cpu.copy(x, int64_t{choice.n_tokens} * spec_.d_model, apart_.floats());
-  cpu.scale_rows(choice.weights, choice.n_tokens, spec_.d_model, apart_.floats());
-  return apart_.floats();
+  float* const out = on_cpu_.input.floats();
+  cpu.copy(x, int64_t{choice.n_tokens} * spec_.d_model, out);
+  cpu.scale_rows(choice.weights, choice.n_tokens, spec_.d_model, out);
+  return out;
 }
 
 /// Returns the choice with weights of 1.
 ExpertChoice MixturePass::unweighted(const ExpertChoice& choice) {
-  scaled_weights_.assign(static_cast<size_t>(choice.n_tokens) * static_cast<size_t>(choice.n_used), 1.0f);
   ExpertChoice out = choice;
-  out.weights = scaled_weights_.data();
+  out.weights = ones_.data();
   return out;
 }
 
@@ -146,10 +156,13 @@ HybridExpertLayer MixturePass::shared_layer(int layer) const {
 }
 
 /// The device computes the experts that it holds and the shared expert; the CPU computes the missing experts.
-void MixturePass::run_on_both(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
+void MixturePass::run_on_both(const LayerCall& call, const LayerCall& beside, FfnObservers& observers,
+                              ExpertCounts& counts) {
   HybridExperts& both = *devices_.device()->hybrid_experts();
   Router router = router_of(call.layer);
-  router.choice_bias = on_device_experts_[static_cast<size_t>(call.layer)].choice_bias;
+  const DeviceExperts& on_device = on_device_experts_[static_cast<size_t>(call.layer)];
+  router.choice_bias = on_device.choice_bias;
+  router.weight_scales = on_device.weight_scales;
   const HybridExpertLayer layer = shared_layer(call.layer);
   if (!layer.all_resident()) devices_.cpu().expect_work();
   both.begin(layer, {.x = call.normed,
@@ -158,7 +171,7 @@ void MixturePass::run_on_both(const LayerCall& call, FfnObservers& observers, Ex
                      .n_tokens = call.n_tokens,
                      .out = call.out,
                      .wants_choice = observers.wants_choices()});
-  if (call.neurons.dense_down.weight) run_dense_ffn(call, observers);
+  run_beside(beside, observers);
   const GatedSharedExpert shared = run_gated_expert(call);
   const ExpertChoice choice = both.wait();
   const bool verifies = verifier_ != nullptr && verifier_->verifies_step();
@@ -205,9 +218,9 @@ void MixturePass::compute_router(const LayerCall& call, const float* x) {
   call.backend.matmul(x, call.n_tokens, std::array{product(router, logits_of(call))});
 }
 
-/// The router's logits [n_tokens, n_experts], in the memory of the call's backend.
-float* MixturePass::logits_of(const LayerCall& call) const {
-  return (&call.backend == &devices_.cpu() ? on_cpu_ : on_device_).router.floats();
+/// The buffers in the memory of the call's backend.
+const MixtureWorkspace& MixturePass::work_of(const LayerCall& call) const {
+  return &call.backend == &devices_.cpu() ? on_cpu_ : on_device_;
 }
 
 /// The parameters with which a layer's router chooses experts.
@@ -221,7 +234,8 @@ Router MixturePass::router_of(int layer) const {
           .n_groups_used = mixture.n_groups_used,
           .group_by_best = spec_.arch.mixture.group_by_best && spec_.mixture.score == RouterScore::kSoftmax,
           .renormalize = mixture.renormalize,
-          .scale = mixture.scale};
+          .scale = mixture.scale,
+          .weight_scales = weights_.layers[static_cast<size_t>(layer)].mixture.weight_scales};
 }
 
 /// mixed_ = the result of the chosen experts for x [choice.n_tokens, d_model], plus that of the shared expert

@@ -24,6 +24,10 @@ struct MixtureWorkspace {
   MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens, bool on_device = false);
 
   Buffer router;  // [max_tokens, n_experts], the router's logits
+  // Used if experts do not read the layer's FFN input: what the router or the experts read.
+  Buffer input;  // [max_tokens, d_model]
+  // Used if the experts' sum has a norm of its own: this sum.
+  Buffer sum;  // [max_tokens, d_model]
   // Used on a device, for a shared expert whose output is weighted by a gate. Otherwise empty.
   Buffer shared_logits;  // [max_tokens], its gate
   Buffer shared_rows;    // [max_tokens, d_model], its output
@@ -61,24 +65,29 @@ class MixturePass {
   void before_attention(const LayerCall& call, const float* x);
 
   /// out += the results of the experts that the router chooses for each token, plus that of the shared
-  /// expert. Reports the choice to the observers. If the layer runs on a device that holds none of its
-  /// experts, the CPU chooses and computes them: the device hands over the router's logits and the experts'
-  /// input together, computes the shared expert meanwhile, and adds the CPU's sum. If the device holds some
-  /// of the experts, the device chooses, and both compute (HybridExperts). REQUIRES: the layer has experts.
+  /// expert or of the dense FFN beside the experts. Reports the choice to the observers. If the layer runs on
+  /// a device that holds none of its experts, the CPU chooses and computes them: the device hands over the
+  /// router's logits and the experts' input together, computes the shared expert meanwhile, and adds the
+  /// CPU's sum. If the device holds some of the experts, the device chooses, and both compute
+  /// (HybridExperts). REQUIRES: the layer has experts.
   void run(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
 
  private:
   void run_beside_dense(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
+  void run_experts(const LayerCall& call, const LayerCall& beside, FfnObservers& observers,
+                   ExpertCounts& counts);
+  void run_beside(const LayerCall& call, FfnObservers& observers);
   const float* weighted(const float* x, const ExpertChoice& choice);
   ExpertChoice unweighted(const ExpertChoice& choice);
-  ExpertChoice scaled(const ExpertChoice& choice, const float* scales);
   void compute_router(const LayerCall& call, const float* x);
-  float* logits_of(const LayerCall& call) const;
+  const MixtureWorkspace& work_of(const LayerCall& call) const;
+  float* logits_of(const LayerCall& call) const { return work_of(call).router.floats(); }
   Router router_of(int layer) const;
   bool is_shared(const LayerCall& call) const;
   std::span<const Expert> host_experts(int layer) const;
   HybridExpertLayer shared_layer(int layer) const;
-  void run_on_both(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
+  void run_on_both(const LayerCall& call, const LayerCall& beside, FfnObservers& observers,
+                   ExpertCounts& counts);
   void compute_experts(int layer, const float* x, const ExpertChoice& choice, ExpertCounts& counts);
   GatedSharedExpert run_gated_expert(const LayerCall& call);
   void compute_again(const LayerCall& call);
@@ -91,9 +100,8 @@ class MixturePass {
   bool host_pinned_ = false;
   MixtureVerifier* verifier_ = nullptr;
   MixtureWorkspace on_cpu_, on_device_;  // on_device_ is empty without a device
+  std::vector<float> ones_;              // [max_tokens, n_used], if experts read weighted inputs
   // [max_tokens, d_model] Output of the experts, in host memory; empty if the model has no experts.
-  Buffer apart_;  // [max_tokens, d_model] input of the router or of experts, if they have norms of their own
-  std::vector<float> scaled_weights_;  // [max_tokens, n_used]
   Buffer mixed_;
 };
 

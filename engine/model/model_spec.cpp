@@ -517,14 +517,11 @@ int ModelSpec::window() const {
 std::string_view ModelSpec::cpu_only_kind() const {
   if (arch.looks_ahead) return "an encoder";
   if (n_scores > 0) return "a reranker";
-  if (!all_have_own_kv()) return "a model whose layers read keys and values of other layers";
-  if (d_layer_embedding > 0) return "a model that has an embedding of each token for each layer";
+  if (n_streams > 1) return "a model with several residual streams";
+  if (std::ranges::any_of(layers, [](const LayerSpec& one) { return one.gate_cut.has_value(); }))
+    return "a model whose FFNs keep only their largest gates";
   if (arch.row_decays) return "a model whose states have a decay for each row";
-  if (arch.attention_gate) return "a model whose attention has a gate of its own";
   if (has_experts() && arch.mixture.weighs_input) return "a model whose experts read weighted inputs";
-  if (has_experts() && arch.mixture.beside_dense) return "a model with experts beside its dense FFNs";
-  if (std::ranges::any_of(layers, [this](const LayerSpec& one) { return one.d_ff != 0 && one.d_ff != d_ff; }))
-    return "a model whose FFNs have different widths";
   if (std::ranges::any_of(layers, [](const LayerSpec& one) {
         return one.ffn_activation.has_value() || one.expert_activation.has_value();
       })) {

@@ -216,6 +216,9 @@ struct ModelSpec {
     while (first > 0 && !has_own_kv(first - 1)) --first;
     return first;
   }
+  /// Whether one device must compute all layers: a layer reads keys and values of other layers, or what all
+  /// layers read is computed once a step (LayerEmbeddings).
+  bool stays_whole() const { return !all_have_own_kv() || d_layer_embedding > 0; }
   /// Returns what kind of model it is if no GPU can compute its layers ("an encoder"), otherwise an empty
   /// text.
   std::string_view cpu_only_kind() const;

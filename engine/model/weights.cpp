@@ -193,8 +193,8 @@ void bind_experts(Binder& bind, const ModelSpec& spec, const std::string& prefix
 
 /// Binds what experts beside a dense FFN have besides their matrices.
 void bind_beside_dense(Binder& bind, const ModelSpec& spec, const std::string& prefix, MixtureWeights& w) {
-  w.router_norm = bind.vector(prefix + "ffn_gate_inp.scale", spec.d_model);
   w.weight_scales = bind.vector(prefix + "ffn_down_exps.scale", spec.mixture.n_experts);
+  w.router_norm = bind.vector(prefix + "ffn_gate_inp.scale", spec.d_model);
   w.experts_norm = bind.vector(prefix + "pre_ffw_norm_2.weight", spec.d_model);
   w.experts_post_norm = bind.vector(prefix + "post_ffw_norm_2.weight", spec.d_model);
   w.dense_post_norm = bind.vector(prefix + "post_ffw_norm_1.weight", spec.d_model);
@@ -381,9 +381,9 @@ Linear linear_on(Memory& memory, const Linear& linear) {
   return {memory.resident(linear.weight), memory.resident(linear.bias, linear.weight.n_rows)};
 }
 
-/// Returns the matrices of a layer's attention or recurrent layer and of its router, except the latent's keys
-/// and values.
-std::array<Linear*, 22> attention_linears(LayerWeights& w) {
+/// Returns the matrices of a layer's attention or recurrent layer, of its token embeddings and of its router,
+/// except the latent's keys and values.
+std::array<Linear*, 24> attention_linears(LayerWeights& w) {
   ShortConvWeights& conv = w.short_conv;
   return {&conv.input_gate,
           &conv.output_gate,
@@ -406,6 +406,8 @@ std::array<Linear*, 22> attention_linears(LayerWeights& w) {
           &w.delta.v,
           &w.delta.short_z,
           &w.delta.short_alpha,
+          &w.embedding_gate,
+          &w.embedding_projection,
           &w.mixture.router};
 }
 
@@ -428,6 +430,7 @@ LayerWeights Weights::vectors_on(Memory& memory, const ModelSpec& spec, int laye
   w.query_growth = memory.resident(w.query_growth, static_cast<int64_t>(query_growth.size()));
   w.attention_post_norm = norm_on(memory, w.attention_post_norm, spec);
   w.ffn_post_norm = norm_on(memory, w.ffn_post_norm, spec);
+  w.embedding_post_norm = norm_on(memory, w.embedding_post_norm, spec);
   for (Linear* part : attention_linears(w)) part->bias = memory.resident(part->bias, part->weight.n_rows);
   w.latent.q_a_norm = memory.resident(w.latent.q_a_norm, spec.latent.q_rank);
   w.latent.kv_a_norm = memory.resident(w.latent.kv_a_norm, spec.latent.kv_rank);
@@ -441,6 +444,11 @@ LayerWeights Weights::vectors_on(Memory& memory, const ModelSpec& spec, int laye
       memory.resident(w.delta.norm, is_mamba ? spec.recurrent.value_dim() : spec.recurrent.head_dim);
   w.delta.conv_bias = memory.resident(w.delta.conv_bias, spec.recurrent.conv_dim());
   w.delta.skip = memory.resident(w.delta.skip, spec.recurrent.n_v_heads);
+  MixtureWeights& mixture = w.mixture;
+  for (const float** norm :
+       {&mixture.router_norm, &mixture.experts_norm, &mixture.experts_post_norm, &mixture.dense_post_norm}) {
+    *norm = memory.resident(*norm, spec.d_model);
+  }
   return w;
 }
 
@@ -455,6 +463,11 @@ LayerWeights Weights::layer_on(Memory& memory, const ModelSpec& spec, int layer,
 
 Linear Weights::output_on(Memory& memory) const { return linear_on(memory, output); }
 
+LayerProjection Weights::layer_projection_on(Memory& memory, const ModelSpec& spec) const {
+  return {linear_on(memory, layer_projection.linear),
+          memory.resident(layer_projection.norm, spec.d_layer_embedding)};
+}
+
 NormWeights Weights::output_norm_on(Memory& memory, const ModelSpec& spec) const {
   return norm_on(memory, output_norm, spec);
 }
@@ -467,7 +480,6 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
   out.embedding_norm = embedding_norm;
   out.layer_embeddings = layer_embeddings;
   out.layer_projection = layer_projection;
-  out.layer_projection_norm = layer_projection_norm;
   out.stream_starts = stream_starts;
   out.stream_ends = stream_ends;
   out.layers = layers;
@@ -486,6 +498,7 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
       if (!devices.on_device(i)) out.streamed[static_cast<size_t>(i)] = vectors_on(memory, spec, i);
     }
   }
+  if (devices.on_device(0)) out.layer_projection = layer_projection_on(memory, spec);
   out.output_norm = output_norm_on(memory, spec);
   out.output = output_on(memory);
   out.embeds_on_device = tied() && devices.on_device(0) && !position_embedding;
@@ -571,7 +584,7 @@ size_t attention_bytes(const LayerWeights& layer) {
 }
 
 size_t Weights::bytes_per_token(const ModelSpec& spec) const {
-  size_t total = output.weight.bytes() + layer_projection.weight.bytes();
+  size_t total = output.weight.bytes() + layer_projection.linear.weight.bytes();
   for (const std::vector<Linear>* of_streams : {&stream_starts, &stream_ends}) {
     for (const Linear& one : *of_streams) total += one.weight.bytes();
   }
@@ -608,8 +621,8 @@ void bind_other_embeddings(Binder& bind, const ModelSpec& spec, Weights& weights
   if (spec.d_layer_embedding == 0) return;
   const int64_t all = int64_t{spec.n_layers} * spec.d_layer_embedding;
   weights.layer_embeddings = bind.matrix("per_layer_token_embd.weight", spec.n_vocab, all);
-  weights.layer_projection = bind.linear("per_layer_model_proj", all, spec.d_model);
-  weights.layer_projection_norm = bind.vector("per_layer_proj_norm.weight", spec.d_layer_embedding);
+  weights.layer_projection = {bind.linear("per_layer_model_proj", all, spec.d_model),
+                              bind.vector("per_layer_proj_norm.weight", spec.d_layer_embedding)};
 }
 
 /// Computes the factors by which queries are multiplied, and sets the layers' pointers to them.

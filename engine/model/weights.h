@@ -87,16 +87,16 @@ struct ShortConvWeights {
   const float* taps = nullptr;            // [n_taps, d_model], the oldest token's tap first
 };
 
-/// A layer's mixture of experts; empty if the layer has none. Everything except the router stays in host
-/// memory.
+/// A layer's mixture of experts; empty if the layer has none. The router and the norms are in the memory of
+/// the layer's device. Everything else stays in host memory.
 struct MixtureWeights {
-  Linear router;                       // [n_experts, d_model], in the memory of the layer's device
+  Linear router;                       // [n_experts, d_model]
   const float* choice_bias = nullptr;  // [n_experts], see Router; null: no bias
   std::vector<Expert> experts;         // [n_experts]
   /// Null without MixtureFacts::beside_dense. The router reads the residual stream normed with router_norm /
   /// sqrt(d_model), the experts read it normed with experts_norm. The other norms are for the results.
+  const float* weight_scales = nullptr;      // [n_experts], see Router
   const float* router_norm = nullptr;        // [d_model]
-  const float* weight_scales = nullptr;      // [n_experts] factors for the weights of the chosen experts
   const float* experts_norm = nullptr;       // [d_model]
   const float* experts_post_norm = nullptr;  // [d_model]
   const float* dense_post_norm = nullptr;    // [d_model]
@@ -165,14 +165,20 @@ struct LayerWeights {
   Matrix predictor_out;  // [d_ff, rank]
 };
 
+/// How token embeddings join a token's embeddings for all layers (LayerEmbeddings); n_all = n_layers *
+/// d_layer_embedding.
+struct LayerProjection {
+  Linear linear;                // [n_all, d_model]
+  const float* norm = nullptr;  // [d_layer_embedding]
+};
+
 struct Weights {
   Matrix token_embedding;     // [n_vocab, d_model]
   Matrix position_embedding;  // [offset + positions, d_model]; null: no learned positions
   Matrix token_types;         // [types, d_model]; null: no token types
-  /// For LayerEmbeddings, null in other models; n_all = n_layers * d_layer_embedding.
-  Matrix layer_embeddings;                       // [n_vocab, n_all]
-  Linear layer_projection;                       // [n_all, d_model]
-  const float* layer_projection_norm = nullptr;  // [d_layer_embedding]
+  /// For LayerEmbeddings, null in other models.
+  Matrix layer_embeddings;           // [n_vocab, n_all], in host memory
+  LayerProjection layer_projection;  // in the memory of the device of layer 0
   /// Matrices [d_model, d_model] of all streams but the first, which make them of the embeddings, and which
   /// make one stream of them again; empty without streams.
   std::vector<Linear> stream_starts, stream_ends;
@@ -225,10 +231,12 @@ struct Weights {
   LayerWeights layer_on(Memory& memory, const ModelSpec& spec, int layer, bool predictor) const;
   /// Like layer_on(), but copies only norms, biases and other vectors. The matrices stay in host memory.
   LayerWeights vectors_on(Memory& memory, const ModelSpec& spec, int layer) const;
+  LayerProjection layer_projection_on(Memory& memory, const ModelSpec& spec) const;
   Linear output_on(Memory& memory) const;
   NormWeights output_norm_on(Memory& memory, const ModelSpec& spec) const;
 
-  /// Copies the weights of the device's layers and of the output to the device. The token embeddings are on
+  /// Copies the weights of the device's layers and of the output to the device, and the layer projection if
+  /// the device has layer 0. The token embeddings are on
   /// the device too if they are also the output's matrix, the device has layer 0, and there are no learned
   /// positions. streams: whether to set `streamed`, for which the vectors of the other layers are copied too.
   /// This object must outlive the result.

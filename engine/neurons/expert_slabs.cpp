@@ -128,7 +128,9 @@ ExpertSlabs::ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t>
   up_bias_ = allocate_biases(mixture, &Expert::up_bias, one.up.n_rows, memory);
   down_bias_ = allocate_biases(mixture, &Expert::down_bias, one.down.n_rows, memory);
   slot_of_ = memory.allocate(mixture.experts.size() * sizeof(int32_t));
-  view_.choice_bias = memory.resident(mixture.choice_bias, static_cast<int64_t>(mixture.experts.size()));
+  const auto n_experts = static_cast<int64_t>(mixture.experts.size());
+  view_.choice_bias = memory.resident(mixture.choice_bias, n_experts);
+  view_.weight_scales = memory.resident(mixture.weight_scales, n_experts);
   if (!mixture.shared.empty()) {
     view_.shared = shared_on(mixture.shared.front(), memory);
     view_.shared_gate = memory.resident(mixture.shared_gate.weight);

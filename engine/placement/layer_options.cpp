@@ -123,7 +123,8 @@ class FactsMaker {
     facts.down = static_cast<double>(down);
     facts.ffn_weights = weights(ffn.gate) + weights(ffn.up);
     if (in_.spec.layer(index).has_ffn)
-      facts.ffn_weights += static_cast<double>(in_.spec.d_ff) * static_cast<double>(in_.spec.d_model);
+      facts.ffn_weights +=
+          static_cast<double>(in_.spec.d_ff_of(index)) * static_cast<double>(in_.spec.d_model);
     count_device(index, facts);
 
     const int64_t kv = sequence_bytes(index);
@@ -131,8 +132,8 @@ class FactsMaker {
     const auto predictor = static_cast<int64_t>(facts.predictor_read);
     facts.ram_neuron = (gates_apart > 0 ? 0 : gate) + up + down;
     facts.ram_shared = gates_apart + predictor + static_cast<int64_t>(facts.scales_read);
-    facts.ram_whole =
-        facts.ram_shared + facts.ram_neuron * in_.spec.d_ff + static_cast<int64_t>(facts.attention_read) + kv;
+    facts.ram_whole = facts.ram_shared + facts.ram_neuron * in_.spec.d_ff_of(index) +
+                      static_cast<int64_t>(facts.attention_read) + kv;
     facts.gives_back = order_known_ || in_.mode == Sparsity::kDense;
     return facts;
   }
@@ -153,6 +154,7 @@ class FactsMaker {
     if (all.experts > 0) facts.vram_experts = static_cast<int64_t>(all.scratch - one.scratch);
     facts.ram_fixed = static_cast<int64_t>(
         bytes(in_.weights.token_embedding) + bytes(in_.weights.position_embedding) +
+        bytes(in_.weights.layer_embeddings) +
         ForwardPass::bytes_needed(in_.spec, in_.bounds.max_tokens, in_.bounds.max_logit_rows) +
         in_.bounds.n_snapshots * StateMemory::snapshot_bytes(in_.spec));
   }

@@ -159,6 +159,9 @@ std::optional<Placement> place_model(const PlacementFacts& facts, const PlanInpu
     if (can_stream_layers(inputs)) placement = placer.place(/*by_layers=*/true, /*streams=*/true);
     if (!placement) placement = placer.place(/*by_layers=*/true, /*streams=*/false);
   }
+  const auto is_missing = [](const LayerPlacement& layer) { return !layer.on_device; };
+  if (placement && inputs.spec.stays_whole() && std::ranges::any_of(placement->layers, is_missing))
+    placement.reset();
   if (!placement && shares_neurons) placement = placer.place(/*by_layers=*/false, /*streams=*/true);
   // The solver rounds up, so it may find no solution for a budget in which the smallest placement just fits.
   if (!placement && least_bytes(inputs) <= budget_bytes) placement = least_placement(inputs);

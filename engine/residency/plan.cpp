@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/forward/kv_memory.h"
+#include "engine/forward/layer_embeddings.h"
 #include "engine/neurons/expert_slabs.h"
 #include "engine/residency/memory_limit.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -165,6 +166,8 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
     };
     const size_t without = attention(false);
     bytes.attention += without;
+    if (i == 0)
+      bytes.attention += metered([&](MemoryMeter& meter) { in.weights.layer_projection_on(meter, in.spec); });
     if (in.mode == Sparsity::kPredicted) bytes.predictors += attention(true) - without;
     if (in.spec.layer(i).recurrent) {
       bytes.states += metered([&](MemoryMeter& meter) {
@@ -191,6 +194,7 @@ size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const P
            if (spec.recurrent) const StagedStates of_snapshots(meter, spec.recurrent);
            const FfnWorkspace of_ffn(meter, spec, weights, bounds.max_tokens);
            const MixtureWorkspace of_mixtures(meter, spec, bounds.max_tokens, /*on_device=*/true);
+           const LayerEmbeddingsWorkspace of_embeddings(meter, spec, bounds.max_tokens);
            const OutputWorkspace of_output(meter, spec, bounds.max_logit_rows);
          });
 }
@@ -237,9 +241,8 @@ int add_contexts(Plan& plan, const PlanInputs& in, int n_contexts, int most,
 }
 
 DeviceSplit possible_split(const ModelSpec& spec, DeviceSplit asked) {
-  const bool some_lack_ffns =
-      std::ranges::any_of(spec.layers, [](const LayerSpec& layer) { return !layer.has_ffn; });
-  return some_lack_ffns && !spec.has_experts() ? DeviceSplit::kLayers : asked;
+  const bool by_neurons = spec.has_equal_ffns() && !spec.stays_whole();
+  return by_neurons || spec.has_experts() ? asked : DeviceSplit::kLayers;
 }
 
 LayerPlacement whole_layer(const ModelSpec& spec) {
@@ -257,7 +260,9 @@ LayerPlacement whole_layer(const PlanInputs& in, int layer) {
 }
 
 Placement least_placement(const PlanInputs& in) {
-  std::vector<LayerPlacement> layers(static_cast<size_t>(in.spec.n_layers), {.on_device = false});
+  const auto n_layers = static_cast<size_t>(in.spec.n_layers);
+  if (in.spec.stays_whole()) return std::vector<LayerPlacement>(n_layers, whole_layer(in.spec));
+  std::vector<LayerPlacement> layers(n_layers, {.on_device = false});
   const bool whole = in.split == DeviceSplit::kLayers || in.spec.has_experts();
   layers.back() = whole ? whole_layer(in.spec) : LayerPlacement();
   return layers;

@@ -111,7 +111,7 @@ int add_contexts(Plan& plan, const PlanInputs& inputs, int n_contexts, int most,
 std::string why_not_experts(const PlanInputs& inputs, int layer);
 
 /// Returns the split in place of the one that was asked for: layers are on the device as a whole if some of
-/// them have no FFN.
+/// them have no FFN or another width than the others, or if the model stays whole.
 DeviceSplit possible_split(const ModelSpec& spec, DeviceSplit asked);
 
 /// A placement that gives a whole layer to the device: attention, and all neurons except a mixture's experts.
@@ -119,8 +119,8 @@ LayerPlacement whole_layer(const ModelSpec& spec);
 /// Like whole_layer(), with all experts that the device may hold.
 LayerPlacement whole_layer(const PlanInputs& inputs, int layer);
 
-/// The smallest placement: the attention of the last layer without neurons, or the whole last layer if layers
-/// must not be split.
+/// The smallest placement: the attention of the last layer without neurons, the whole last layer if layers
+/// must not be split, or all layers if the model stays whole (ModelSpec::stays_whole()).
 Placement least_placement(const PlanInputs& inputs);
 /// The bytes of the smallest placement. A device cannot be used with a smaller budget.
 size_t least_bytes(const PlanInputs& inputs);

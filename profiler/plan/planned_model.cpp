@@ -67,6 +67,7 @@ class ShapeMaker {
                     .n_used = shape_.n_used,
                     .d_expert = shape_.d_expert,
                     .d_shared = shape_.d_shared};
+    spec.d_layer_embedding = shape_.d_layer_embedding;
     for (int i = 0; i < shape_.n_layers; ++i) spec.layers.push_back(layer_spec(spec.arch.window, i));
     return spec;
   }
@@ -82,7 +83,11 @@ class ShapeMaker {
     w.output = linear(shape_.n_vocab, shape_.d_model, false);
     const bool tied = shape_.tied || spec.arch.name == "opt";
     if (tied) w.output.weight.data = w.token_embedding.data;
-    for (int i = 0; i < shape_.n_layers; ++i) w.layers.push_back(layer(spec, spec.layer(i)));
+    if (const int64_t n_all = int64_t{shape_.n_layers} * shape_.d_layer_embedding; n_all > 0) {
+      w.layer_embeddings = matrix(shape_.n_vocab, n_all);
+      w.layer_projection = {linear(n_all, shape_.d_model, false), vector(shape_.d_layer_embedding)};
+    }
+    for (int i = 0; i < shape_.n_layers; ++i) w.layers.push_back(layer(spec, i));
     return w;
   }
   Buffer zeros() && { return std::move(zeros_); }
@@ -92,11 +97,15 @@ class ShapeMaker {
     const bool full = shape_.d_head_window > 0 ? shape_.is_full(i)
                                                : pattern.period > 0 && i % pattern.period == pattern.full;
     const bool has_ffn = shape_.has_ffn(i), recurrent = shape_.is_recurrent(i);
+    const bool two_heads = shape_.d_head_window > 0;
     return {.window = full || recurrent || !shape_.mixes(i) ? 0 : shape_.window,
             .experts = shape_.has_experts() && has_ffn && i >= shape_.n_dense,
             .recurrent = recurrent,
             .mixes = shape_.mixes(i),
-            .has_ffn = has_ffn};
+            .has_ffn = has_ffn,
+            .n_kv_heads = two_heads && full ? shape_.n_kv_heads_full : 0,
+            .head_dim = two_heads && !full ? shape_.d_head_window : 0,
+            .kv_source = shape_.kv_source(i)};
   }
 
   /// An upper bound on the bytes of weights of any model that fits in a machine's memory.
@@ -170,29 +179,51 @@ class ShapeMaker {
     }
     return w;
   }
-  LayerWeights layer(const ModelSpec& spec, const LayerSpec& facts) {
+  void add_beside_dense(MixtureWeights& w) {
+    w.weight_scales = vector(shape_.n_experts);
+    for (const float** norm : {&w.router_norm, &w.experts_norm, &w.experts_post_norm, &w.dense_post_norm})
+      *norm = vector(shape_.d_model);
+  }
+  /// Returns the width of the layer's FFN beside its experts, if it has any; 0: there is no such FFN.
+  int64_t width_beside(const ModelSpec& spec, bool experts) const {
+    if (!experts || spec.arch.mixture.beside_dense) return shape_.d_ff;
+    return spec.arch.mixture.shared_has_gate ? 0 : shape_.d_shared;
+  }
+  LayerWeights layer(const ModelSpec& spec, int index) {
+    const LayerSpec facts = spec.layer(index);
     const bool experts = facts.experts, gated_shared = experts && spec.arch.mixture.shared_has_gate;
-    const int64_t d = shape_.d_model, ff = gated_shared ? 0 : experts ? shape_.d_shared : shape_.d_ff;
+    const int64_t d = shape_.d_model, ff = width_beside(spec, experts);
     const bool bias = spec.arch.qkv_bias || spec.arch.name == "opt";
     LayerWeights w;
     if (facts.mixes) w.attention_norm = norm(spec);
     if (facts.has_ffn) w.ffn_norm = norm(spec);
+    if (spec.arch.norms == NormPlace::kBoth) {
+      w.attention_post_norm = norm(spec);
+      w.ffn_post_norm = norm(spec);
+    }
     if (facts.recurrent) {
       w.delta = delta(spec.recurrent);
     } else if (facts.mixes) {
-      w.q = linear(spec.projected_q_dim(), d, bias);
-      w.k = linear(spec.kv_dim(), d, bias);
-      w.v = linear(spec.kv_dim(), d, bias);
-      w.attention_out = linear(d, spec.q_dim(), spec.arch.name == "opt");
+      const bool own_kv = spec.has_own_kv(index);
+      w.q = linear(spec.projected_q_dim(index), d, bias);
+      if (own_kv) w.k = linear(spec.kv_dim(index), d, bias);
+      if (own_kv && (facts.window > 0 || !shape_.values_from_keys)) w.v = linear(spec.kv_dim(index), d, bias);
+      w.attention_out = linear(d, spec.q_dim(index), spec.arch.name == "opt");
     }
     if (!facts.recurrent && facts.mixes && spec.arch.qk_norm != QkNorm::kNone &&
         !spec.arch.qk_norm_optional) {
-      const NormShape of_q = spec.qk_norm_shape(spec.n_heads, 0);
-      const NormShape of_k = spec.qk_norm_shape(spec.n_kv_heads, 0);
+      const NormShape of_q = spec.qk_norm_shape(spec.heads_of(index), index);
+      const NormShape of_k = spec.qk_norm_shape(spec.kv_heads_of(index), index);
       w.q_norm = vector(int64_t{of_q.n_rows} * of_q.n_cols);
-      w.k_norm = vector(int64_t{of_k.n_rows} * of_k.n_cols);
+      if (spec.has_own_kv(index)) w.k_norm = vector(int64_t{of_k.n_rows} * of_k.n_cols);
+    }
+    if (spec.d_layer_embedding > 0) {
+      w.embedding_gate = linear(spec.d_layer_embedding, d, false);
+      w.embedding_projection = linear(d, spec.d_layer_embedding, false);
+      w.embedding_post_norm = norm(spec);
     }
     if (experts) w.mixture = mixture(gated_shared);
+    if (experts && spec.arch.mixture.beside_dense) add_beside_dense(w.mixture);
     if (ff == 0 || !facts.has_ffn) return w;
     if (spec.gated) w.gate = linear(ff, d, false);
     w.up = linear(ff, d, spec.arch.name == "opt");
@@ -218,7 +249,7 @@ void each_matrix(Weights& w, const Visit& visit) {
   visit(w.token_embedding);
   visit(w.position_embedding);
   visit(w.layer_embeddings);
-  visit(w.layer_projection.weight);
+  visit(w.layer_projection.linear.weight);
   visit(w.output.weight);
   for (LayerWeights& layer : w.layers) {
     LatentWeights& latent = layer.latent;
@@ -338,11 +369,6 @@ PlannedModel model_of_file(const std::filesystem::path& path, std::string_view f
 }
 
 PlannedModel model_of_shape(const ModelShape& shape, DType type, std::string_view ffn_activation) {
-  if (shape.d_head_window > 0) {
-    throw std::invalid_argument(
-        "The shape " + std::string(shape.name) +
-        " is of a model that hearthd runs on the CPU only, so there is nothing to plan.");
-  }
   ShapeMaker maker(shape, type);
   ModelSpec spec = maker.spec(ffn_activation);
   Weights weights = maker.weights(spec);

@@ -319,6 +319,14 @@ int ModelShape::first_shared_kv() const {
   return std::min(n_layers, std::max(n_own, full_interval));
 }
 
+int ModelShape::kv_source(int layer) const {
+  const int n_own = first_shared_kv();
+  if (layer < n_own) return -1;
+  int source = n_own - 1;
+  while (source > 0 && is_full(source) != is_full(layer)) --source;
+  return source;
+}
+
 ModelShape with_layers(ModelShape shape, int n_layers) {
   const auto attention = shape.blocks.find('*');
   const int least = shape.blocks.empty() ? std::max(2, shape.full_interval) : static_cast<int>(attention) + 1;

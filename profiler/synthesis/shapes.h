@@ -66,6 +66,8 @@ struct ModelShape {
   /// Returns the first of the last layers, which read the keys and values of earlier ones; n_layers if all
   /// have their own. A shape cut to fewer layers keeps the share of such layers and at least one full layer.
   int first_shared_kv() const;
+  /// Returns the earlier layer of the layer's kind whose keys and values the layer reads; -1: it has its own.
+  int kv_source(int layer) const;
   /// Returns whether the FFN has a gate matrix in addition to up and down.
   bool gated() const {
     return architecture != "opt" && architecture != "falcon" && architecture != "nemotron_h_moe";

@@ -65,6 +65,7 @@ std::vector<Router> routers(const std::vector<float>& bias) {
           router.group_by_best = by_best;
           router.renormalize = all.size() % 2 == 0;
           router.scale = all.size() % 3 == 0 ? 2.5f : 1.0f;
+          if (all.size() % 4 == 1) router.weight_scales = bias.data();
           all.push_back(router);
         }
       }

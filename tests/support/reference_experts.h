@@ -71,6 +71,8 @@ inline ReferenceChoice reference_route(const float* logits, const Router& router
     if (router.renormalize && sum != 0) weight /= sum;
     weight *= double{router.scale};
   }
+  for (size_t j = 0; router.weight_scales != nullptr && j < choice.weights.size(); ++j)
+    choice.weights[j] *= double{router.weight_scales[choice.experts[j]]};
   return choice;
 }
 

@@ -142,6 +142,8 @@ void ExpertRouter::weigh(const Router& router, const float* scores, const int32_
     }
   }
   for (int j = 0; j < n; ++j) weights[j] *= router.scale;
+  if (router.weight_scales == nullptr) return;
+  for (int j = 0; j < n; ++j) weights[j] *= router.weight_scales[experts[j]];
 }
 
 }  // namespace hearth

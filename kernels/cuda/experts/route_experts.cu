@@ -210,7 +210,8 @@ __global__ void __launch_bounds__(32 * kOneBlockTokens, 1)
   for (int j = lane; j < router.n_used; j += 32) {
     const int64_t pair = token * router.n_used + j;
     const int expert = scratch.chosen[j];
-    const float weight = __fmul_rn(scratch.weights[j], router.scale);
+    float weight = __fmul_rn(scratch.weights[j], router.scale);
+    if (router.weight_scales != nullptr) weight = __fmul_rn(weight, __ldg(router.weight_scales + expert));
     choice.experts[pair] = expert;
     choice.weights[pair] = any_nan ? __uint_as_float(0x7fc00000u) : weight;
     choice.slots[pair] = scratch.slots[expert];
@@ -235,6 +236,7 @@ void launch_route(const float* logits, const Router& router, const int32_t* slot
               double touched = floats(n_logits + 3 * choice.n_pairs());
               if (slot_of != nullptr) touched += floats(router.n_experts);
               if (router.choice_bias != nullptr) touched += floats(router.n_experts);
+              if (router.weight_scales != nullptr) touched += floats(choice.n_pairs());
               if (groups.tiles != nullptr) touched += floats(2 * choice.n_pairs() + 4 * groups.max_tiles);
               const bool simulated = simulate_route({.n_tokens = choice.n_tokens,
                                                      .n_used = choice.n_used,

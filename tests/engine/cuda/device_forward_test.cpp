@@ -90,7 +90,7 @@ TEST_CASE("today's dense models give the CPU's bits on the device") {
                                                         "falcon-h1",  "lfm2",
                                                         "lfm2-wide",  "seed_oss",
                                                         "ernie4_5",   "arcee",
-                                                        "mamba2"})));
+                                                        "mamba2",     "gemma4-e2b"})));
   const fs::path path = data() / "arch" / (name + ".gguf");
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
@@ -161,7 +161,11 @@ TEST_CASE("a mixture gives the CPU's bits wherever its experts are") {
                                                         "exaone-moe",
                                                         "mimo2",
                                                         "deepseek32",
-                                                        "glm-dsa"})));
+                                                        "glm-dsa",
+                                                        "gemma4-moe",
+                                                        "gemma4-moe-split",
+                                                        "afmoe",
+                                                        "laguna"})));
   const fs::path path = data() / "arch" / (name + ".gguf");
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
@@ -195,8 +199,8 @@ TEST_CASE("a mixture gives the CPU's bits wherever its experts are") {
 }
 
 TEST_CASE("a mixture gives the CPU's bits while experts are exchanged") {
-  const std::string name =
-      GENERATE(from_range(some_of({"qwen3moe", "gpt-oss-mxfp4", "deepseek2-v3", "smallthinker"})));
+  const std::string name = GENERATE(
+      from_range(some_of({"qwen3moe", "gpt-oss-mxfp4", "deepseek2-v3", "smallthinker", "gemma4-moe"})));
   INFO(name);
   LoadOptions options =
       options_of(data() / "arch" / (name + ".gguf"), name == "smallthinker" ? "exact" : "dense", false);
@@ -361,6 +365,17 @@ TEST_CASE(
     CHECK(kl <= 0.001);
     CHECK(kl > 1e-9);
   }
+}
+
+TEST_CASE("a model whose layers read the keys of others is on the device as a whole, or not at all") {
+  LoadOptions options = options_of(data() / "arch/gemma4-e2b.gguf", "dense", true);
+  const DeviceBytes whole = ModelRuntime::load(options)->placed().plan->device;
+  options.vram_budget_bytes = whole.total();
+  CHECK(ModelRuntime::load(options)->placed().plan->whole());
+  options.vram_budget_bytes = whole.total() - whole.hot / 2;
+  CHECK_THROWS_WITH(ModelRuntime::load(options), ContainsSubstring("output and all layers with their keys"));
+  options.device = DeviceChoice::kAuto;
+  CHECK_THROWS_AS(ModelRuntime::load(options), std::invalid_argument);
 }
 
 TEST_CASE("an encoder stays on the CPU, and says so") {

@@ -493,6 +493,24 @@ TEST_CASE("prompts have the same bits in steps that are chosen as in steps of 12
   CHECK(same_bits(last_logits(*fixed, tokens), last_logits(*chosen, tokens)));
 }
 
+TEST_CASE("a model that does not fit a device as it must, as a whole, runs on the CPU") {
+  LoadOptions options = options_of("gemma4-e2b", "dense");
+  const DeviceBytes whole = ModelRuntime::load(options)->placed().plan->device;
+  struct Vram {
+    explicit Vram(size_t bytes) { cudaemu::config().vram_bytes = bytes; }
+    ~Vram() { cudaemu::config().vram_bytes = before; }
+    const size_t before = cudaemu::config().vram_bytes;
+  };
+  // Loading leaves 256 MiB free.
+  const Vram vram((size_t{256} << 20) + whole.total() - whole.hot / 2);
+  options.device = DeviceChoice::kAuto;
+  const auto on_cpu = ModelRuntime::load(options);
+  CHECK(on_cpu->placed().plan == nullptr);
+  CHECK(says(on_cpu->placed().notes, "the model runs on it only as a whole"));
+  options.device = DeviceChoice::kCpu;
+  CHECK(logits(*on_cpu) == logits(*ModelRuntime::load(options)));
+}
+
 TEST_CASE("a device that grants less than it reports as free gets a smaller plan") {
   LoadOptions options = options_of("bamboo.powerinfer", "exact");
   const std::vector<float> expected = logits(*ModelRuntime::load(options));

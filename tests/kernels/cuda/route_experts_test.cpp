@@ -30,7 +30,7 @@ class RouterCase {
     const DeviceArray<float> logits_there(logits), bias_there(bias);
     const DeviceArray<int32_t> slots(slot_of_);
     Router router = router_;
-    if (biased) router.choice_bias = bias_there.data();
+    if (biased) router.choice_bias = router.weight_scales = bias_there.data();
     const int32_t* slot_of = looks_up ? slots.data() : nullptr;
     const DeviceChoiceArrays alone(n_tokens_, router.n_used), grouped(n_tokens_, router.n_used);
     cuda::route(logits_there.data(), router, slot_of, alone.view(), stream);
@@ -59,7 +59,7 @@ class RouterCase {
     CpuBackend cpu(1, *fused_isa());
     cpu.reserve(bounds_for(std::max(1, n_tokens_), router_.n_experts, router_.n_used));
     Router router = router_;
-    if (biased) router.choice_bias = bias.data();
+    if (biased) router.choice_bias = router.weight_scales = bias.data();
     const ExpertChoice choice = cpu.route(logits.data(), n_tokens_, router);
     const int64_t n = int64_t{n_tokens_} * router.n_used;
     HostChoice expected{n_tokens_,
