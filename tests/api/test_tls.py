@@ -6,6 +6,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import tomllib
 
 import httpx
 import pytest
@@ -173,6 +174,14 @@ def test_the_healthcheck_and_the_port_for_metrics_use_tls_too(authority, free_po
         assert plain.returncode == 1
     finally:
         server.kill()
+
+
+def test_connect_asks_a_server_with_tls(shared, authority):
+    env = {"HEARTH_TLS_CERT": str(authority.folder / "shared.pem"),
+           "HEARTH_TLS_KEY": str(authority.folder / "shared.key")}
+    told = hearthd.run(["connect", "codex", "--port", shared.port], env=env)
+    provider = tomllib.loads(told.stdout)["model_providers"]["hearth"]
+    assert provider["base_url"] == f"https://127.0.0.1:{shared.port}/v1"
 
 
 @pytest.fixture()
