@@ -30,11 +30,10 @@ CARDS = [("8 GB", "rtx4060-laptop", "RTX 4060 Laptop"),
 class Dense:
     """A dense model by the sizes in its own configuration."""
 
-    def __init__(self, architecture, layers, width, ffn, heads, kv_heads, vocabulary, head=0, tied=False,
-                 window=0):
+    def __init__(self, architecture, layers, width, ffn, heads, kv_heads, vocabulary, head=0):
         self.architecture, self.layers, self.width, self.ffn, self.heads, self.kv_heads = (
             architecture, layers, width, ffn, heads, kv_heads)
-        self.vocabulary, self.head, self.tied, self.window = vocabulary, head or width // heads, tied, window
+        self.vocabulary, self.head = vocabulary, head or width // heads
 
     def matrices(self):
         """(name, rows, columns) of the matrices with the file's type."""
@@ -49,10 +48,8 @@ class Dense:
     def vectors(self):
         """(name, length) of the norms."""
         yield "output_norm.weight", self.width
-        names = (["attn_norm", "ffn_norm"]
-                 + ["post_attention_norm", "post_ffw_norm"] * (self.architecture == "gemma3"))
         for layer in range(self.layers):
-            yield from ((f"blk.{layer}.{name}.weight", self.width) for name in names)
+            yield from ((f"blk.{layer}.{name}.weight", self.width) for name in ("attn_norm", "ffn_norm"))
             if self.architecture != "llama":
                 yield from ((f"blk.{layer}.{name}.weight", self.head)
                             for name in ("attn_q_norm", "attn_k_norm"))
@@ -74,8 +71,6 @@ class Dense:
         out.add_layer_norm_rms_eps(1e-5)
         out.add_rope_freq_base(1e6)
         out.add_vocab_size(self.vocabulary)
-        if self.window:
-            out.add_sliding_window(self.window)
         n_bytes = 0
 
         def add(name, shape, kind):
@@ -92,9 +87,8 @@ class Dense:
             n_bytes += -(-(size // block * block_bytes) // 32) * 32
 
         kinds = gguf.GGMLQuantizationType
-        add("token_embd.weight", (self.vocabulary, self.width), kinds.Q6_K if self.tied else kinds.Q4_K)
-        if not self.tied:
-            add("output.weight", (self.vocabulary, self.width), kinds.Q6_K)
+        add("token_embd.weight", (self.vocabulary, self.width), kinds.Q4_K)
+        add("output.weight", (self.vocabulary, self.width), kinds.Q6_K)
         for name, rows, columns in self.matrices():
             add(name, (rows, columns), kinds.Q4_K)
         for name, length in self.vectors():
@@ -113,23 +107,20 @@ def shape(*arguments):
 
 # (what people call it, type, model)
 MODELS = [
-    ("Gemma 3 4B", "Q4_0", shape("gemma3-4b")),
+    ("Gemma 4 E4B", "Q4_0", shape("gemma-4-e4b")),
     ("Llama 3.1 8B", "Q4_K", Dense("llama", 32, 4096, 14336, 32, 8, 128256)),
-    ("Qwen3 8B", "Q4_K", Dense("qwen3", 36, 4096, 12288, 32, 8, 151936, head=128)),
-    ("Gemma 3 12B", "Q4_K",
-     Dense("gemma3", 48, 3840, 15360, 16, 8, 262144, head=256, tied=True, window=1024)),
     ("Qwen3 14B", "Q4_K", Dense("qwen3", 40, 5120, 17408, 40, 8, 151936, head=128)),
     ("Mistral Small 24B", "Q4_K", Dense("llama", 40, 5120, 32768, 32, 8, 131072, head=128)),
-    ("Gemma 3 27B", "Q4_K",
-     Dense("gemma3", 62, 5376, 21504, 32, 16, 262144, head=128, tied=True, window=1024)),
-    ("Qwen3 32B", "Q4_K", Dense("qwen3", 64, 5120, 25600, 64, 8, 151936, head=128)),
+    ("Qwen3.6 27B", "Q4_0", shape("qwen3.6-27b")),
     ("Llama 3.3 70B", "Q4_K", Dense("llama", 80, 8192, 28672, 64, 8, 128256)),
-    ("Llama 2 13B with ReLU and predictors", "Q4_0", shape("13b")),
     ("Llama 2 70B with ReLU and predictors", "Q4_0", shape("70b")),
     ("gpt-oss 20B", "MXFP4", shape("gpt-oss-20b")),
+    ("Gemma 4 26B-A4B", "Q4_0", shape("gemma-4-26b-a4b")),
     ("Qwen3 30B-A3B", "Q4_0", shape("qwen3-30b-a3b")),
-    ("SmallThinker 21B-A3B", "Q4_0", shape("smallthinker-21b-a3b")),
-    ("Mixtral 8x7B", "Q4_0", shape("mixtral-8x7b")),
+    ("Nemotron 3 Nano", "Q4_0", shape("nemotron-3-nano")),
+    ("Qwen3.6 35B-A3B", "Q4_0", shape("qwen3.6-35b-a3b")),
+    ("GLM-4.5-Air", "Q4_0", shape("glm-4.5-air")),
+    ("gpt-oss 120B", "MXFP4", shape("gpt-oss-120b")),
 ]
 
 
@@ -144,7 +135,7 @@ def planned(program, model, machine):
                "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
-        if " needs " not in done.stderr:
+        if " need" not in done.stderr:
             sys.exit(f"which_model.py: {' '.join(map(str, command))}: {done.stderr}")
         return None, "no"
     plan = json.loads(done.stdout)
