@@ -296,6 +296,13 @@ TEST_CASE("the server's own page may use it, unless its name could also be a str
     CHECK_FALSE(is_own_page("http://" + host, host));
   }
   CHECK_FALSE(is_own_page("null", "null"));
+  // With TLS, the browser has checked that the server has a certificate for the name.
+  for (const std::string host :
+       {"hearth.example.org:8080", "hearth.example.org", "10.0.0.7:8080", "hearth"}) {
+    CHECK(is_own_page("https://" + host, host, true));
+    CHECK_FALSE(is_own_page("http://" + host, host, true));
+    CHECK_FALSE(is_own_page("https://attacker.example.org", host, true));
+  }
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
   const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})}, admin_answer);
