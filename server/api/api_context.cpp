@@ -17,21 +17,9 @@ namespace hearth {
 namespace {
 
 ApiError unknown_model(const ServedModel& model, std::string_view name) {
-  std::string served;
-  const auto add = [&served](const std::vector<std::string>& names) {
-    for (const std::string& known : names) {
-      served += served.empty() ? "'" : ", '";
-      served += known;
-      served += "'";
-    }
-  };
-  add(model.names);
-  if (model.embedder) add(model.embedder->names);
-  constexpr size_t kShownBytes = 100;  // enough to recognize the name
-  std::string message = "The model '";
-  message.append(name.substr(0, kShownBytes)).append(name.size() > kShownBytes ? "..." : "");
-  message.append("' does not exist here; this server has ").append(served).append(".");
-  return {.status = 404, .message = std::move(message), .param = "model", .code = "model_not_found"};
+  std::vector<std::string> names = model.names;
+  if (model.embedder) names.insert(names.end(), model.embedder->names.begin(), model.embedder->names.end());
+  return no_such_model(names, name);
 }
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -39,6 +27,23 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 }
 
 }  // namespace
+
+ApiError no_such_model(const std::vector<std::string>& names, std::string_view asked) {
+  std::string served;
+  for (const std::string& known : names) {
+    served += served.empty() ? "'" : ", '";
+    served += known;
+    served += "'";
+  }
+  constexpr size_t kShownBytes = 100;  // enough to recognize the name
+  std::string message = asked.empty() ? "The request names no model" : "The model '";
+  if (!asked.empty()) {
+    message.append(asked.substr(0, kShownBytes)).append(asked.size() > kShownBytes ? "..." : "");
+    message += "' does not exist here";
+  }
+  message.append("; this server has ").append(served).append(".");
+  return {.status = 404, .message = std::move(message), .param = "model", .code = "model_not_found"};
+}
 
 ApiWorld ApiWorld::real() {
   return {

@@ -24,6 +24,7 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "server/api/embedding_target.h"
 #include "server/api/model_file_facts.h"
+#include "server/json/api_error.h"
 #include "server/json/json.h"
 
 namespace hearth {
@@ -64,6 +65,10 @@ struct ApiWorld {
   std::function<uint64_t()> random_bits;  // for ids, and for seeds of requests without one
   static ApiWorld real();                 // system clocks, and one random generator per thread
 };
+
+/// Returns the error (404) for a model that the server does not have, or for a request that must name a model
+/// and does not (asked: ""). The message lists the names of the models.
+ApiError no_such_model(const std::vector<std::string>& names, std::string_view asked);
 
 class ApiContext {
  public:

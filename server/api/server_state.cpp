@@ -29,6 +29,7 @@ void ServerState::set_ready(ReadyModel model) {
   const MutexLock lock(mutex_);
   last_name_ = model.name;
   model_ = std::make_shared<const ReadyModel>(std::move(model));
+  refusal_.clear();
   // The server may have begun to stop during the load.
   if (phase_ != Phase::kStopping) phase_ = Phase::kReady;
   changed_.notify_all();
@@ -66,6 +67,60 @@ std::shared_ptr<const ReadyModel> ServerState::await_model(std::chrono::seconds 
                     [this]() HEARTH_REQUIRES(mutex_) { return phase_ != Phase::kUnloaded; });
   --n_wanting_;
   return model_;
+}
+
+ServerState::Awaited ServerState::await_turn(int most, const std::function<bool()>& client_alive,
+                                             std::chrono::seconds patience) const {
+  using SteadyClock = std::chrono::steady_clock;
+  MutexLock lock(mutex_);
+  last_asked_ = SteadyClock::now();
+  if (phase_ != Phase::kUnloaded) return {.model = model_};
+  if (n_wanting_ >= most) return {.full = true};
+  if (n_wanting_++ == 0) waiting_since_ = last_asked_;
+  const SteadyClock::time_point deadline = last_asked_ + patience;
+  const uint64_t n_refusals = n_refusals_;
+  const auto has_ended = [this, n_refusals]() HEARTH_REQUIRES(mutex_) {
+    return phase_ != Phase::kUnloaded || n_refusals_ != n_refusals;
+  };
+  while (!has_ended() && SteadyClock::now() < deadline) {
+    changed_.wait_for(lock.for_wait(), std::chrono::seconds(1), has_ended);
+    if (has_ended()) break;
+    lock.unlock();
+    const bool alive = client_alive();
+    lock.lock();
+    if (!alive) break;
+  }
+  if (n_refusals_ != n_refusals) return {.refusal = refusal_};  // which has set n_wanting_ to 0
+  --n_wanting_;
+  return {.model = model_};
+}
+
+void ServerState::refuse_waiting(std::string why) {
+  const MutexLock lock(mutex_);
+  ++n_refusals_;
+  n_wanting_ = 0;
+  refusal_ = std::move(why);
+  changed_.notify_all();
+}
+
+std::string ServerState::last_refusal() const {
+  const MutexLock lock(mutex_);
+  return refusal_;
+}
+
+bool ServerState::has_waiting() const {
+  const MutexLock lock(mutex_);
+  return n_wanting_ > 0;
+}
+
+std::chrono::steady_clock::time_point ServerState::waiting_since() const {
+  const MutexLock lock(mutex_);
+  return n_wanting_ > 0 ? waiting_since_ : std::chrono::steady_clock::now();
+}
+
+std::chrono::steady_clock::time_point ServerState::last_asked() const {
+  const MutexLock lock(mutex_);
+  return last_asked_;
 }
 
 bool ServerState::is_wanted() const {

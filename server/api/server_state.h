@@ -49,6 +49,9 @@ class ServerState {
   static constexpr std::chrono::seconds kPatience{900};
 
   void set_progress(double fraction) { progress_ = fraction; }
+  /// Whether the model is being loaded now, also while the phase is kUnloaded.
+  void set_loads(bool loads) { loads_ = loads; }
+  bool loads() const { return loads_; }
   /// All requests from now on use this model.
   void set_ready(ReadyModel model);
   /// Records that no model is loaded from now on. why: kLoading or kUnloaded. name: the name of the last
@@ -63,8 +66,29 @@ class ServerState {
   /// Like model(), but if the model is unloaded, waits up to `patience` until it is loaded again. During the
   /// wait, is_wanted() is true.
   std::shared_ptr<const ReadyModel> await_model(std::chrono::seconds patience = kPatience) const;
+  /// The outcome of a wait. If `model` is null and the other members have their defaults, phase() shows why.
+  struct Awaited {
+    std::shared_ptr<const ReadyModel> model = {};
+    std::string refusal = {};  // sentence of refuse_waiting()
+    bool full = false;         // too many requests wait already
+  };
+  /// Like await_model(), for one of several models. At most `most` requests wait. Calls client_alive about
+  /// once a second, and ends the wait if it returns false. A model that was set while the call waited is
+  /// returned even if it leaves soon after.
+  Awaited await_turn(int most, const std::function<bool()>& client_alive,
+                     std::chrono::seconds patience = kPatience) const;
+  /// Ends all waits of await_turn(). why: a sentence for the clients.
+  void refuse_waiting(std::string why);
+  /// Returns the sentence of the last refusal, or an empty text if the model was loaded after it.
+  std::string last_refusal() const;
   /// Whether a request waits for an unloaded model. ModelHost then loads the model again.
   bool is_wanted() const;
+  /// Whether requests wait, or have not yet taken the model for which they waited.
+  bool has_waiting() const;
+  /// Returns the time since when requests have been waiting, or the current time if none waits.
+  std::chrono::steady_clock::time_point waiting_since() const;
+  /// Returns the time of the last request for the model.
+  std::chrono::steady_clock::time_point last_asked() const;
   /// Whether a model is loaded, its engines have not failed, and engines with work send heartbeats.
   bool engines_are_well() const;
   /// False if only a restart of the process helps. /livez and the service manager's watchdog report this.
@@ -90,12 +114,17 @@ class ServerState {
   const std::chrono::seconds stale_after_;
   const Clock now_;
   std::atomic<double> progress_{0};
+  std::atomic<bool> loads_{false};
   mutable Mutex mutex_;
   mutable std::condition_variable changed_;
   Phase phase_ HEARTH_GUARDED_BY(mutex_) = Phase::kLoading;
   std::shared_ptr<const ReadyModel> model_ HEARTH_GUARDED_BY(mutex_);
   std::string last_name_ HEARTH_GUARDED_BY(mutex_);      // name of the model served last
-  mutable int n_wanting_ HEARTH_GUARDED_BY(mutex_) = 0;  // requests in await_model()
+  mutable int n_wanting_ HEARTH_GUARDED_BY(mutex_) = 0;  // requests in await_model() or await_turn()
+  mutable std::chrono::steady_clock::time_point waiting_since_ HEARTH_GUARDED_BY(mutex_);
+  mutable std::chrono::steady_clock::time_point last_asked_ HEARTH_GUARDED_BY(mutex_);
+  uint64_t n_refusals_ HEARTH_GUARDED_BY(mutex_) = 0;
+  std::string refusal_ HEARTH_GUARDED_BY(mutex_);
 };
 
 }  // namespace hearth

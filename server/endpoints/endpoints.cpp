@@ -36,9 +36,33 @@ HttpResponse retrieve_one_model(const ApiContext& api, const HttpRequest& reques
   return is_of_anthropic(request) ? retrieve_anthropic_model(api, id) : retrieve_model(api, id);
 }
 
-HttpResponse health(const ServerParts& server, const HttpRequest&) { return server.state.health(); }
-HttpResponse live(const ServerParts& server, const HttpRequest&) { return server.state.live(); }
-HttpResponse ready(const ServerParts& server, const HttpRequest&) { return server.state.ready(); }
+HttpResponse list_whole_catalog(const ModelCatalog& catalog, const HttpRequest& request, std::string_view) {
+  return is_of_anthropic(request) ? list_anthropic_catalog(catalog, request) : list_catalog(catalog);
+}
+
+HttpResponse retrieve_one_of_catalog(const ModelCatalog& catalog, const HttpRequest& request,
+                                     std::string_view id) {
+  return is_of_anthropic(request) ? retrieve_from_anthropic_catalog(catalog, id)
+                                  : retrieve_from_catalog(catalog, id);
+}
+
+HttpResponse tags_of_catalog(const ModelCatalog& catalog, const HttpRequest&, std::string_view) {
+  return ollama_tags_of_catalog(catalog);
+}
+
+HttpResponse ps_of_catalog(const ModelCatalog& catalog, const HttpRequest&, std::string_view) {
+  return ollama_ps_of_catalog(catalog);
+}
+
+HttpResponse health(const ServerParts& server, const HttpRequest&) {
+  return server.catalog != nullptr ? server.catalog->health() : server.state.health();
+}
+HttpResponse live(const ServerParts& server, const HttpRequest&) {
+  return server.catalog != nullptr ? server.catalog->live() : server.state.live();
+}
+HttpResponse ready(const ServerParts& server, const HttpRequest&) {
+  return server.catalog != nullptr ? server.catalog->ready() : server.state.ready();
+}
 HttpResponse metrics(const ServerParts& server, const HttpRequest&) { return server.metrics(); }
 HttpResponse admin_model(const ServerParts& server, const HttpRequest& request) {
   return server.admin(request);
@@ -49,7 +73,7 @@ constexpr std::array kEndpoints = [] {
   using enum ModelUse;
   return std::to_array<Endpoint>({
       // Columns: path, method, access, use of the model, handler, whether the endpoint exists only with
-      // --page, whether it is a probe.
+      // --page, whether it is a probe, handler if the server has several models.
       {"/completions", "POST", kUse, kWakes, completions},
       {"/chat/completions", "POST", kUse, kWakes, chat_completions},
       {"/responses", "POST", kUse, kWakes, create_response},
@@ -62,8 +86,8 @@ constexpr std::array kEndpoints = [] {
       {"/embeddings", "POST", kUse, kWakes, embeddings},
       {"/rerank", "POST", kUse, kWakes, rerank},
       {"/v2/rerank", "POST", kUse, kWakes, rerank},
-      {"/models", "GET", kUse, kWakes, list_all_models},
-      {"/models/*", "GET", kUse, kWakes, retrieve_one_model},
+      {"/models", "GET", kUse, kWakes, list_all_models, false, false, list_whole_catalog},
+      {"/models/*", "GET", kUse, kWakes, retrieve_one_model, false, false, retrieve_one_of_catalog},
       {"/messages", "POST", kUse, kWakes, create_message},
       {"/messages/count_tokens", "POST", kUse, kWakes, count_message_tokens},
       {"/api/chat", "POST", kUse, kWakes, ollama_chat},
@@ -71,8 +95,8 @@ constexpr std::array kEndpoints = [] {
       {"/api/embed", "POST", kUse, kWakes, ollama_embed},
       {"/api/embeddings", "POST", kUse, kWakes, ollama_embeddings},
       {"/api/version", "GET", kUse, kNone, ollama_version},
-      {"/api/tags", "GET", kUse, kWakes, ollama_tags},
-      {"/api/ps", "GET", kUse, kWakes, ollama_ps},
+      {"/api/tags", "GET", kUse, kWakes, ollama_tags, false, false, tags_of_catalog},
+      {"/api/ps", "GET", kUse, kWakes, ollama_ps, false, false, ps_of_catalog},
       {"/api/show", "POST", kUse, kWakes, ollama_show},
       {"/api/pull", "POST", kUse, kNone, refuse_management},
       {"/api/push", "POST", kUse, kNone, refuse_management},

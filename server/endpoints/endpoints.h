@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "server/api/api_context.h"
+#include "server/api/model_catalog.h"
 #include "server/api/server_state.h"
 #include "server/http/http_types.h"
 #include "server/http/response_writer.h"
@@ -34,6 +35,7 @@ struct ServerParts {
   const ServerState& state;
   std::function<HttpResponse()> metrics;                  // answers GET /metrics
   std::function<HttpResponse(const HttpRequest&)> admin;  // answers GET and POST /admin/model
+  const ModelCatalog* catalog = nullptr;                  // null if there is one model
 };
 
 struct Endpoint {
@@ -60,6 +62,10 @@ struct Endpoint {
   /// logged, and --metrics-port also serves the endpoint. REQUIRES: the method is GET, and the handler has
   /// type OfServer.
   bool is_probe = false;
+  /// Answers the request from the list of models if the server has several; null: a model answers.
+  using OfCatalog = HttpResponse (*)(const ModelCatalog& catalog, const HttpRequest& request,
+                                     std::string_view argument);
+  OfCatalog of_catalog = nullptr;
 };
 
 /// The whole table. A request belongs to the first pattern that matches its path. The first row with this

@@ -8,6 +8,8 @@
 #include "server/gate/content_type.h"
 #include "server/gate/own_page.h"
 #include "server/http/error_response.h"
+#include "server/http/message/query.h"
+#include "server/json/top_level_text.h"
 
 namespace hearth {
 namespace {
@@ -35,6 +37,24 @@ std::optional<HttpResponse> refusal_by_path(const HttpRequest& request, const De
   return error_response(*type, errors);
 }
 
+/// Returns the model that the request names: in the query of a GET request, in the body, or in Azure's path.
+/// Requests about a stored response belong to the model that stores it. Throws RequestError.
+std::shared_ptr<const CatalogModel> chosen_model(const ModelCatalog& catalog, const Endpoint& endpoint,
+                                                 std::string_view argument, const HttpRequest& request) {
+  const bool is_ollama = endpoint.path.starts_with("/api/");
+  if (endpoint.path.find('*') != std::string_view::npos) {
+    if (std::shared_ptr<const CatalogModel> keeper = catalog.keeper_of(std::string(argument))) return keeper;
+    if (const std::shared_ptr<const ReadyModel> loaded = catalog.first_loaded())
+      return catalog.find(loaded->name, false);
+    return catalog.find({}, false);
+  }
+  if (request.method != "POST")
+    return catalog.find(query_value(request.query, "model").value_or(""), is_ollama);
+  std::string name = top_level_text(request.body, "model");
+  if (name.empty() && is_ollama) name = top_level_text(request.body, "name");
+  return catalog.find(name.empty() ? argument : std::string_view(name), is_ollama);
+}
+
 HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
   HttpResponse response = error_response({503, message, "", ""}, errors);
   // Without Retry-After, clients would use all their retries within two seconds.
@@ -45,10 +65,14 @@ HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
 }  // namespace
 
 Routes::Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules,
-               std::function<HttpResponse(const HttpRequest&)> admin)
+               std::function<HttpResponse(const HttpRequest&)> admin, Several several)
     : state_(state),
+      several_(several),
       rules_(std::move(rules)),
-      parts_{.state = state, .metrics = [&metrics] { return metrics.answer(); }, .admin = std::move(admin)} {}
+      parts_{.state = state,
+             .metrics = [&metrics] { return metrics.answer(); },
+             .admin = std::move(admin),
+             .catalog = several.catalog} {}
 
 Admission Routes::admit(HttpRequest& request) const {
   request.sender = rules_.proxies.sender(request);
@@ -133,23 +157,59 @@ HttpResponse Routes::whole_answer(const Endpoint& endpoint, const HttpRequest& r
 void Routes::answer(const Endpoint& endpoint, std::string_view argument, const HttpRequest& request,
                     ErrorStyle errors, ResponseWriter& writer) const {
   if (endpoint.model == ModelUse::kNone) return writer.send(whole_answer(endpoint, request));
+  if (several_.catalog != nullptr) return answer_by_choice(endpoint, argument, request, errors, writer);
   // The model stays loaded until the answer has ended, even if another model replaces it.
   const std::shared_ptr<const ReadyModel> model =
       endpoint.model == ModelUse::kWakes ? state_.await_model() : state_.model();
   if (model == nullptr || state_.phase() == ServerState::Phase::kStopping)
-    return writer.send(no_model(endpoint.model, errors));
-  if (const auto* generate = std::get_if<Endpoint::Generates>(&endpoint.handle))
-    return (*generate)(*model->api, request, argument, writer);
-  writer.send(std::get<Endpoint::OfModel>(endpoint.handle)(*model->api, request, argument));
+    return writer.send(no_model(state_, endpoint.model, errors));
+  answer_with(*model, endpoint, argument, request, writer);
 }
 
-HttpResponse Routes::no_model(ModelUse use, ErrorStyle errors) const {
-  const ServerState::Phase phase = state_.phase();
+void Routes::answer_with(const ReadyModel& model, const Endpoint& endpoint, std::string_view argument,
+                         const HttpRequest& request, ResponseWriter& writer) {
+  if (const auto* generate = std::get_if<Endpoint::Generates>(&endpoint.handle))
+    return (*generate)(*model.api, request, argument, writer);
+  writer.send(std::get<Endpoint::OfModel>(endpoint.handle)(*model.api, request, argument));
+}
+
+/// Answers with the model that the request names, and waits until the model is loaded.
+void Routes::answer_by_choice(const Endpoint& endpoint, std::string_view argument, const HttpRequest& request,
+                              ErrorStyle errors, ResponseWriter& writer) const {
+  if (endpoint.of_catalog != nullptr)
+    return writer.send(endpoint.of_catalog(*several_.catalog, request, argument));
+  std::shared_ptr<const CatalogModel> chosen;
+  try {
+    chosen = chosen_model(*several_.catalog, endpoint, argument, request);
+  } catch (const RequestError& error) {
+    return writer.send(error_response(error.error(), errors));
+  }
+  const ServerState& state = *chosen->state;
+  ServerState::Awaited awaited;
+  if (endpoint.model == ModelUse::kWakes) {
+    awaited = state.await_turn(several_.most_waiting, [&writer] { return writer.client_alive(); });
+  } else {
+    awaited.model = state.model();
+  }
+  if (awaited.full) {
+    return writer.send(unavailable(
+        "too many requests wait for the model '" + chosen->names.front() + "' to be loaded; try again later",
+        errors));
+  }
+  if (!awaited.refusal.empty())
+    return writer.send(error_response({500, awaited.refusal, "model", "model_not_loaded"}, errors));
+  if (awaited.model == nullptr || state.phase() == ServerState::Phase::kStopping)
+    return writer.send(no_model(state, endpoint.model, errors));
+  answer_with(*awaited.model, endpoint, argument, request, writer);
+}
+
+HttpResponse Routes::no_model(const ServerState& state, ModelUse use, ErrorStyle errors) {
+  const ServerState::Phase phase = state.phase();
   if (phase == ServerState::Phase::kStopping)
     return unavailable("the server is stopping; try again when it is back", errors);
   if (use == ModelUse::kWatches && phase == ServerState::Phase::kUnloaded)
     return unavailable("the model is unloaded; the next request loads it again", errors);
-  const int percent = static_cast<int>(state_.progress() * 100);
+  const int percent = static_cast<int>(state.progress() * 100);
   return unavailable("the model is being loaded (" + std::to_string(percent) + " %); try again shortly",
                      errors);
 }

@@ -38,9 +38,15 @@ struct AccessRules {
 
 class Routes {
  public:
-  /// state and metrics must outlive this object. admin: answers /admin/model; not empty.
+  /// Several models among which requests choose by name.
+  struct Several {
+    const ModelCatalog* catalog = nullptr;  // null: `state` has the only model
+    int most_waiting = 0;                   // requests that may wait until a model is loaded, for each model
+  };
+
+  /// state, metrics and several.catalog must outlive this object. admin: answers /admin/model; not empty.
   Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules,
-         std::function<HttpResponse(const HttpRequest&)> admin);
+         std::function<HttpResponse(const HttpRequest&)> admin, Several several = {nullptr, 0});
 
   /// Decides how a request is handled. Reads only the head. Sets request.sender and request.client. The
   /// result is valid as long as this object and the request exist.
@@ -58,9 +64,14 @@ class Routes {
   HttpResponse whole_answer(const Endpoint& endpoint, const HttpRequest& request) const;
   void answer(const Endpoint& endpoint, std::string_view argument, const HttpRequest& request,
               ErrorStyle errors, ResponseWriter& writer) const;
-  HttpResponse no_model(ModelUse use, ErrorStyle errors) const;
+  void answer_by_choice(const Endpoint& endpoint, std::string_view argument, const HttpRequest& request,
+                        ErrorStyle errors, ResponseWriter& writer) const;
+  static void answer_with(const ReadyModel& model, const Endpoint& endpoint, std::string_view argument,
+                          const HttpRequest& request, ResponseWriter& writer);
+  static HttpResponse no_model(const ServerState& state, ModelUse use, ErrorStyle errors);
 
   const ServerState& state_;
+  const Several several_;
   mutable KeyLimits limits_;  // thread-safe
   const AccessRules rules_;
   const ServerParts parts_;

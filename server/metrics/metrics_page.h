@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "server/api/model_catalog.h"
 #include "server/api/server_state.h"
 #include "server/http/http_types.h"
 #include "server/metrics/request_counts.h"
@@ -13,8 +14,8 @@ namespace hearth {
 
 class MetricsPage {
  public:
-  /// state must outlive the page.
-  MetricsPage(const ServerState& state, std::string version);
+  /// state and catalog must outlive the page. catalog: null if `state` has the only model.
+  MetricsPage(const ServerState& state, std::string version, const ModelCatalog* catalog = nullptr);
 
   /// Counts a request that has been answered.
   void count(const AccessRecord& record) { requests_.add(record); }
@@ -27,6 +28,7 @@ class MetricsPage {
  private:
   const ServerState& state_;
   const std::string version_;
+  const ModelCatalog* const catalog_;
   RequestCounts requests_;
 };
 

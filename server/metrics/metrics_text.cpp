@@ -19,6 +19,10 @@ void add_server(MetricFamilies& to, const MetricsInput& in) {
   to.gauge("hearth_up", "1 if requests are served, as /health says.").value(in.healthy ? 1 : 0);
   to.gauge("hearth_load_progress", "How much of the model is loaded, from 0 to 1.")
       .value(in.phase == ServerState::Phase::kLoading ? in.load_progress : 1);
+  if (in.models.empty()) return;
+  to.gauge("hearth_model_loaded", "1 if the model is loaded. Only with several models.");
+  for (const auto& [name, is_loaded] : in.models)
+    to.value(is_loaded ? 1 : 0, {{"gen_ai_response_model", name}});
 }
 
 void add_requests(MetricFamilies& to, const RequestCounts::Totals& totals) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
@@ -34,6 +35,8 @@ struct MetricsInput {
   // Share of active neurons; weight bytes that a token reads if only these neurons are read, and if all
   // neurons are read. Measured with a short text when the model is loaded. Negative if unknown.
   double active_share = -1, bytes_per_token = -1, dense_bytes_per_token = -1;
+  // Names of the models, and whether they are loaded. Empty if the server has one model.
+  std::vector<std::pair<std::string, bool>> models;
   RequestCounts::Totals requests;
   ProcessFigures process;
 };

@@ -50,6 +50,16 @@ Json entry(const EmbeddingTarget& target, const std::string& name) {
           {"details", details(target.facts)}};
 }
 
+/// The entry of a loaded model in /api/ps.
+Json running(const EmbeddingTarget& target) {
+  Json json = entry(target, target.names.front());
+  json.erase("modified_at");
+  json["expires_at"] = rfc3339(target.created + kHundredYearsSeconds);
+  json["size_vram"] = target.facts.device_bytes;
+  json["context_length"] = target.context_tokens;
+  return json;
+}
+
 /// Capabilities of the served model.
 Json capabilities(const ApiContext& api) {
   if (api.model().ranks()) return Json::array();  // Ollama has no endpoint that ranks
@@ -102,13 +112,25 @@ HttpResponse ollama_tags(const ApiContext& api, const HttpRequest&, std::string_
 
 HttpResponse ollama_ps(const ApiContext& api, const HttpRequest&, std::string_view) {
   Json models = Json::array();
-  for (const EmbeddingTarget* target : api.targets()) {
-    Json running = entry(*target, target->names.front());
-    running.erase("modified_at");
-    running["expires_at"] = rfc3339(target->created + kHundredYearsSeconds);
-    running["size_vram"] = target->facts.device_bytes;
-    running["context_length"] = target->context_tokens;
-    models.push_back(std::move(running));
+  for (const EmbeddingTarget* target : api.targets()) models.push_back(running(*target));
+  return json_response({{"models", std::move(models)}});
+}
+
+HttpResponse ollama_tags_of_catalog(const ModelCatalog& catalog) {
+  Json models = Json::array();
+  for (const std::shared_ptr<const CatalogModel>& one : catalog.models()) {
+    EmbeddingTarget target;
+    if (one->facts) target.facts = *one->facts;
+    for (const std::string& name : one->names) models.push_back(entry(target, name));
+  }
+  return json_response({{"models", std::move(models)}});
+}
+
+HttpResponse ollama_ps_of_catalog(const ModelCatalog& catalog) {
+  Json models = Json::array();
+  for (const std::shared_ptr<const CatalogModel>& one : catalog.models()) {
+    if (const std::shared_ptr<const ReadyModel> model = one->state->model())
+      models.push_back(running(*model->api->targets().front()));
   }
   return json_response({{"models", std::move(models)}});
 }

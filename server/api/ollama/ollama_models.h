@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "server/api/api_context.h"
+#include "server/api/model_catalog.h"
 #include "server/http/http_types.h"
 
 namespace hearth {
@@ -16,6 +17,9 @@ HttpResponse ollama_version(const HttpRequest& request);
 HttpResponse ollama_tags(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
 /// GET /api/ps: lists the models of /api/tags, and reports that they stay loaded.
 HttpResponse ollama_ps(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
+/// The lists if the server has several models: /api/tags has all of them, and /api/ps those that are loaded.
+HttpResponse ollama_tags_of_catalog(const ModelCatalog& catalog);
+HttpResponse ollama_ps_of_catalog(const ModelCatalog& catalog);
 /// POST /api/show.
 HttpResponse ollama_show(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
 /// /api/pull, /api/create and similar: returns status 501.

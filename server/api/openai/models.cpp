@@ -49,6 +49,23 @@ Json model_json(const ApiContext& api, const EmbeddingTarget& target, std::strin
   return json;
 }
 
+/// name: one of the model's names.
+Json catalog_json(const CatalogModel& one, const std::string& name) {
+  Json json = Json::object();
+  const std::shared_ptr<const ReadyModel> model = one.state->model();
+  if (model != nullptr) {
+    json = model_json(*model->api, *model->api->targets().front(), name);
+  } else {
+    json = {{"id", name},
+            {"object", "model"},
+            {"created", one.facts ? one.facts->modified : 0},
+            {"owned_by", "hearth"}};
+    if (one.context_tokens > 0) json["max_model_len"] = one.context_tokens;
+  }
+  json["status"] = status_json(*one.state);
+  return json;
+}
+
 bool is_of(const EmbeddingTarget& target, const std::string& name) {
   return std::ranges::find(target.names, name) != target.names.end();
 }
@@ -69,6 +86,20 @@ HttpResponse retrieve_model(const ApiContext& api, std::string_view id) {
     const std::vector<const EmbeddingTarget*> targets = api.targets();
     if (is_of(*targets.back(), name)) return json_response(model_json(api, *targets.back(), name));
     return json_response(model_json(api, *targets.front(), api.served_name(name)));
+  });
+}
+
+HttpResponse list_catalog(const ModelCatalog& catalog) {
+  Json models = Json::array();
+  for (const std::shared_ptr<const CatalogModel>& one : catalog.models()) {
+    for (const std::string& name : one->names) models.push_back(catalog_json(*one, name));
+  }
+  return json_response({{"object", "list"}, {"data", std::move(models)}});
+}
+
+HttpResponse retrieve_from_catalog(const ModelCatalog& catalog, std::string_view id) {
+  return guarded(ErrorStyle::kOpenAi, [&] {
+    return json_response(catalog_json(*catalog.find(id, /*without_tag=*/false), std::string(id)));
   });
 }
 
