@@ -88,7 +88,7 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
   for (const auto& [name, flag] : flags) {
     if (flag->count() == 0) continue;
     std::vector<std::string> given = flag->results();
-    if (!is_list(*find_option(Program::kHearthd, name))) given = {given.back()};
+    if (!find_option(Program::kHearthd, name)->repeats()) given = {given.back()};
     values[name] = std::move(given);
   }
   return values;

@@ -26,10 +26,14 @@ std::vector<OptionSpec> make_table() {
   return {
       {"model", "Model", "FILE",
        "The model: a GGUF file, or any part of a split model. hearthd also takes hf:OWNER/REPO[:QUANT] and "
-       "the names that 'hearthd list' shows, and pulls a missing model at start.",
-       TextField{&O::model}, Sources::kAll, Program::kBoth, 'm'},
+       "the names that 'hearthd list' shows, and pulls a missing model at start. hearthd takes the option "
+       "several times: requests then choose a model by name.",
+       TextField{&O::model}, Sources::kAll, Program::kBoth, 'm', &O::more_models},
+      {"models-folder", "Model", "FOLDER", "Also serve all models in this folder.",
+       TextField{&O::models_folder}},
+      {"pin", "Model", "NAME", "A model that stays loaded when others need memory.", ListField{&O::pin}},
       {"alias", "Model", "NAME",
-       "Another name for the model. May be given several times. '*': any name that a client sends.",
+       "Another name for the first model. May be given several times. '*': any name that a client sends.",
        ListField{&O::alias}},
       {"chat-template-file", "Model", "FILE", "Jinja chat template to use instead of the model's own.",
        TextField{&O::chat_template_file}},
@@ -105,16 +109,16 @@ std::vector<OptionSpec> make_table() {
        "One API key, or one line of a key file, in addition to those of --api-key-file.",
        TextField{&O::api_key}, Sources::kEnvironmentOnly},
       {"allowed-host", "Access", "NAME",
-       "Host name that requests may use for the server (their Host header), such as chat.example.org. Other "
-       "names are refused, so that no web page can use the server by pointing its own host name at it. May "
+       "Host name that requests may use for the server (their Host header), such as chat.example.org. "
+       "Other names are refused, against DNS rebinding. May "
        "be given several times. '*': any name. Not given: names of this machine if the server listens on "
        "loopback, otherwise any name.",
        ListField{&O::allowed_host}},
       {"trusted-proxy", "Access", "ADDRESS",
-       "Address or network (10.0.0.0/8) of a proxy in front of the server. The server then takes a client's "
-       "address from the proxy's X-Forwarded-For, to share slots among clients and for the log. This does "
+       "Address or network (10.0.0.0/8) of a proxy in front of the server. Its X-Forwarded-For then gives "
+       "clients' addresses, to share slots and for the log. This does "
        "not affect who may use the server. May be given several times. Not given: all requests of a proxy "
-       "count as one client's, unless they have different keys.",
+       "count as one client's.",
        ListField{&O::trusted_proxy}},
 
       {"slots", "Engine", "N", "Number of sequences that are generated at the same time.",
@@ -135,8 +139,8 @@ std::vector<OptionSpec> make_table() {
        IntField{&O::reasoning_budget, -1, 10'000'000}},
       {"prefill-chunk", "Engine", "N",
        "Maximum number of prompt tokens that one step computes. With a smaller value, running streams wait "
-       "less; with a larger one, prompts are read faster. auto: 128 on the CPU. With a GPU, up to 1024: "
-       "enough to keep the GPU busy while weights are copied to it, and fewer while streams run.",
+       "less; with a larger one, prompts are read faster. auto: 128 on the CPU. With a GPU, up to 1024, "
+       "and fewer while streams run.",
        IntField{&O::prefill_chunk, 1, 8192, "auto"}, Sources::kAll, Program::kBoth},
       {"threads", "Engine", "N",
        "CPU threads that compute. 0: one for each physical core that is at least half as fast as the "
@@ -192,7 +196,8 @@ std::vector<OptionSpec> make_table() {
        NumberField{&O::vram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}, Sources::kAll, Program::kBoth},
       {"ram-budget", "Device", "GIB",
        "Maximum memory to reserve at start, in GiB, in addition to the model file's own pages. auto: the "
-       "memory of the machine or the container.",
+       "memory of the machine or the container. With several models: for all of them, with their files; "
+       "auto: nine tenths of the available memory.",
        NumberField{&O::ram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}, Sources::kAll, Program::kBoth},
       {"split", "Device", "NAME",
        "The part of the model that goes to a GPU without room for the whole model. neurons: some neurons of "
@@ -201,8 +206,7 @@ std::vector<OptionSpec> make_table() {
       {"prompt-products", "Device", "NAME",
        "Kernels that multiply a prompt's tokens on the GPU. exact: Hearth's own, whose results equal the "
        "CPU's bit for bit. fast: NVIDIA's cuBLASLt, if it is installed and the GPU shares no layer's "
-       "neurons with the CPU. Answers "
-       "differ from those of exact, but are the same in any batch.",
+       "neurons with the CPU. Answers differ from those of exact, but are the same in any batch.",
        choice<&O::prompt_products>({"exact", "fast"}), Sources::kAll, Program::kBoth},
       {"plan-file", "Device", "FILE",
        "Write the plan to this file as JSON once the model is loaded: which parts of the model are where, "
@@ -226,12 +230,10 @@ std::vector<OptionSpec> make_table() {
        "closer to exact, and slower. Not given: the model file's value.",
        NumberField{&O::predictor_threshold, -1000, 1000}, Sources::kAll, Program::kBoth},
       {"profile", "Sparsity", "MODE",
-       "Measurements that decide where neurons are placed. Results are kept in the cache folder. auto: if a "
-       "GPU runs a ReLU-family model, hearthd measures the machine's speed and counts which neurons are "
-       "active. This takes some tens of seconds without requests, once. Then hearthd places the model again. "
-       "online: also counts a sample of the generated tokens, for the next start. off: uses what is known. "
-       "SIGUSR1 ends the measuring and "
-       "keeps its results.",
+       "Measurements that decide where neurons are placed, kept in the cache folder. auto: if a GPU runs a "
+       "ReLU-family model, hearthd measures the machine and counts active neurons once, in some tens of "
+       "seconds without requests, then places the model again. online: also counts a sample of generated "
+       "tokens, for the next start. off: uses what is known. SIGUSR1 ends the measuring.",
        choice<&O::profile>({"auto", "online", "off"})},
 
       {"idle-unload", "Running", "MINUTES",
@@ -251,8 +253,7 @@ std::vector<OptionSpec> make_table() {
        "needs.",
        TextField{&O::log_file}},
       {"sandbox", "Running", "MODE",
-       "Give up rights that serving does not need, with Landlock and seccomp: writing outside the folders of "
-       "the cache and the log, reading other files, opening connections, starting programs. auto: as far as "
+       "Give up rights that serving does not need, with Landlock and seccomp. auto: as far as "
        "the kernel supports it; with a GPU, only system calls are "
        "restricted. on: refuse to start if a part is not supported.",
        choice<&O::sandbox>({"auto", "on", "off"})},
@@ -385,6 +386,11 @@ bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Opti
     options.*f->member = values;
     return true;
   }
+  if (spec.more != nullptr && !values.empty()) {
+    options.*std::get<TextField>(spec.field).member = values.front();
+    options.*spec.more = {values.begin() + 1, values.end()};
+    return true;
+  }
   if (values.size() != 1) return false;
   const std::string& value = values.front();
   if (const IntField* f = std::get_if<IntField>(&spec.field)) return parse_int(value, *f, options.*f->member);
@@ -419,7 +425,9 @@ std::string value_text(const OptionSpec& spec, const Options& options) {
     return std::string(f->words[f->get(options)]);
   if (const FlagField* f = std::get_if<FlagField>(&spec.field)) return options.*f->member ? "true" : "false";
   if (const TextField* f = std::get_if<TextField>(&spec.field)) {
-    const std::string& text = options.*f->member;
+    std::string text = options.*f->member;
+    if (spec.more != nullptr)
+      for (const std::string& value : options.*spec.more) text += ", " + value;
     return spec.sources == Sources::kEnvironmentOnly && !text.empty() ? "(set)" : text;
   }
   std::string joined;

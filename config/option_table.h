@@ -66,6 +66,12 @@ struct OptionSpec {
   Sources sources = Sources::kAll;  // matters only to hearthd: all options of hearth-profiler are flags
   Program program = Program::kHearthd;
   char letter = 0;  // hearth-profiler's one-letter name: 'm' for -m; 0 if there is none
+  /// Gets the values after the first, if hearthd takes several values of a text option; null: the last value
+  /// counts. The environment cannot give several values.
+  std::vector<std::string> Options::*more = nullptr;
+
+  /// Whether hearthd's flag may be given several times with all values counting.
+  bool repeats() const { return more != nullptr || std::holds_alternative<ListField>(field); }
 };
 
 /// Returns the program's options in display order, including those that both programs have. kBoth: returns

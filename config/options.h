@@ -46,8 +46,11 @@ struct Options {
 
   // Model
   std::string model;  // path of a GGUF file, or a model's name (server/models/); empty if not given
-  std::vector<std::string> alias;  // additional names for the model; "*" accepts any name
-  std::string chat_template_file;  // empty: the template in the model file
+  std::vector<std::string> more_models;  // the other models, if --model was given several times
+  std::string models_folder;             // folder whose models are all served; empty: none
+  std::vector<std::string> pin;          // names of models that stay loaded when others need memory
+  std::vector<std::string> alias;        // additional names for the first model; "*" accepts any name
+  std::string chat_template_file;        // empty: the template in the model file
   int context = 0;  // maximum tokens per request, prompt + answer; 0: the model's limit, at most 8192
   std::string ffn_activation;  // activation of the FFN; empty: the one that belongs to the model file
   std::string models;          // folder of pulled models; empty: `models` in the cache folder

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/model/model_spec.h"
@@ -12,6 +13,8 @@
 #include "server/gate/trusted_proxies.h"
 #include "server/http/connection/listen_socket.h"
 #include "server/http/connection/tls_identity.h"
+#include "server/model_pool.h"
+#include "server/models/folder_models.h"
 #include "server/process/start_error.h"
 #include "server/serving_model.h"
 
@@ -86,20 +89,46 @@ std::string tls_lines(const Options& options) {
   return warning.empty() ? lines : lines + "warning: " + warning + "\n";
 }
 
-}  // namespace
-
-std::string check_config(const Invocation& invocation) {
-  const Options& options = invocation.options;
+/// Describes the only model, and those that belong to it.
+std::string model_lines(const Options& options) {
   const ModelFiles files = open_checked(options);
   check_expert_trace(options, files);
-  std::string text = "address: " + local_url(options.host, options.port, !options.tls_cert.empty()) + "\n" +
-                     tls_lines(options);
-  text += model_line("model", *files.model, options.ffn_activation, model_names(options));
+  std::string text = model_line("model", *files.model, options.ffn_activation, model_names(options));
   if (files.embedding)
     text += model_line("embedding model", *files.embedding, {}, embedding_model_names(options));
   if (files.draft) text += model_line("draft model", *files.draft, {}, {options.draft_model});
   if (read_model_spec(*files.model, options.ffn_activation).arch.has_output)
     text += template_line(options, *files.model);
+  return text;
+}
+
+/// Describes several models. A file of the folder that cannot be served is no error.
+std::string several_lines(Options options) {
+  check_options_of_several(options);
+  std::vector<std::string> paths = std::exchange(options.more_models, {});
+  if (!options.model.empty()) paths.insert(paths.begin(), options.model);
+  std::string text;
+  for (const std::string& path : paths) {
+    options.model = path;
+    const ModelFiles files = open_checked(options);
+    text += model_line("model", *files.model, options.ffn_activation, model_names(options));
+    options.alias.clear();
+  }
+  if (options.models_folder.empty()) return text;
+  const FolderScan scan = scan_models_folder(options.models_folder);
+  for (const FolderModel& model : scan.models)
+    text += "model: " + model.name + (model.facts ? "\n" : " (the file cannot be read as a model)\n");
+  for (const std::string& sentence : scan.left_out) text += "warning: " + sentence + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string check_config(const Invocation& invocation) {
+  const Options& options = invocation.options;
+  std::string text = "address: " + local_url(options.host, options.port, !options.tls_cert.empty()) + "\n" +
+                     tls_lines(options);
+  text += names_several(options) ? several_lines(options) : model_lines(options);
   text += key_lines(options);
   const TrustedProxies checked(options.trusted_proxy);
   for (const std::string& warning : invocation.warnings) text += "warning: " + warning + "\n";

@@ -98,6 +98,9 @@ HttpServerOptions server_options(const Options& options, const TlsIdentity* tls)
   server.max_body_bytes = static_cast<uint64_t>(options.max_body_mib) << 20;
   server.max_threads =
       static_cast<size_t>(options.slots) + static_cast<size_t>(options.queue) + kSpareThreads;
+  // Requests for one model run while requests for others wait.
+  if (names_several(options))
+    server.max_threads += static_cast<size_t>(options.slots) + static_cast<size_t>(options.queue);
   if (!options.embedding_model.empty())
     server.max_threads += kEmbeddingSlots + static_cast<size_t>(options.queue);
   return server;
@@ -149,16 +152,17 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
       signals_(signals),
       service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
                        environment_value(environment, "WATCHDOG_USEC")),
-      metrics_(state_, version),
-      host_(options_, environment_, cache_, version_, state_, recorders),
-      routes_(state_, metrics_,
+      pool_(options_, environment_, cache_, version_, recorders),
+      metrics_(pool_.state(), version, pool_.catalog()),
+      routes_(pool_.state(), metrics_,
               {.auth = auth_,
                .cors = CorsPolicy(options_.cors_origin),
                .hosts = HostPolicy(options_.host, options_.allowed_host),
                .proxies = TrustedProxies(options_.trusted_proxy),
                .has_page = options_.page == Options::Page::kOn,
                .has_tls = tls_ != nullptr},
-              [this](const HttpRequest& request) { return host_.handle_admin(request); }) {
+              [this](const HttpRequest& request) { return pool_.handle_admin(request); },
+              {.catalog = pool_.catalog(), .most_waiting = options_.queue}) {
   warn_if_open(options_, auth_);
   make_prefix_folder(options_, cache_);
   if (tls_ != nullptr) log_tls(*tls_);
@@ -189,11 +193,16 @@ Daemon::Outcome Daemon::run() {
     metrics_server_->start();
     log_info("metrics on " + url_of(*metrics_server_) + "/metrics");
   }
-  service_manager_.notify("STATUS=Loading " + options_.model);
+  if (!options_.model.empty()) service_manager_.notify("STATUS=Loading " + options_.model);
   last_progress_ = Clock::now();
-  host_.begin(std::move(files_));
+  pool_.begin(std::move(files_));
+  if (!pool_.is_starting()) {
+    service_manager_.notify("READY=1\nSTATUS=Serving " + std::to_string(pool_.catalog()->models().size()) +
+                            " models");
+    log_info("ready", {{"load_ms", 0}, {"models", pool_.catalog()->models().size()}});
+  }
   for (;;) {
-    if (const std::optional<int> signal = signals_.wait_for(kTick)) {
+    if (const std::optional<int> signal = signals_.wait_for(pool_.is_changing() ? kTick / 10 : kTick)) {
       log_info("stopping", {{"signal", *signal}});
       break;
     }
@@ -205,50 +214,50 @@ Daemon::Outcome Daemon::run() {
     }
     if (hangup == StopSignals::Hangup::kReload) {
       if (const std::optional<Options> now = reload(invocation_, environment_, auth_, tls_.get()))
-        host_.reload(*now);
+        pool_.reload(*now);
     }
-    look_after_model();
-    service_manager_.beat(state_.is_alive());
-    if (const std::optional<std::string> why = host_.failure()) return end_after_failure(*why);
+    look_after_models();
+    service_manager_.beat(pool_.is_alive());
+    if (const std::optional<std::string> why = pool_.failure()) return end_after_failure(*why);
   }
-  return host_.is_starting() ? abandon_loading() : drain();
+  return pool_.is_starting() ? abandon_loading() : drain();
 }
 
 std::string Daemon::url_of(const HttpServer& server) const {
   return local_url(options_.host, server.port(), tls_ != nullptr);
 }
 
-void Daemon::look_after_model() {
-  switch (host_.tick()) {
-    case ModelHost::Event::kProgress:
-      return log_progress();
-    case ModelHost::Event::kReady:
-      return tell_ready();
-    case ModelHost::Event::kNone:
-      return;
+void Daemon::look_after_models() {
+  for (const ModelPool::Event& event : pool_.tick()) {
+    if (event.what == ModelHost::Event::kReady) {
+      tell_ready(*event.host);
+    } else {
+      log_progress(event);
+    }
   }
 }
 
-void Daemon::log_progress() {
-  const Clock::time_point now = Clock::now();
-  const double elapsed = std::chrono::duration<double>(now - host_.load_start()).count();
-  const double done = state_.progress();
-  if (now - std::max(last_progress_, host_.load_start()) < kLoadProgressEvery || done <= 0) return;
+void Daemon::log_progress(const ModelPool::Event& event) {
+  const Clock::time_point now = Clock::now(), start = event.host->load_start();
+  const double elapsed = std::chrono::duration<double>(now - start).count();
+  const double done = event.progress;
+  if (now - std::max(last_progress_, start) < kLoadProgressEvery || done <= 0) return;
   last_progress_ = now;
   log_info("loading", {{"percent", static_cast<int>(done * 100)},
                        {"seconds_left", static_cast<int>(elapsed / done * (1 - done))}});
   // A long load must not look like a hang, so the service manager's start timeout is extended.
-  if (host_.is_starting()) service_manager_.notify("EXTEND_TIMEOUT_USEC=30000000");
+  if (pool_.is_starting()) service_manager_.notify("EXTEND_TIMEOUT_USEC=30000000");
 }
 
-void Daemon::tell_ready() {
+void Daemon::tell_ready(const ModelHost& host) {
   sandbox_.once_loaded();
-  const ServingModel& model = *host_.model();
+  const ServingModel& model = *host.model();
   service_manager_.notify("READY=1\nSTATUS=Serving " + model.ready().name);
   const std::string url = url_of(*server_);
-  log_info("ready",
-           {{"load_ms", to_ms(std::chrono::duration<double>(Clock::now() - host_.load_start()).count())}});
-  host_.start_profiling();
+  const int64_t load_ms = to_ms(std::chrono::duration<double>(Clock::now() - host.load_start()).count());
+  pool_.start_profiling(host);
+  if (pool_.has_several()) return log_info("ready", {{"model", model.ready().name}, {"load_ms", load_ms}});
+  log_info("ready", {{"load_ms", load_ms}});
   log_info("try: curl " + url +
            (model.ranks() ? R"(/v1/rerank -d '{"query":"capital of France","documents":["Paris","Rome"]}')"
             : !model.generates() ? R"(/v1/embeddings -d '{"input":"The capital of France is Paris."}')"
@@ -258,15 +267,15 @@ void Daemon::tell_ready() {
 }
 
 void Daemon::skip_profiling() {
-  if (!host_.skip_profiling()) log_info("SIGUSR1: there is no profiling to skip");
+  if (!pool_.skip_profiling()) log_info("SIGUSR1: there is no profiling to skip");
 }
 
 Daemon::Outcome Daemon::abandon_loading() {
-  state_.set_stopping();
+  pool_.set_stopping();
   service_manager_.notify("STOPPING=1");
-  host_.abandon_load();
+  pool_.abandon_loads();
   const Clock::time_point deadline = Clock::now() + kLastBytes;
-  while (!host_.has_ended()) {
+  while (!pool_.has_ended()) {
     // After the deadline, the process exits without waiting for the load, which may be reading from a slow
     // disk. Nothing is being served, and nothing must be saved.
     if (signals_.wait_for(kTick) || Clock::now() > deadline) return {0, true};
@@ -276,16 +285,16 @@ Daemon::Outcome Daemon::abandon_loading() {
 }
 
 Daemon::Outcome Daemon::drain() {
-  state_.set_stopping();
+  pool_.set_stopping();
   server_->stop_keeping_alive();
   service_manager_.notify("STOPPING=1\nSTATUS=Finishing running answers");
   service_manager_.notify("EXTEND_TIMEOUT_USEC=" +
                           std::to_string((options_.drain_seconds + 10LL) * 1'000'000));
   const Clock::time_point deadline = Clock::now() + seconds(options_.drain_seconds);
-  host_.abandon_load();  // stops the load of a replacement model, if any
-  draining_ = std::async(std::launch::async, [this, deadline] { return host_.drain(deadline); });
+  pool_.abandon_loads();  // stops the load of a replacement model, if any
+  draining_ = std::async(std::launch::async, [this, deadline] { return pool_.drain(deadline); });
   while (draining_.wait_for(seconds(0)) != std::future_status::ready) {
-    service_manager_.beat(state_.is_alive());
+    service_manager_.beat(pool_.is_alive());
     if (const std::optional<int> signal = signals_.wait_for(kTick / 4)) {
       log_warning("second signal: stopping at once", {{"signal", *signal}});
       return {128 + *signal, true};
@@ -295,13 +304,13 @@ Daemon::Outcome Daemon::drain() {
     log_warning("answers still running after --drain-seconds were cut",
                 {{"drain_seconds", options_.drain_seconds}});
   }
-  if (const std::optional<std::string> why = host_.failure()) return end_after_failure(*why);
-  host_.finish_profile();
+  if (const std::optional<std::string> why = pool_.failure()) return end_after_failure(*why);
+  pool_.finish_profile();
   server_->stop(kLastBytes);
   log_info("stopped");
   // A replacement model may still be loading from a slow disk. The process then exits without waiting for the
   // load.
-  return {.exit_code = 0, .at_once = host_.is_loading() && !host_.has_ended()};
+  return {.exit_code = 0, .at_once = pool_.is_loading() && !pool_.has_ended()};
 }
 
 // The engine has ended all its requests with an error. New requests get 503 until the process exits. Nothing
@@ -312,7 +321,7 @@ Daemon::Outcome Daemon::end_after_failure(const std::string& why) {
   service_manager_.notify("STOPPING=1\nSTATUS=The engine has failed");
   server_->stop_keeping_alive();
   server_->wait_until_idle(kLastErrors);
-  host_.finish_trace();
+  pool_.finish_trace();
   return {kTryAgainExit, true};
 }
 

@@ -10,13 +10,12 @@
 #include <string>
 
 #include "config/invocation.h"
-#include "server/api/server_state.h"
 #include "server/gate/auth.h"
 #include "server/gate/routes.h"
 #include "server/http/connection/tls_identity.h"
 #include "server/http/http_server.h"
 #include "server/metrics/metrics_page.h"
-#include "server/model_host.h"
+#include "server/model_pool.h"
 #include "server/process/service_manager.h"
 #include "server/process/stop_signals.h"
 #include "server/sandbox.h"
@@ -26,8 +25,9 @@ namespace hearth {
 
 class Daemon {
  public:
-  /// Binds the port. files: from open_checked(). signals and recorders must outlive the daemon. Throws
-  /// ListenError, KeyFileError or TlsError.
+  /// Binds the port. files: from open_checked(); ignored if the options name several models. signals and
+  /// recorders must outlive the daemon. Throws ListenError, KeyFileError, TlsError, StartError or
+  /// ReferenceError.
   Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
          ModelFiles files, const StopSignals& signals, const Recorders& recorders);
   ~Daemon();
@@ -43,11 +43,11 @@ class Daemon {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Called several times a second. Calls ModelHost::tick(), which loads, replaces and unloads models, and
+  /// Called several times a second. Calls ModelPool::tick(), which loads, replaces and unloads models, and
   /// reports changes to the log and the service manager. Passes on the exceptions of the first load.
-  void look_after_model();
-  void log_progress();
-  void tell_ready();
+  void look_after_models();
+  void log_progress(const ModelPool::Event& event);
+  void tell_ready(const ModelHost& host);
   std::string url_of(const HttpServer& server) const;
   void skip_profiling();
   Outcome drain();
@@ -65,9 +65,8 @@ class Daemon {
   ModelFiles files_;  // empty after the load has begun
   const StopSignals& signals_;
   ServiceManager service_manager_;
-  ServerState state_;
+  ModelPool pool_;  // declared before the servers, because they use it
   MetricsPage metrics_;
-  ModelHost host_;  // declared before the servers, because they use it
   const Routes routes_;
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<HttpServer> metrics_server_;  // null without --metrics-port

@@ -25,6 +25,7 @@
 #include "server/check_config.h"
 #include "server/daemon.h"
 #include "server/gate/key_file.h"
+#include "server/model_pool.h"
 #include "server/models/local_model.h"
 #include "server/models/model_commands.h"
 #include "server/process/healthcheck.h"
@@ -107,7 +108,7 @@ int hash_key() {
 /// The condition under which the systemd service starts: a model is configured. If none is, prints a hint
 /// without logging an error, and returns 1.
 int has_model(const Options& options) {
-  if (!options.model.empty()) return 0;
+  if (!options.model.empty() || !options.models_folder.empty()) return 0;
   std::cerr << "hearthd: no model is named yet; "
             << (options.config.empty() ? "set HEARTH_MODEL, or say --model FILE.gguf"
                                        : "put model = \"/path/to/MODEL.gguf\" into " + options.config +
@@ -223,9 +224,12 @@ int serve(Invocation invocation, const Environment& environment, bool& logging) 
   // 3. Open the model files, and refuse options that cannot work. Block signals first, because the GPU probe
   // starts threads.
   const StopSignals signals;
-  ModelFiles files = open_checked(invocation.options);
+  const bool has_several = names_several(invocation.options);
+  if (has_several) check_options_of_several(invocation.options);
+  ModelFiles files = has_several ? ModelFiles() : open_checked(invocation.options);
   const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);
-  const std::unique_ptr<ServedTrace> experts = open_expert_trace(invocation.options, files);
+  const std::unique_ptr<ServedTrace> experts =
+      has_several ? nullptr : open_expert_trace(invocation.options, files);
   // 4. Bind the port. While the model loads, clients then get 503 with Retry-After instead of a refused
   // connection.
   Daemon daemon(invocation, environment, hearth_version(), std::move(files), signals,

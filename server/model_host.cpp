@@ -56,24 +56,39 @@ Options wished_options(const Json& body, Options options) {
 }  // namespace
 
 ModelHost::ModelHost(const Options& options, const Environment& environment, CacheFolder cache,
-                     std::string version, ServerState& state, const Recorders& recorders)
+                     std::string version, ServerState& state, const Recorders& recorders, bool one_of_several)
     : options_(options),
       environment_(environment),
       cache_(std::move(cache)),
       version_(std::move(version)),
       state_(state),
-      recorders_(recorders) {}
+      recorders_(recorders),
+      one_of_several_(one_of_several) {}
 
 ModelHost::~ModelHost() = default;
 
 void ModelHost::begin(ModelFiles files) { load({.options = options_, .files = std::move(files)}); }
+
+void ModelHost::begin_unloaded() {
+  is_starting_ = false;
+  state_.set_absent(ServerState::Phase::kUnloaded, model_names(options_).front());
+}
+
+void ModelHost::load_now(const Options& options, ModelFiles files) {
+  load({.options = options, .files = std::move(files)});
+}
+
+void ModelHost::unload() {
+  state_.set_absent(ServerState::Phase::kUnloaded, current_->ready().name);
+  leave(Clock::time_point::max());
+}
 
 ModelHost::Event ModelHost::tick() {
   const bool ready = loading_.valid() && take_loaded();
   look_after_leaving();
   take_wish();
   look_whether_idle();
-  wake();
+  if (!one_of_several_) wake();
   if (ready) return Event::kReady;
   return loading_.valid() ? Event::kProgress : Event::kNone;
 }
@@ -82,6 +97,7 @@ void ModelHost::load(Wish wish) {
   load_start_ = Clock::now();
   loading_options_ = wish.options;
   state_.set_progress(0);
+  state_.set_loads(true);
   loading_ = std::async(std::launch::async, [this, wish = std::move(wish)]() mutable {
     return ServingModel::load(std::move(wish.files), wish.options, environment_, cache_, version_, recorders_,
                               [this](double fraction) {
@@ -94,6 +110,7 @@ void ModelHost::load(Wish wish) {
 // If the load has ended, the loaded model begins to serve. Returns true if so.
 bool ModelHost::take_loaded() {
   if (loading_.wait_for(seconds(0)) != std::future_status::ready) return false;
+  state_.set_loads(false);
   std::string error;
   std::shared_ptr<ServingModel> loaded;
   try {
@@ -110,6 +127,10 @@ bool ModelHost::take_loaded() {
   }
   if (!loaded) {
     log_error("the model could not be loaded", {{"model", loading_options_.model}, {"why", error}});
+    if (one_of_several_) {
+      state_.refuse_waiting(error);
+      return false;
+    }
     if (current_ != nullptr) return false;  // the current model served during the load and still serves
     if (std::exchange(falls_back_, true)) {
       lose("neither " + loading_options_.model + " nor the previous model can be loaded: " + error);
@@ -191,14 +212,20 @@ void ModelHost::look_after_leaving() {
   std::erase_if(leaving_, [](const Leaving& one) { return one.model == nullptr; });
 }
 
-void ModelHost::look_whether_idle() {
-  if (!options_.idle_unload_minutes || current_ == nullptr || loading_.valid()) return;
+bool ModelHost::is_busy() const {
+  if (current_ == nullptr) return false;
   const ReadyModel ready = current_->ready();
   const EngineStatus engine = ready.engine->status();
   const EngineStatus embedder = ready.embedder != nullptr ? ready.embedder->status() : EngineStatus();
-  const uint64_t steps = engine.n_steps + embedder.n_steps;
-  const int n_busy = engine.n_running + engine.n_waiting + embedder.n_running + embedder.n_waiting;
-  if (steps != std::exchange(last_steps_, steps) || n_busy > 0) last_busy_ = Clock::now();
+  return engine.n_running + engine.n_waiting + embedder.n_running + embedder.n_waiting > 0;
+}
+
+void ModelHost::look_whether_idle() {
+  if (!options_.idle_unload_minutes || current_ == nullptr || loading_.valid()) return;
+  const ReadyModel ready = current_->ready();
+  const EngineStatus embedder = ready.embedder != nullptr ? ready.embedder->status() : EngineStatus();
+  const uint64_t steps = ready.engine->status().n_steps + embedder.n_steps;
+  if (steps != std::exchange(last_steps_, steps) || is_busy()) last_busy_ = Clock::now();
   const std::chrono::duration<double, std::ratio<60>> allowed(*options_.idle_unload_minutes);
   if (Clock::now() - last_busy_ < allowed) return;
   log_info("the model was idle and is unloaded; the next request loads it",

@@ -1,4 +1,5 @@
-// Owns the served model while the process runs: loads it, replaces it, and unloads it when idle.
+// Owns a served model while the process runs: loads it, replaces it, and unloads it when idle. ModelPool has
+// a host for each model.
 //
 // main calls tick() several times a second. tick() and the threads that it starts load and free all models.
 // HTTP threads get the served model from ServerState, and request a replacement through handle_admin(). A
@@ -7,7 +8,8 @@
 // Replacement: if the served model uses no GPU and there is memory for both models, the new model is loaded
 // while the old one serves. Otherwise, the old model is unloaded first: running answers get --drain-seconds
 // to end, and new requests get 503 until the new model is loaded. If the new model cannot be loaded, the old
-// one continues to serve or is loaded again.
+// one continues to serve or is loaded again. A host that is one of several replaces nothing: ModelPool tells
+// it when to load and unload its model.
 #pragma once
 
 #include <atomic>
@@ -32,15 +34,32 @@ class ModelHost {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// state and recorders must outlive the host.
+  /// state and recorders must outlive the host. one_of_several: ModelPool decides when to load the model. If
+  /// a load fails after the first, the requests that wait for the model are refused, and the process
+  /// continues.
   ModelHost(const Options& options, const Environment& environment, CacheFolder cache, std::string version,
-            ServerState& state, const Recorders& recorders);
+            ServerState& state, const Recorders& recorders, bool one_of_several = false);
   ~ModelHost();
 
   // -- only main's thread may call these --
 
   /// Starts loading the first model.
   void begin(ModelFiles files);
+  // Only for one of several models:
+  /// Begins without loading the model.
+  void begin_unloaded();
+  /// Starts to load the model. options: those of the constructor, with another limit for memory. REQUIRES:
+  /// !holds_memory().
+  void load_now(const Options& options, ModelFiles files);
+  /// Stops serving the model. It is freed when its last answer has ended. REQUIRES: model() is not null.
+  void unload();
+  /// Whether the model is loaded or being loaded, or answers with it are still running.
+  bool holds_memory() const { return loading_.valid() || current_ != nullptr || !leaving_.empty(); }
+  /// Whether the model's engine has work.
+  bool is_busy() const;
+  /// Whether the loaded model's file is no longer the one that was loaded.
+  bool file_has_changed() const { return current_ != nullptr && !(stamp_of(options_.model) == stamp_); }
+
   enum class Event { kNone, kProgress, kReady };
   /// Performs the actions that are due. Returns kReady if a new model has begun to serve, otherwise kProgress
   /// while a model is loading. Passes on the exceptions of the first load.
@@ -66,7 +85,9 @@ class ModelHost {
   /// Makes the running load end as soon as possible. Its model will not be served.
   void abandon_load() { abandon_ = true; }
   /// Whether the abandoned load has ended.
-  bool has_ended() const { return loading_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  bool has_ended() const {
+    return !loading_.valid() || loading_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
   /// Refuses new requests and waits for running answers. At the deadline, cuts off running answers and
   /// returns false. Any thread may call this, but main must not call other functions of this class at the
   /// same time.
@@ -117,6 +138,7 @@ class ModelHost {
   const std::string version_;
   ServerState& state_;
   const Recorders recorders_;
+  const bool one_of_several_;
 
   // Only main's thread uses these members.
   std::shared_ptr<ServingModel> current_;

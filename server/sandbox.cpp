@@ -44,6 +44,13 @@ FileRights needed_files(const Options& options, const CacheFolder& cache) {
        {&options.model, &options.embedding_model, &options.draft_model, &options.chat_template_file,
         &options.api_key_file, &options.tls_cert, &options.tls_key, &options.config})
     add_folders(*file, rights.readable);
+  for (const std::string& file : options.more_models) add_folders(file, rights.readable);
+  if (!options.models_folder.empty()) {
+    rights.readable.emplace_back(options.models_folder);
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(options.models_folder, error))
+      if (entry.is_symlink(error)) add_folders(entry.path().string(), rights.readable);
+  }
   // On SIGHUP, names are searched there.
   if (!options.models.empty()) rights.readable.emplace_back(options.models);
   for (const std::string* file : {&options.log_file, &options.plan_file, &options.expert_trace})

@@ -16,7 +16,7 @@ DescribedOption described(const OptionSpec& spec) {
   option.help = spec.help;
   option.default_value = value_text(spec, Options{});
   option.environment = environment_name(spec.name);
-  option.repeats = std::holds_alternative<ListField>(spec.field);
+  option.repeats = spec.repeats();
   if (spec.sources != Sources::kEnvironmentOnly) option.name = spec.name;
   if (const ChoiceField* choice = std::get_if<ChoiceField>(&spec.field))
     option.words.assign(choice->words.begin(), choice->words.end());

@@ -36,12 +36,13 @@ ApiError no_such_model(const std::vector<std::string>& names, std::string_view a
     served += "'";
   }
   constexpr size_t kShownBytes = 100;  // enough to recognize the name
-  std::string message = asked.empty() ? "The request names no model" : "The model '";
+  std::string message = "The request names no model; this server has ";
   if (!asked.empty()) {
+    message = "The model '";
     message.append(asked.substr(0, kShownBytes)).append(asked.size() > kShownBytes ? "..." : "");
-    message += "' does not exist here";
+    message += "' does not exist here; this server has ";
   }
-  message.append("; this server has ").append(served).append(".");
+  message.append(served).append(".");
   return {.status = 404, .message = std::move(message), .param = "model", .code = "model_not_found"};
 }
 

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -52,8 +51,10 @@ bool can_be_pulled(const ModelReference& reference) {
   return name == nullptr || find_known_model(name->name) != nullptr;
 }
 
-std::array<std::string*, 3> model_options(Options& options) {
-  return {&options.model, &options.draft_model, &options.embedding_model};
+std::vector<std::string*> model_options(Options& options) {
+  std::vector<std::string*> all = {&options.model, &options.draft_model, &options.embedding_model};
+  for (std::string& model : options.more_models) all.push_back(&model);
+  return all;
 }
 
 /// Downloads the model in the child process. Returns the exit code: kFailed for a temporary failure, after
@@ -148,7 +149,8 @@ int pull_and_use_models(Options& options, const Environment& environment,
 }
 
 ModelsInUse::ModelsInUse(const Options& options) {
-  for (const std::string* model : {&options.model, &options.draft_model, &options.embedding_model}) {
+  Options served = options;
+  for (const std::string* model : model_options(served)) {
     if (model->empty()) continue;
     const std::optional<gguf::SplitName> split = gguf::parse_split_name(*model);
     for (int part = 1; part <= (split ? split->count : 1); ++part) {

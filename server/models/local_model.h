@@ -27,8 +27,8 @@ std::optional<std::filesystem::path> model_in_store(const std::string& text, con
 std::filesystem::path local_model(const std::string& text, const Options& options,
                                   const Environment& environment);
 
-/// Replaces names in --model, --draft-model and --embedding-model with paths of files. Does not download;
-/// throws ReferenceError if a model is missing.
+/// Replaces names in each --model, --draft-model and --embedding-model with paths of files. Does not
+/// download; throws ReferenceError if a model is missing.
 void use_local_models(Options& options, const Environment& environment);
 
 /// Like use_local_models(), but downloads missing models. Calls `waiting` about once a second during a

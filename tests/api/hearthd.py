@@ -62,12 +62,13 @@ def wait_until(condition, what, patience=PATIENCE):
 class Hearthd:
     """A running server. `lines` holds its standard error, which is its log unless that goes to a log_file.
 
-    verify: the SSLContext for a server with a certificate of the test's own."""
+    verify: the SSLContext for a server with a certificate of the test's own. model: None for no --model."""
 
     def __init__(self, *arguments, model=MODEL, env=None, wait=True, binary=BINARY, log_file=None,
                  verify=True):
         self.log_file, self.verify, self.scheme = log_file, verify, "http"
-        command = [binary, "--port", "0", "--model", str(model), *map(str, arguments)]
+        models = ["--model", str(model)] if model else []
+        command = [binary, "--port", "0", *models, *map(str, arguments)]
         self.process = subprocess.Popen(command, env=clean_environment(env), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                         errors="replace")

@@ -3,6 +3,7 @@
 
 import { byId, element } from "./dom.js";
 import { eventsOf } from "./event_stream.js";
+import { chosenModel } from "./models.js";
 import { levelsOf, NeuronMap, showLayerTable, showLegend } from "./neuron_map.js";
 import { ask, pause } from "./request.js";
 import { Trend } from "./trend.js";
@@ -94,7 +95,7 @@ function showFrame(frame) {
 }
 
 async function follow(signal) {
-  const response = await ask("page/events", {signal, asks: false});
+  const response = await ask(`page/events?model=${encodeURIComponent(chosenModel())}`, {signal, asks: false});
   byId("live-state").textContent = "Connected";
   for await (const {type, data} of eventsOf(response)) {
     if (type === "model") showModel(JSON.parse(data));
@@ -146,5 +147,6 @@ export function startLive() {
   document.addEventListener("visibilitychange", lookWhetherSeen);
   document.addEventListener("hearth-panels", lookWhetherSeen);
   document.addEventListener("hearth-key", lookAgain);
+  document.addEventListener("hearth-model", lookAgain);
   lookWhetherSeen();
 }
