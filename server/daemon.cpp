@@ -71,6 +71,8 @@ void log_access(const AccessRecord& record) {
                                  {"cached_tokens", generation->n_cached},
                                  {"matched_tokens", generation->n_matched},
                                  {"generated_tokens", generation->n_generated}});
+    if (generation->n_matched_messages)
+      fields.push_back({"matched_messages", *generation->n_matched_messages});
     if (generation->has_times) {
       fields.insert(fields.end(), {{"queue_ms", to_ms(generation->queue_seconds)},
                                    {"prefill_ms", to_ms(generation->prefill_seconds)},

@@ -69,6 +69,10 @@ def test_a_changed_beginning_is_told_and_computed_again(server):
     answer = chat(server, changed)
     # Only the system's message is equal.
     assert 0 < answer["usage"]["prompt_tokens_details"]["cached_tokens"] < n / 2
+    n_changed = answer["usage"]["prompt_tokens"]
+    lines = hearthd.wait_until(lambda: [one for one in server.lines if f"prompt_tokens={n_changed} " in one],
+                               "the line of the changed conversation")
+    assert "matched_messages=1" in lines[-1], lines
     again = chat(server, first)
     assert again["usage"]["prompt_tokens_details"]["cached_tokens"] >= n - 32
 

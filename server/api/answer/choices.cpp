@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "server/api/answer/engine_errors.h"
+#include "server/api/request/prompt_tokens.h"
 
 namespace hearth {
 namespace {
@@ -223,6 +224,7 @@ GenerationRecord Choices::record(const char* ended) const {
           .n_cached = total.n_cached,
           .n_matched = total.n_matched,
           .n_generated = total.n_completion,
+          .n_matched_messages = n_matched_messages(total.n_matched),
           .has_times = has_times_,
           .queue_seconds = queue_seconds_,
           .prefill_seconds = prefill_seconds_,
@@ -230,6 +232,14 @@ GenerationRecord Choices::record(const char* ended) const {
           .ended = ended,
           .finish_reason = candidates_.empty() ? "" : finish_word(candidates_.front().finished),
           .model = spec_->model};
+}
+
+/// Returns how many messages of a single prompt end within its first tokens.
+std::optional<int> Choices::n_matched_messages(int64_t n_tokens) const {
+  if (spec_->prompts.size() != 1) return std::nullopt;
+  const std::vector<int> starts = message_starts(spec_->prompts.front().tokens, *tokenizer_);
+  if (starts.empty()) return std::nullopt;
+  return static_cast<int>(std::ranges::count_if(starts, [&](int start) { return start <= n_tokens; }));
 }
 
 AnswerTotals Choices::totals() const {

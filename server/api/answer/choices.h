@@ -72,6 +72,7 @@ class Choices {
   GenerationRecord record(const char* ended) const;
 
  private:
+  std::optional<int> n_matched_messages(int64_t n_tokens) const;
   struct Candidate {
     TextStream text;
     std::optional<ChatReader> reader = {};       // set if AnswerSpec::chat is set

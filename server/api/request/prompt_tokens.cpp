@@ -128,8 +128,12 @@ std::vector<int> message_starts(std::span<const int32_t> tokens, const Tokenizer
     if (!tokenizer.is_control(tokens[i]) || ends_message(i)) continue;
     if (ends_message(i - 1) || (i > 1 && ends_message(i - 2))) starts.push_back(static_cast<int>(i));
   }
-  if (starts.size() > 3) starts.erase(starts.begin() + 1, starts.end() - 2);
   return starts;
+}
+
+std::vector<int> ends_of_prefixes(std::vector<int> message_starts) {
+  if (message_starts.size() > 3) message_starts.erase(message_starts.begin() + 1, message_starts.end() - 2);
+  return message_starts;
 }
 
 SequenceRequest make_sequence(const SequenceTemplate& common, const PreparedPrompt& prompt, int max_tokens,
@@ -137,7 +141,7 @@ SequenceRequest make_sequence(const SequenceTemplate& common, const PreparedProm
   const GenerationFields& generation = *common.generation;
   SequenceRequest sequence;
   sequence.prompt = prompt.tokens;
-  sequence.prefix_ends = message_starts(prompt.tokens, tokenizer);
+  sequence.prefix_ends = ends_of_prefixes(message_starts(prompt.tokens, tokenizer));
   sequence.max_tokens = max_tokens;
   sequence.sampling = generation.sampling;
   sequence.sampling.seed = seed;

@@ -63,11 +63,12 @@ int decide_max_tokens(const LengthRule& rule, size_t n_prompt, int context_token
 void truncate_prompt(PreparedPrompt& prompt, int64_t keep, const LengthRule& rule, int context_tokens,
                      const Tokenizer& tokenizer);
 
-/// Returns the numbers of tokens before a message of a chat begins, ascending: before the second message, the
-/// last but one and the last. A message begins with a control token that follows an end token, perhaps with
-/// one token between them (a newline). In most chats, the last message is the beginning of the answer. Empty
-/// if the prompt has no such messages.
+/// Returns the numbers of tokens before each message of a chat but the first, ascending. A message begins
+/// with a control token that follows an end token, perhaps with one token between them (a newline). In most
+/// chats, the last message is the beginning of the answer. Empty if the prompt has no such messages.
 std::vector<int> message_starts(std::span<const int32_t> tokens, const Tokenizer& tokenizer);
+/// Returns those of the second message, the last but one and the last.
+std::vector<int> ends_of_prefixes(std::vector<int> message_starts);
 
 /// The settings that all sequences of a request share.
 struct SequenceTemplate {

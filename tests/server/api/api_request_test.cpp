@@ -234,7 +234,11 @@ TEST_CASE("messages start at control tokens that follow an end token") {
   CHECK(starts("<|turn|>a</s>\n<|turn|>b</s>\n<|turn|>") == std::vector<int>{4, 8});
   CHECK(starts("<|turn|>a</s> \n<|turn|>b").empty());  // two tokens between them
   CHECK(starts("<|turn|>a</s></s>b").empty());
-  CHECK(starts("<|turn|>a</s><|turn|>b</s><|turn|>c</s><|turn|>d</s><|turn|>") == std::vector<int>{3, 9, 12});
+  CHECK(starts("<|turn|>a</s><|turn|>b</s><|turn|>c</s><|turn|>d</s><|turn|>") ==
+        std::vector<int>{3, 6, 9, 12});
+  CHECK(ends_of_prefixes({3, 6, 9, 12, 15}) == std::vector<int>{3, 12, 15});
+  CHECK(ends_of_prefixes({3, 6, 9}) == std::vector<int>{3, 6, 9});
+  CHECK(ends_of_prefixes({}).empty());
 }
 
 TEST_CASE("an empty prompt becomes the model's start of text") {
