@@ -229,21 +229,17 @@ bool ModelRuntime::State::open_device(const LoadOptions& options) {
                           .order = &neurons->order()};
   size_t budget = resolved->device.budget_bytes;
   for (;;) {
-    std::optional<Placement> placement;
-    if (options.choose_placement) {
-      placement = options.choose_placement(inputs, budget);
-    } else {
-      placement = place_model(options.placement, inputs, budget);
-    }
+    std::optional<Placement> placement = options.choose_placement
+                                             ? options.choose_placement(inputs, budget)
+                                             : place_model(options.placement, inputs, budget);
     if (!placement) {
       if (spec.stays_whole() && options.device == DeviceChoice::kAuto && !options.vram_budget_bytes)
         return false;
       throw std::invalid_argument(
           "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
           " holds nothing of the model: scratch, output and " +
-          (spec.stays_whole() ? "all layers" : "one layer's attention") + " with " +
-          (spec.stays_whole() ? "their" : "its") + " keys and values need " +
-          bytes_text(static_cast<double>(least_bytes(inputs))) +
+          (spec.stays_whole() ? "all layers with their" : "one layer's attention with its") +
+          " keys and values need " + bytes_text(static_cast<double>(least_bytes(inputs))) +
           "; give more (--vram-budget), take a smaller context or fewer contexts (--kv-contexts), or "
           "--device cpu.");
     }
