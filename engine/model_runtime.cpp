@@ -39,12 +39,10 @@
 namespace hearth {
 namespace {
 
-// Share of a load's progress that is reported for reading the file. The rest is reported for laying out
-// neurons and a short measurement.
+// Share of a load's progress for reading the file. The rest is for laying out neurons and a measurement.
 constexpr double kPrefaultShare = 0.8;
 
-/// Returns a function that takes the progress of one stage, from 0 to 1, and reports it to `whole` as
-/// progress from `begin` to `end`.
+/// Returns a function that reports the progress of a stage, from 0 to 1, to `whole` as from `begin` to `end`.
 std::function<void(double)> part_of(const std::function<void(double)>& whole, double begin, double end) {
   if (!whole) return {};
   return [&whole, begin, end](double share) { whole(begin + share * (end - begin)); };
@@ -646,15 +644,13 @@ void ModelRuntime::restore_states(int slot, int32_t snapshot, int n_tokens) {
 }
 
 void ModelRuntime::copy_out(int32_t block, int32_t window_block, std::span<std::byte> out) const {
-  const size_t n_bytes = state_->kv->block_bytes();
-  state_->kv->copy_out(block, window_block, out.first(n_bytes));
-  if (state_->nextn) state_->nextn->kv().copy_out(block, window_block, out.subspan(n_bytes));
+  out = state_->kv->copy_out(block, window_block, out);
+  if (state_->nextn) state_->nextn->kv().copy_out(block, window_block, out);
 }
 
 void ModelRuntime::copy_in(int32_t block, int32_t window_block, std::span<const std::byte> in) {
-  const size_t n_bytes = state_->kv->block_bytes();
-  state_->kv->copy_in(block, window_block, in.first(n_bytes));
-  if (state_->nextn) state_->nextn->kv().copy_in(block, window_block, in.subspan(n_bytes));
+  in = state_->kv->copy_in(block, window_block, in);
+  if (state_->nextn) state_->nextn->kv().copy_in(block, window_block, in);
 }
 
 void ModelRuntime::copy_state_out(int32_t snapshot, std::span<std::byte> out) const {

@@ -93,18 +93,21 @@ void KvMemory::each_part(int32_t block, int32_t separate,
   }
 }
 
-void KvMemory::copy_out(int32_t block, int32_t separate, std::span<std::byte> out) const {
+std::span<std::byte> KvMemory::copy_out(int32_t block, int32_t separate, std::span<std::byte> out) const {
   each_part(block, separate, [&](const std::byte* part, size_t n_bytes) {
     std::copy_n(part, n_bytes, out.begin());
     out = out.subspan(n_bytes);
   });
+  return out;
 }
 
-void KvMemory::copy_in(int32_t block, int32_t separate, std::span<const std::byte> in) const {
+std::span<const std::byte> KvMemory::copy_in(int32_t block, int32_t separate,
+                                             std::span<const std::byte> in) const {
   each_part(block, separate, [&](std::byte* part, size_t n_bytes) {
     std::ranges::copy(in.first(n_bytes), part);
     in = in.subspan(n_bytes);
   });
+  return in;
 }
 
 size_t KvMemory::bytes() const {

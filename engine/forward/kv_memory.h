@@ -75,10 +75,10 @@ class KvMemory {
   /// Bytes of the keys and values of one KV block in all layers.
   size_t block_bytes() const;
   /// Copies the keys and values of one KV block to host memory or back. `separate` is the KV block for these
-  /// tokens in the layers that have separate KV blocks, if any. REQUIRES: the CPU computes all layers; the
-  /// span has block_bytes() bytes.
-  void copy_out(int32_t block, int32_t separate, std::span<std::byte> out) const;
-  void copy_in(int32_t block, int32_t separate, std::span<const std::byte> in) const;
+  /// tokens in the layers that have separate KV blocks, if any. Returns the rest of the span. REQUIRES: the
+  /// CPU computes all layers; the span has at least block_bytes() bytes.
+  std::span<std::byte> copy_out(int32_t block, int32_t separate, std::span<std::byte> out) const;
+  std::span<const std::byte> copy_in(int32_t block, int32_t separate, std::span<const std::byte> in) const;
   size_t bytes_of_keys(int layer) const { return keys_[static_cast<size_t>(layer)].bytes(); }
 
  private:
