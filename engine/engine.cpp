@@ -177,6 +177,7 @@ void Engine::step() {
   speculation_.draft(scheduler_.slots(), scheduler_.room_for_drafts());
   scheduler_.extend_promises([this](const Sequence& sequence) { count_set_back(sequence); });
   const std::span<const StepPiece> chosen = scheduler_.next_step();
+  if (chosen.empty()) return;  // all others were set back, while some wait for the disk
   pieces_.assign(chosen.begin(), chosen.end());
   set_tables(blocks_, batch_);
   speculation_.predict(scheduler_.slots(), pieces_, batch_);
