@@ -26,14 +26,14 @@ std::vector<OptionSpec> make_table() {
   return {
       {"model", "Model", "FILE",
        "The model: a GGUF file, or any part of a split model. hearthd also takes hf:OWNER/REPO[:QUANT] and "
-       "the names that 'hearthd list' shows, and pulls a missing model at start. hearthd takes the option "
-       "several times: requests then choose a model by name.",
+       "the names that 'hearthd list' shows, and pulls a missing model at start. If it is given "
+       "several times, requests choose a model by name.",
        TextField{&O::model}, Sources::kAll, Program::kBoth, 'm', &O::more_models},
-      {"models-folder", "Model", "FOLDER", "Also serve all models in this folder.",
+      {"models-folder", "Model", "FOLDER", "Also serve all models of this folder.",
        TextField{&O::models_folder}},
       {"pin", "Model", "NAME", "A model that stays loaded when others need memory.", ListField{&O::pin}},
       {"alias", "Model", "NAME",
-       "Another name for the first model. May be given several times. '*': any name that a client sends.",
+       "Another name for the first model. Repeatable. '*': any name that a client sends.",
        ListField{&O::alias}},
       {"chat-template-file", "Model", "FILE", "Jinja chat template to use instead of the model's own.",
        TextField{&O::chat_template_file}},
@@ -56,12 +56,11 @@ std::vector<OptionSpec> make_table() {
        TextField{&O::endpoint}},
 
       {"embedding-model", "Embeddings", "FILE",
-       "A second, small model that embeds texts for /v1/embeddings: a GGUF file. It runs on the CPU and has "
-       "its own queue. Not given: the main model embeds texts.",
+       "A second, small model for /v1/embeddings: a GGUF file. It runs on the CPU and has its own queue. Not "
+       "given: the main model embeds texts.",
        TextField{&O::embedding_model}},
       {"embedding-alias", "Embeddings", "NAME",
-       "Another name for the embedding model, such as text-embedding-3-small. May be given several times.",
-       ListField{&O::embedding_alias}},
+       "Another name for the embedding model. May be given several times.", ListField{&O::embedding_alias}},
       {"embedding-context", "Embeddings", "N",
        "Maximum number of tokens in one text for the embedding model. Memory for one text of this length is "
        "reserved at start; shorter texts share it. 0: the context that the model was trained for, at most "
@@ -161,17 +160,18 @@ std::vector<OptionSpec> make_table() {
        "Type of the keys and values in memory. f16: half floats. q8_0: 8 bits and a shared scale, 53 % of "
        "the memory; answers change a little. A draft model and an embedding model keep f16.",
        choice<&O::kv_type>({"f16", "q8_0"}), Sources::kAll, Program::kBoth},
-      {"cache-gib", "Engine", "GIB",
-       "Keep up to this many GiB of keys and values on disk, to reuse prompts after a restart or another "
-       "model. The files reveal texts. Only on the CPU.",
-       NumberField{&O::cache_gib, 0, kMaxBudgetGib, "off"}},
-      {"cache-dir", "Engine", "FOLDER",
-       "Folder for --cache-gib. Not given: hearth/prefixes in $XDG_CACHE_HOME or ~/.cache.",
-       TextField{&O::cache_dir}},
       {"numa", "Engine", "NAME",
        "Placement of memory on a machine with several NUMA nodes. interleave: on all nodes in turn. off: the "
        "system decides.",
        choice<&O::numa>({"interleave", "off"}), Sources::kAll, Program::kBoth},
+
+      {"cache-gib", "Prefix cache", "GIB",
+       "Keep up to this many GiB of keys and values on disk, to reuse prompts after a restart. The files "
+       "reveal texts. Only on the CPU.",
+       NumberField{&O::cache_gib, 0, kMaxBudgetGib, "off"}},
+      {"cache-dir", "Prefix cache", "FOLDER",
+       "Folder for --cache-gib. Not given: hearth/prefixes in $XDG_CACHE_HOME or ~/.cache.",
+       TextField{&O::cache_dir}},
 
       {"speculate", "Speculation", "MODE",
        "Speculative decoding: one step checks several guessed tokens, if measured times promise more speed. "
