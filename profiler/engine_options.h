@@ -36,7 +36,7 @@ std::string engine_sparsity(Options::Sparsity sparsity);
 /// The value of the user's option that requests this sparsity mode.
 Options::Sparsity sparsity_option(Sparsity mode);
 
-/// Converts --vram-budget and --ram-budget to bytes.
+/// Converts an option in GiB to bytes.
 uint64_t bytes_of_gib(double gib);
 
 }  // namespace hearth

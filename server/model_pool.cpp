@@ -39,9 +39,10 @@ std::string words(uint64_t bytes) { return bytes_text(static_cast<double>(bytes)
 /// Returns the memory for models: the budget of the options or of the machine, less what the process itself
 /// takes.
 uint64_t budget_for_models(const Options& options) {
-  const double whole = options.ram_budget_gib ? *options.ram_budget_gib * kGib
-                                              : static_cast<double>(available_bytes()) * (1 - kLeftShare);
-  const uint64_t bytes = static_cast<uint64_t>(whole);
+  const uint64_t bytes =
+      options.ram_budget_gib
+          ? bytes_of_gib(*options.ram_budget_gib)
+          : static_cast<uint64_t>(static_cast<double>(available_bytes()) * (1 - kLeftShare));
   const uint64_t own = read_process_figures().resident_bytes + kRequestBytes;
   return bytes > own ? bytes - own : 0;
 }

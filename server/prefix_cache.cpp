@@ -13,6 +13,7 @@
 #include "engine/model/gguf/gguf_value.h"
 #include "engine/model/model_identity.h"
 #include "engine/model/predictor_file.h"
+#include "profiler/engine_options.h"
 #include "server/process/logging.h"
 
 namespace hearth {
@@ -20,11 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kBytesOfGib = 1024.0 * 1024 * 1024;
-
-uint64_t max_bytes_of(const Options& options) {
-  return static_cast<uint64_t>(options.cache_gib.value_or(0) * kBytesOfGib);
-}
+uint64_t max_bytes_of(const Options& options) { return bytes_of_gib(options.cache_gib.value_or(0)); }
 
 /// Returns the reason why the folder cannot be used, as a phrase.
 std::optional<std::string> why_not_usable(const fs::path& folder) {
@@ -113,16 +110,18 @@ DiskCacheOptions prefix_options(const Options& options, const CacheFolder& cache
     log_warning("disk cache: off, because " + folder->string() + " cannot be used: " + *why);
     return {};
   }
-  DiskCacheOptions disk{.folder = *folder,
-                        .max_bytes = max_bytes_of(options),
-                        .model = identity_of(runtime, options, version),
-                        .warn = [](const std::string& sentence) { log_warning(sentence); }};
-  const BlockFiles::Contents there = BlockFiles(disk.folder, disk.max_bytes).tidy();
-  log_info("disk cache", {{"folder", disk.folder.string()},
-                          {"bytes", there.bytes},
-                          {"files", there.n_files},
-                          {"max_bytes", disk.max_bytes}});
-  return disk;
+  const uint64_t max_bytes = max_bytes_of(options);
+  return {.folder = *folder,
+          .max_bytes = max_bytes,
+          .model = identity_of(runtime, options, version),
+          .warn = [](const std::string& sentence) { log_warning(sentence); },
+          .opened =
+              [folder = folder->string(), max_bytes](const BlockFiles::Contents& there) {
+                log_info("disk cache", {{"folder", folder},
+                                        {"bytes", there.bytes},
+                                        {"files", there.n_files},
+                                        {"max_bytes", max_bytes}});
+              }};
 }
 
 }  // namespace hearth

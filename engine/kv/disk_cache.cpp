@@ -35,7 +35,9 @@ DiskCache::DiskCache(const DiskCacheOptions& options, Sizes sizes, std::function
       wake_(std::move(wake)),
       written_(options.folder, options.max_bytes),
       read_(options.folder, options.max_bytes) {
-  bytes_ = written_.tidy().bytes;
+  const BlockFiles::Contents there = written_.tidy();
+  bytes_ = there.bytes;
+  if (options_.opened) options_.opened(there);
   writer_ = std::jthread([this](const std::stop_token& stop) { write_all(stop); });
   reader_ = std::jthread([this](const std::stop_token& stop) { read_all(stop); });
 }

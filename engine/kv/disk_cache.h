@@ -35,6 +35,8 @@ struct DiskCacheOptions {
   PrefixKey model{};
   /// Called with a sentence if the folder cannot be used. Any thread; may be empty.
   std::function<void(const std::string& sentence)> warn;
+  /// Called with what is in the folder when the cache begins to use it; may be empty.
+  std::function<void(const BlockFiles::Contents& there)> opened = {};
 };
 
 class DiskCache {

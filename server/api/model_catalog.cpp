@@ -23,13 +23,12 @@ std::vector<std::string> all_names(const ModelCatalog::Models& models) {
   return names;
 }
 
-HttpResponse probe(bool good, const Json& body) {
-  HttpResponse response;
-  response.status = good ? 200 : 503;
-  if (!good) response.headers.emplace_back("Retry-After", "1");
-  response.headers.emplace_back("Cache-Control", "no-store");
-  response.body = json_text(body);
-  return response;
+/// Returns the state of the first model while that model begins or the process ends; otherwise null.
+const ServerState* first_if_not_serving(const ModelCatalog::Models& models) {
+  if (models.empty()) return nullptr;
+  const ServerState* const state = models.front()->state;
+  const ServerState::Phase phase = state->phase();
+  return phase == ServerState::Phase::kLoading || phase == ServerState::Phase::kStopping ? state : nullptr;
 }
 
 }  // namespace
@@ -91,19 +90,11 @@ bool ModelCatalog::is_alive() const {
   return std::ranges::all_of(models(), [](const auto& one) { return one->state->is_alive(); });
 }
 
-bool ModelCatalog::serves() const {
-  const Models all = models();
-  const ServerState::Phase first = all.empty() ? ServerState::Phase::kUnloaded : all.front()->state->phase();
-  return first != ServerState::Phase::kLoading && first != ServerState::Phase::kStopping && is_alive();
-}
+bool ModelCatalog::serves() const { return first_if_not_serving(models()) == nullptr && is_alive(); }
 
 HttpResponse ModelCatalog::health() const {
   const Models all = models();
-  if (!all.empty()) {
-    const ServerState::Phase first = all.front()->state->phase();
-    if (first == ServerState::Phase::kLoading || first == ServerState::Phase::kStopping)
-      return all.front()->state->health();
-  }
+  if (const ServerState* const first = first_if_not_serving(all)) return first->health();
   Json loaded = Json::array();
   for (const std::shared_ptr<const CatalogModel>& one : all) {
     const std::shared_ptr<const ReadyModel> model = one->state->model();
@@ -114,22 +105,18 @@ HttpResponse ModelCatalog::health() const {
                       {"slots", {{"total", status.n_slots}, {"running", status.n_running}}},
                       {"waiting", status.n_waiting}});
   }
-  return probe(true, {{"status", loaded.empty() ? "unloaded" : "ok"}, {"models", std::move(loaded)}});
+  return probe_response(true,
+                        {{"status", loaded.empty() ? "unloaded" : "ok"}, {"models", std::move(loaded)}});
 }
 
 HttpResponse ModelCatalog::live() const {
   for (const std::shared_ptr<const CatalogModel>& one : models())
     if (!one->state->is_alive()) return one->state->live();
-  return probe(true, {{"status", "ok"}});
+  return probe_response(true, {{"status", "ok"}});
 }
 
 HttpResponse ModelCatalog::ready() const {
-  const Models all = models();
-  if (!all.empty()) {
-    const ServerState::Phase first = all.front()->state->phase();
-    if (first == ServerState::Phase::kLoading || first == ServerState::Phase::kStopping)
-      return all.front()->state->ready();
-  }
+  if (const ServerState* const first = first_if_not_serving(models())) return first->ready();
   return live();
 }
 

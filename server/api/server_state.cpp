@@ -14,16 +14,16 @@ void add_engine(nlohmann::ordered_json& body, const std::string& name, const Eng
   body["waiting"] = status.n_waiting;
 }
 
-HttpResponse probe_response(bool good, const nlohmann::ordered_json& body) {
+}  // namespace
+
+HttpResponse probe_response(bool good, const Json& body) {
   HttpResponse response;
   response.status = good ? 200 : 503;
   if (!good) response.headers.emplace_back("Retry-After", "1");
   response.headers.emplace_back("Cache-Control", "no-store");
-  response.body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  response.body = json_text(body);
   return response;
 }
-
-}  // namespace
 
 void ServerState::set_ready(ReadyModel model) {
   const MutexLock lock(mutex_);

@@ -16,6 +16,7 @@
 #include "kernels/base/mutex.h"
 #include "server/api/api_context.h"
 #include "server/http/http_types.h"
+#include "server/json/json.h"
 
 namespace hearth {
 
@@ -28,6 +29,9 @@ struct ReadyModel {
   std::string embedder_name = {};
   std::shared_ptr<const void> owner = {};  // owns the objects of the pointers above
 };
+
+/// Returns the answer to a probe: status 200 if all is good, otherwise 503.
+HttpResponse probe_response(bool good, const Json& body);
 
 class ServerState {
  public:
