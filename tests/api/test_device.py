@@ -104,7 +104,7 @@ def test_a_gpu_without_code_in_the_program_is_not_used(serve, texts_of_cpu):
     assert device_of(server).startswith("CPU ")
     [line] = cuda_lines(server)
     assert line.startswith(
-        "none (emulated has compute capability 10.3, and this program has no code that it can run")
+        "none (emulated has compute capability 10.3, and this program has no code for it")
     assert "-DHEARTH_CUDA_ARCHITECTURES=103" in line and line.endswith("running on the CPU")
     assert texts(server) == texts_of_cpu
 
@@ -113,7 +113,7 @@ def test_a_requested_gpu_must_be_present():
     for env, reason in [({"CUDAEMU_DEVICES": "0"}, "no NVIDIA GPU"),
                         ({"CUDAEMU_COMPUTE_CAPABILITY": "61"}, "compute capability 6.1, below 7.5"),
                         ({"CUDAEMU_FAIL": "cudaGetDeviceProperties:0:999:9"}, "unknown error"),
-                        (NO_CODE, "no code that it can run")]:
+                        (NO_CODE, "no code for it")]:
         sentence = refused("--device", "cuda", env=env)
         assert "--device cuda" in sentence and reason in sentence and "--device auto" in sentence, sentence
 

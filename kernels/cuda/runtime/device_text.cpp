@@ -71,8 +71,8 @@ std::string no_code_for(const Device& device, const std::string& architectures, 
   }
   const Version& needed = device.compute_capability;
   return device.name + " has compute capability " + text_of(needed) +
-         ", and this program has no code that it can run, but code for " + list_text(images) +
-         (ptx.empty() ? " and no PTX (" : " and PTX of " + list_text(ptx) + " (") + error +
+         ", and this program has no code for it, only code for " + list_text(images) +
+         (ptx.empty() ? ", and no PTX (" : " and PTX for " + list_text(ptx) + " (") + error +
          "); build it with -DHEARTH_CUDA_ARCHITECTURES=" + std::to_string(needed.major) +
          std::to_string(needed.minor) +
          (ptx.empty() ? "" : ", or install a newer driver, which may compile the PTX");

@@ -117,9 +117,9 @@ TEST_CASE("the probe runs a kernel, and says what to do where there is no code f
   SECTION("no image") {
     cudaemu::fail_next("launch", 0, cudaErrorNoKernelImageForDevice);
     CHECK(reason() ==
-          "emulated has compute capability 10.3, and this program has no code that it can run, but code for "
+          "emulated has compute capability 10.3, and this program has no code for it, only code for "
           "7.5 and 8.0 "
-          "and PTX of 9.0 (no kernel image is available for execution on the device); build it with "
+          "and PTX for 9.0 (no kernel image is available for execution on the device); build it with "
           "-DHEARTH_CUDA_ARCHITECTURES=103, or install a newer driver, which may compile the PTX");
   }
   SECTION("PTX that is newer than the driver") {
