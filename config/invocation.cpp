@@ -172,7 +172,7 @@ Values read_file(const std::string& path) {
   for (const CLI::ConfigItem& item : parse_file(path)) {
     if (!item.parents.empty()) {
       throw ConfigError(path + ": [" + item.parents.front() +
-                        "]: the file has no sections; keys stand at the top");
+                        "]: sections are not supported; remove this line and write the keys without it");
     }
     const OptionSpec* spec = find_option(Program::kHearthd, item.name);
     if (spec == nullptr || spec->sources != Sources::kAll) {

@@ -110,7 +110,8 @@ void check_request(const GenerationRequest& request, const StepLimits& limits) {
     require(!sequence.embedding ||
                 (sequence.max_tokens == 0 && !sequence.constraint && !sequence.prompt_logprobs),
             "a sequence that is embedded generates and scores nothing");
-    require(limits.generates || sequence.embedding, "the model embeds or ranks sequences and generates none");
+    require(limits.generates || sequence.embedding,
+            "the model only embeds or ranks texts and cannot generate any");
     require(sequence.second_text >= 0 && sequence.second_text <= static_cast<int>(sequence.prompt.size()),
             "the second text of a pair must begin within the prompt");
     for (const int32_t token : sequence.prompt) {

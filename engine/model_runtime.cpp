@@ -235,7 +235,7 @@ bool ModelRuntime::State::open_device(const LoadOptions& options) {
         return false;
       throw std::invalid_argument(
           "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
-          " holds nothing of the model: scratch, output and " +
+          " is too small for any part of the model: scratch, output and " +
           (spec.stays_whole() ? "all layers with their" : "one layer's attention with its") +
           " keys and values need " + bytes_text(static_cast<double>(least_bytes(inputs))) +
           "; give more (--vram-budget), take a smaller context or fewer contexts (--kv-contexts), or "

@@ -34,7 +34,7 @@ std::shared_ptr<const ModelFile> open_draft_model(const Options& options, const 
                      "have them");
   }
   if (const auto difference = vocabulary_difference(read_vocabulary(model), read_vocabulary(*file))) {
-    throw StartError(label + "its vocabulary is not the model's, so it cannot draft for it: " + *difference +
+    throw StartError(label + "its vocabulary differs from the model's, so it cannot draft: " + *difference +
                      "; take a small model of the same family");
   }
   return file;

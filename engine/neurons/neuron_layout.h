@@ -94,8 +94,8 @@ class NeuronLayout {
   }
   /// Appends a layer for a device that holds all neurons of the layer `host`.
   void add_whole(const NeuronLayer& host, Memory& memory);
-  /// Appends a layer for a device that computes the share of the layer `host` that `placement` specifies. If
-  /// the device does not get all neurons, the new layer is hybrid and refers to the memory of `host`.
+  /// Appends a layer for a device that computes only some neurons of the layer `host`: those in `placement`.
+  /// If these are not all neurons, the new layer is hybrid and refers to the memory of `host`.
   void add_shared(const NeuronLayer& host, const LayerPlacement& placement, Memory& memory);
 
   /// Frees the whole pages in the bundles of a layer's first n neurons. Returns the number of bytes freed.

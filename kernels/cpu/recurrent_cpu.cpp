@@ -263,8 +263,8 @@ void RecurrentCpu::begin(const GatedDelta& call, const RecurrentRun& run, int64_
                          .row_decays = shape.row_decays});
 }
 
-/// Computes tokens of the step for a group of columns. logged: the first draft of the sequence, to log the
-/// tokens; or null.
+/// Computes tokens of the step for a group of columns. logged: the log entry of the sequence's first draft,
+/// where these tokens are logged; null if they are not logged.
 void RecurrentCpu::compute(const GatedDelta& call, const float* skip, int64_t first_token, int n_tokens,
                            int64_t group, float* state, float* logged) const {
   const RecurrentShape& shape = call.shape;

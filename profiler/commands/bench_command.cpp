@@ -72,7 +72,7 @@ void check_vocabulary(const std::string& model, const std::string& draft_model) 
                                                 read_vocabulary(ModelFile::open(draft_model)));
   if (difference)
     throw std::runtime_error("--draft-model " + draft_model +
-                             ": its vocabulary is not the model's: " + *difference);
+                             ": its vocabulary differs from the model's: " + *difference);
 }
 
 /// Measures the gain of speculative decoding instead of prefill and decode.

@@ -1,5 +1,5 @@
-// The rules by which the tensors of families get their names and their order of rows. Included by family.cpp
-// only.
+// Rules that give each family's tensors their names in the GGUF file, and rearrange their rows. Included by
+// family.cpp only.
 #pragma once
 
 #include "profiler/convert/family.h"

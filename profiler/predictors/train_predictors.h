@@ -73,7 +73,7 @@ std::optional<TrainResult> train_predictors(ModelRuntime& model, const WorkFolde
 
 /// The first and the largest rank of a layer's predictor. The first rank depends on the share of neurons that
 /// are active, because sparse layers are easier to predict. The largest rank is proportional to this share.
-/// All predictors of the largest rank together have about n_weights weights.
+/// If every layer's predictor has its largest rank, they have about n_weights weights together.
 struct RankRange {
   int first = 32, most = 32;
 };

@@ -168,8 +168,8 @@ void SimulatedHost::ffn_neuron_sums(const FfnNeurons& ffn, const float* /*x*/, i
   compute(rows_seconds(&ffn, ffn.down, n_tokens, set, gates != nullptr, counts));
 }
 
-/// Spends the time to read the rows of all listed neurons. A simulation has no values, so it cannot tell
-/// which contributions are small enough to skip.
+/// Spends the time to read the rows of the listed neurons that are active. A simulation has no values, so it
+/// cannot tell which contributions are small enough to skip.
 void SimulatedHost::contribution_sums(const FfnNeurons& ffn, const float* /*x*/, int n_tokens,
                                       const NeuronSet& set, float /*least*/, const NeuronSums& /*sums*/,
                                       NeuronCounts& counts) {

@@ -88,8 +88,9 @@ void SimulatedModel::place() {
   if (!placement) {
     throw std::runtime_error(
         "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
-        " holds nothing of the model, which needs " + bytes_text(static_cast<double>(least_bytes(inputs))) +
-        " at least; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
+        " is too small for any part of the model, which needs at least " +
+        bytes_text(static_cast<double>(least_bytes(inputs))) +
+        "; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
   }
   plan_ = placed_plan(inputs, *std::move(placement), budget);
   n_kv_contexts_ = load_.load.contexts_to_plan();

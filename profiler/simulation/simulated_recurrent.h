@@ -1,8 +1,8 @@
 // Recurrent layers on the host of a simulation: they compute nothing, but take the time that their memory and
 // arithmetic would take.
 //
-// A token reads and writes its sequence's state once in a step (kernels/recurrent.h), so a prompt's tokens of
-// one sequence share the bytes and not the arithmetic. Used by SimulatedHost, on the engine thread.
+// A step reads and writes each sequence's state once, however many tokens of the sequence it has
+// (kernels/recurrent.h). The arithmetic grows with the tokens. Used by SimulatedHost, on the engine thread.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,8 @@ namespace hearth {
 
 class SimulatedRecurrent final : public RecurrentOps {
  public:
-  /// read(bytes, multiply_adds) spends the time of this work; small() that of an operation on activations.
+  /// read(bytes, multiply_adds) spends the time that this work takes. small() spends the time of an operation
+  /// on activations.
   SimulatedRecurrent(std::function<void(double, double)> read, std::function<void()> small)
       : read_(std::move(read)), small_(std::move(small)) {}
 
@@ -24,7 +25,7 @@ class SimulatedRecurrent final : public RecurrentOps {
   void selective_scan(const SelectiveScan& call) override { recur(call.state, 2.5); }
 
  private:
-  /// multiply_adds: of a token for each number of a state.
+  /// multiply_adds: how many each token needs for each number of the state.
   void recur(const GatedDelta& call, double multiply_adds) const {
     const auto n = static_cast<double>(call.shape.state_floats());
     double n_tokens = 0, n_states = 0;

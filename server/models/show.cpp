@@ -316,9 +316,9 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
             "; trained for " + file_error::with_commas(static_cast<uint64_t>(spec->context_train)) +
             " tokens";
     if (spec->n_scores > 0) {
-      what += "; it ranks texts and generates none";
+      what += "; it ranks documents and generates no text";
     } else if (!spec->arch.has_output) {
-      what += "; it embeds texts and generates none";
+      what += "; it makes embeddings and generates no text";
     }
   }
   lines.emplace_back("model", what);

@@ -94,7 +94,7 @@ def test_generation_is_refused_with_a_sentence(encoder, path, body):
     answer = post(encoder, path, **body)
     assert answer.status_code == 400, answer.text
     if path != "/infill":  # the vocabulary already rules it out
-        assert ("is an encoder, which embeds texts and generates none" in answer.text
+        assert ("is an encoder, which makes embeddings and generates no text" in answer.text
                 and "/v1/embeddings" in answer.text)
     assert vectors(encoder, input="a")
 

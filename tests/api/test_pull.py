@@ -829,8 +829,8 @@ def test_a_folder_of_a_models_name_hides_no_model(store, hubs, tmp_path, monkeyp
 def test_a_start_that_cannot_pull_ends_with_a_sentence(store, hubs):
     def start(model, **more):
         return command(store, None, "--port", "0", "--model", model, **more)
-    # Exit code 1: a service manager may try again. Exit code 2: another try would end the same way.
-    # no name server is asked for such a long name
+    # Exit code 1: a service manager may try again. Exit code 2: another try would end in the same way.
+    # The host name is longer than DNS permits, so the test sends no query to a name server.
     away = start("hf:lab/model", HEARTH_ENDPOINT=f"http://{'a' * 64}.invalid")
     assert away.returncode == 1 and "online" in away.stderr
     nothing = start("hf:lab/other", HEARTH_ENDPOINT=hubs().url)

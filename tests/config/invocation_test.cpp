@@ -191,8 +191,8 @@ TEST_CASE("unknown flags, words and keys are refused with a suggestion") {
   CHECK_THAT(refusal({"--api-key=secret"}), !ContainsSubstring("secret"));
   CHECK(refusal_of_file("prot = 1\n") == "unknown key 'prot'; did you mean port?");
   CHECK_THAT(refusal_of_file("port 8080\n"), ContainsSubstring("unknown key 'port 8080'"));
-  CHECK_THAT(refusal_of_file("[server]\nport = 1\n"), ContainsSubstring("no sections"));
-  CHECK_THAT(refusal_of_file("[server]\n"), ContainsSubstring("no sections"));
+  CHECK_THAT(refusal_of_file("[server]\nport = 1\n"), ContainsSubstring("sections are not supported"));
+  CHECK_THAT(refusal_of_file("[server]\n"), ContainsSubstring("sections are not supported"));
   CHECK_THAT(refusal_of_file("api-key = \"x\"\n"), ContainsSubstring("api-key-file"));
   CHECK_THAT(refusal_of_file("config = \"x\"\n"), ContainsSubstring("unknown key"));
   CHECK_THAT(refusal_of_file("port = 1\nslots = 2\nport = 3\n"), ContainsSubstring("port"));

@@ -17,8 +17,8 @@ class GrammarSampler {
   /// The grammar must outlive the sampler.
   GrammarSampler(const Grammar& grammar, unsigned seed);
 
-  /// Returns a random member. After about enough_bytes, it is completed in the shortest way. Returns nullopt
-  /// if the language is empty, or if many attempts at an intersection or difference gave no member.
+  /// Returns a random member. Once it has about enough_bytes, it gets the shortest possible end. Returns
+  /// nullopt if the language is empty, or if many attempts at an intersection or difference gave no member.
   std::optional<std::string> sample(size_t enough_bytes);
 
  private:

@@ -44,7 +44,7 @@ class Descriptor {
     case EACCES:
     case EPERM:
       file_error::fail(file,
-                       "it may not be read" + reason + "; check the permissions of the file and its folders");
+                       "it cannot be read" + reason + "; check the permissions of the file and its folders");
     default:
       file_error::fail(file, "it cannot be opened" + reason + "; check the path and the disk");
   }

@@ -99,7 +99,7 @@ std::string explain_foreign(std::span<const std::byte> bytes) {
   if (is_tar(head)) return sentence("a tar archive", kUnpack);
   if (is_text(head)) return sentence("a text file", "give the path of a GGUF model");
   if (std::all_of(head.begin(), head.end(), [](char c) { return c == '\0'; })) {
-    return sentence("a file of zeros, as an unfinished download is", "download the model again");
+    return sentence("a file of zeros, probably an unfinished download", "download the model again");
   }
   return "it begins with " + file_error::quoted(head.substr(0, 4)) +
          ", expected \"GGUF\"; it is not a GGUF model or it is corrupt: "

@@ -416,8 +416,8 @@ void KernelCases::add_attention(int n_tokens) {
                     }});
 }
 
-/// Adds the cases of a recurrent layer with as many value heads as the layer has query heads, and half as
-/// many key heads. One sequence has all tokens.
+/// Adds the cases of a recurrent layer whose value heads are as many as the shape's query heads. If their
+/// number is even, there are half as many key heads, otherwise equally many. All tokens are of one sequence.
 void KernelCases::add_recurrent(int n_tokens) {
   Arrays& a = *arrays_;
   const BenchWeights& weights = weights_;

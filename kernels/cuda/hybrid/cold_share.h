@@ -37,8 +37,8 @@ class ColdShare {
     int64_t n_neurons = 0, n_cols = 0;
     std::optional<float> least_contribution = {};  // see HybridCall
   };
-  /// Begins a layer. The caller must first enqueue the kernel that splits the set and writes cold_bits() and
-  /// any_bits(), then the returned hand-over.
+  /// Begins a layer. The caller then enqueues the kernel that splits the set and writes cold_bits() and
+  /// any_bits(), and behind this kernel the returned hand-over.
   HandOver begin(const Layer& layer, const Scratch& scratch);
   /// The host memory for SplitSet::cold and SplitSet::any. Valid from begin() on.
   uint64_t* cold_bits() const { return wanted_.data(); }

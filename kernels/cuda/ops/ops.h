@@ -263,13 +263,13 @@ struct GatedNeurons {
   bool gates_by_number = false;
   const float* ups = nullptr;  // [n_tokens, passed.max], by index in `passed`; null: the FFN has no up
 };
-/// values [n_tokens, passed.max], by index in `passed`, = act(gate) * up for tokens that want the neuron, and
-/// 0 for other tokens. If ups is null, the value is act(gate). Adds the call's counts to `counts` unless it
-/// is null.
+/// Writes act(gate) * up to values [n_tokens, passed.max], by index in `passed`, for tokens that want the
+/// neuron, and 0 for other tokens. If ups is null, writes act(gate) instead. Adds the call's counts to
+/// `counts` unless it is null.
 void neuron_values(const GatedNeurons& neurons, float* values, DeviceCounts* counts, cudaStream_t stream);
 
-/// values [n_tokens, set.any.max], by list index, = the values of by_number [n_tokens, n_neurons] for tokens
-/// that want the neuron, and 0 for other tokens. Adds the call's counts to `counts`.
+/// Copies by_number [n_tokens, n_neurons] to values [n_tokens, set.any.max], by list index, for tokens that
+/// want the neuron, and writes 0 for other tokens. Adds the call's counts to `counts`.
 void listed_values(const DeviceNeuronSet& set, const float* by_number, float* values, DeviceCounts* counts,
                    cudaStream_t stream);
 

@@ -34,7 +34,7 @@ class QuantizedInputs {
   }
 
   /// Returns the arrays to which the caller must now quantize x [n]. If x is small, they are in the least
-  /// recently used of the memories for small arrays, otherwise in Scratch::quantized.
+  /// recently used buffer of Scratch::kept_inputs, otherwise in Scratch::quantized.
   QuantizedActivations add(const float* x, int64_t n) {
     Place* place = &places_.back();
     if (n <= places_[0].most) {
@@ -53,7 +53,7 @@ class QuantizedInputs {
     places_.back() = {.memory = places_.back().memory};
     return quantized_in(places_.back().memory, 1, n);
   }
-  /// Whether an array of n floats is small, so that add() uses one of the memories for small arrays.
+  /// Whether an array of n floats is small, so that add() uses a buffer of Scratch::kept_inputs.
   bool keeps(int64_t n) const { return n <= places_[0].most; }
 
   /// Call this when the floats x [n] change, which makes their quantized forms invalid.

@@ -71,7 +71,7 @@ void require_generation(const ApiContext& api) {
   }
   refuse_param("model",
                "The model '" + api.model().names.front() +
-                   "' is an encoder, which embeds texts and generates none; send texts to "
+                   "' is an encoder, which makes embeddings and generates no text; send texts to "
                    "/v1/embeddings, and requests like this one to a server with a model that generates.");
 }
 

@@ -47,7 +47,7 @@ size_t least_budget(LoadOptions options) {
     ModelRuntime::load(options);
   } catch (const std::invalid_argument& error) {
     CHECK_THAT(error.what(),
-               ContainsSubstring("holds nothing of the model") && ContainsSubstring("--vram-budget"));
+               ContainsSubstring("too small for any part") && ContainsSubstring("--vram-budget"));
   }
   // The message rounds; a plan has the exact sum.
   options.vram_budget_bytes.reset();
@@ -265,7 +265,7 @@ TEST_CASE("a mixture whose budget shrinks is placed again with fewer experts") {
   // Below the floor nothing fits; afterward the model can be placed again.
   options.vram_budget_bytes = 1000;
   options.choose_placement = {};
-  CHECK_THROWS_WITH(runtime->place_again(options), ContainsSubstring("holds nothing of the model"));
+  CHECK_THROWS_WITH(runtime->place_again(options), ContainsSubstring("too small for any part of the model"));
   options.vram_budget_bytes.reset();
   options.choose_placement = with_experts(options.placement);
   runtime->place_again(options);

@@ -116,7 +116,7 @@ TEST_CASE("a file that may not be read is refused") {
   if (user == 0) REQUIRE(::seteuid(kNobody) == 0);
   const std::string refusal = refusal_of(folder / "m.gguf");
   if (user == 0) REQUIRE(::seteuid(user) == 0);
-  CHECK_THAT(refusal, ContainsSubstring("it may not be read (Permission denied); check the permissions"));
+  CHECK_THAT(refusal, ContainsSubstring("it cannot be read (Permission denied); check the permissions"));
 }
 
 TEST_CASE("a GPU index of PowerInfer is not taken for a model") {

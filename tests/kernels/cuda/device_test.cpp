@@ -153,10 +153,10 @@ TEST_CASE("GPU architectures are printed in the usual notation") {
     INFO(no_code_for(device, architectures, "why"));
     return no_code_for(device, architectures, "why").find(part) != std::string::npos;
   };
-  CHECK(says("80", "code for 8.0 and PTX of 8.0 (why); build it with -DHEARTH_CUDA_ARCHITECTURES=121, or"));
-  CHECK(says("75-real 90a-real 120-real", "code for 7.5, 9.0a and 12.0 and no PTX (why); build"));
-  CHECK(says("90-virtual", "code for none and PTX of 9.0 ("));
-  CHECK(says("native", "code for native and PTX of native ("));
+  CHECK(says("80", "code for 8.0 and PTX for 8.0 (why); build it with -DHEARTH_CUDA_ARCHITECTURES=121, or"));
+  CHECK(says("75-real 90a-real 120-real", "code for 7.5, 9.0a and 12.0, and no PTX (why); build"));
+  CHECK(says("90-virtual", "code for none and PTX for 9.0 ("));
+  CHECK(says("native", "code for native and PTX for native ("));
   CHECK_FALSE(says("80-real", "newer driver"));
 }
 
