@@ -47,7 +47,7 @@ double DeltaWorkspace::bytes_needed(const RecurrentShape& shape, int max_tokens)
 
 namespace {
 
-/// Computes the convolution's input, the gate z, the logits of beta, and alpha, with DeltaWeights of
+/// Computes the convolution's input, the gate z, the logits of beta, and alpha, for architectures with
 /// Architecture::row_decays.
 void project_short(Backend& backend, const RecurrentShape& shape, const DeltaWorkspace& work,
                    const RecurrentLayer& layer) {

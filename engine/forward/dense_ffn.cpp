@@ -7,8 +7,8 @@
 namespace hearth {
 namespace {
 
-/// Subtracts from the numbers of each row their mean and n_deviations of their standard deviations. What is
-/// below zero becomes zero.
+/// Subtracts from each number the mean of its row, and n_deviations times the standard deviation of its row.
+/// Sets negative results to zero.
 void cut_rows(float n_deviations, int n_rows, int64_t n_cols, float* x) {
   for (int r = 0; r < n_rows; ++r, x += n_cols) {
     double sum = 0.0, squares = 0.0;

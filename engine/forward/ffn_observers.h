@@ -64,8 +64,8 @@ class FfnObservers {
   /// REQUIRES: the device, if any, has reserved memory for the active neurons of steps of up to
   /// Shape::max_tokens.
   void show_activity(LiveActivity* live) { live_ = live; }
-  /// Sets the ChoiceObserver, or none if it is empty. In a step that no other observer needs choices of
-  /// (wants_choices()), it gets only choices that are in host memory anyway.
+  /// Sets the ChoiceObserver, or none if it is empty. If no other observer needs a step's choices
+  /// (wants_choices()), it gets only those that are in host memory anyway.
   void observe_choices(ChoiceObserver observer) { choice_observer_ = std::move(observer); }
   /// Sets the NeuronObserver, or none if it is null. It must outlive this object or be replaced by null.
   /// REQUIRES: the pass is dense and has no device.

@@ -347,7 +347,8 @@ bool ForwardPass::can_drop_rows() const {
 }
 
 /// Keeps the tokens whose logits or hidden states are wanted: moves their rows of the residual stream and of
-/// the layers' embeddings together, and returns a batch of them, which is valid until the next step.
+/// the layers' embeddings to the front, and returns a batch of these tokens, which is valid until the next
+/// step.
 const Batch& ForwardPass::drop_unwanted_rows(const Side& side, const Batch& batch) {
   wanted_rows_.clear();
   std::ranges::set_union(batch.logit_rows, batch.hidden_rows, std::back_inserter(wanted_rows_));

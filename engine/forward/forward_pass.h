@@ -156,8 +156,8 @@ class ForwardPass {
   LayerEmbeddings layer_embeddings_;
   ResidualStreams residual_streams_;
   std::vector<int32_t> table_rows_;  // [max_tokens] rows of learned positions or token types
-  // Tokens of the step that the layers without keys and values compute, as indices into the batch's tokens
-  // and as a batch of their own.
+  // The tokens of the step for which layers without their own keys and values are computed: as indices into
+  // the batch's tokens, and as a separate batch.
   std::vector<int32_t> wanted_rows_;
   Batch wanted_;
   std::vector<int32_t> n_seen_;  // [max_tokens], see KvPlaces; empty unless tokens look ahead

@@ -31,8 +31,8 @@ struct LayerEmbeddingsWorkspace {
 
 class LayerEmbeddings {
  public:
-  /// backend: the one of all layers, with the weights that its layers read in its memory. Allocates nothing
-  /// if the model has no such embeddings. All references must outlive this object.
+  /// backend: computes all layers, and has the weights that they read in its memory. Allocates nothing if the
+  /// model has no such embeddings. All references must outlive this object.
   LayerEmbeddings(Backend& cpu, Backend& backend, const ModelSpec& spec, const Weights& weights,
                   int max_tokens);
 
@@ -48,8 +48,8 @@ class LayerEmbeddings {
   /// Keeps the embeddings of these tokens of the step only; rows: ascending indices of tokens.
   void keep(std::span<const int32_t> rows);
 
-  /// Returns what the embeddings for a layer give [n_tokens, d_model] if x [n_tokens, d_model] weights them.
-  /// Valid until the next call.
+  /// Returns the vectors [n_tokens, d_model] that the layer adds to the residual stream x [n_tokens,
+  /// d_model]: its part of the embeddings, weighted by the gate that reads x. Valid until the next call.
   const float* weighted(int layer, const LayerWeights& weights, int n_tokens, const float* x);
 
   /// Adds the embeddings for a layer to the residual stream x [n_tokens, d_model].

@@ -61,8 +61,8 @@ void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCoun
   run_experts(call, call, observers, counts);
 }
 
-/// call.out += norm(dense FFN) + norm(experts). The router and the experts read the residual stream through
-/// norms of their own. REQUIRES: call.out is zero and not the residual stream.
+/// Adds norm(dense FFN) + norm(experts) to call.out. The router and the experts read the residual stream
+/// through norms of their own. REQUIRES: call.out is zero and not the residual stream.
 void MixturePass::run_beside_dense(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
   const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
   const int d = spec_.d_model;
@@ -85,8 +85,8 @@ void MixturePass::run_beside_dense(const LayerCall& call, FfnObservers& observer
   call.backend.add(sum, n, call.out);
 }
 
-/// call.out += the result of the experts that the logits choose. Meanwhile, runs what is beside them, whose
-/// call is `beside`.
+/// Adds the result of the experts that the logits choose to call.out. Meanwhile, runs the shared expert or
+/// the dense FFN with the call `beside`.
 void MixturePass::run_experts(const LayerCall& call, const LayerCall& beside, FfnObservers& observers,
                               ExpertCounts& counts) {
   if (is_shared(call)) return run_on_both(call, beside, observers, counts);
@@ -109,8 +109,8 @@ void MixturePass::run_experts(const LayerCall& call, const LayerCall& beside, Ff
   call.backend.add_from_host(mixed_.floats(), static_cast<int64_t>(n_out), call.out);
 }
 
-/// call.out += the shared expert, or the dense FFN beside the experts. REQUIRES: if the dense FFN's result
-/// has a norm of its own, call.out is zero.
+/// Adds the result of the shared expert, or of the dense FFN beside the experts, to call.out. REQUIRES: if
+/// the dense FFN's result has a norm of its own, call.out is zero.
 void MixturePass::run_beside(const LayerCall& call, FfnObservers& observers) {
   if (!call.neurons.dense_down.weight) return;
   run_dense_ffn(call, observers);
@@ -238,8 +238,8 @@ Router MixturePass::router_of(int layer) const {
           .weight_scales = weights_.layers[static_cast<size_t>(layer)].mixture.weight_scales};
 }
 
-/// mixed_ = the result of the chosen experts for x [choice.n_tokens, d_model], plus that of the shared expert
-/// if a gate weights it. Runs on the CPU. The choice is not valid afterward.
+/// Sets mixed_ to the result of the chosen experts for x [choice.n_tokens, d_model], plus that of the shared
+/// expert if a gate weights it. Runs on the CPU. The choice is not valid afterward.
 void MixturePass::compute_experts(int layer, const float* x, const ExpertChoice& choice,
                                   ExpertCounts& counts) {
   const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(layer)].mixture;

@@ -64,9 +64,9 @@ class MixturePass {
   /// layer's attention.
   void before_attention(const LayerCall& call, const float* x);
 
-  /// out += the results of the experts that the router chooses for each token, plus that of the shared
-  /// expert or of the dense FFN beside the experts. Reports the choice to the observers. If the layer runs on
-  /// a device that holds none of its experts, the CPU chooses and computes them: the device hands over the
+  /// Adds to call.out the results of the experts that the router chooses for each token, and of the shared
+  /// expert or the dense FFN beside the experts. Reports the choice to the observers. If the layer runs on a
+  /// device that holds none of its experts, the CPU chooses and computes them: the device hands over the
   /// router's logits and the experts' input together, computes the shared expert meanwhile, and adds the
   /// CPU's sum. If the device holds some of the experts, the device chooses, and both compute
   /// (HybridExperts). REQUIRES: the layer has experts.

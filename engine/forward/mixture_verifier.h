@@ -37,8 +37,9 @@ class MixtureVerifier {
   /// Throws std::bad_alloc.
   MixtureVerifier(const ModelSpec& spec, int max_tokens, std::function<void(const std::string&)> warn);
 
-  /// Begins a step. Returns whether the step is verified: the first one, and later the first comparable one
-  /// after each kStepsApart - 1 others. comparable: whether the step promises the CPU's bits.
+  /// Begins a step. Returns whether the step is verified: the first comparable step, and after each verified
+  /// step the first comparable one that is at least kStepsApart steps later. comparable: whether the step
+  /// promises the CPU's bits.
   bool begin_step(bool comparable);
   /// Whether the current step is verified.
   bool verifies_step() const { return verifies_; }

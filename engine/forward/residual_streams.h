@@ -1,8 +1,9 @@
-// A residual stream of several streams (Gemma 3n; alternating updates, Baykal et al. 2023). A layer computes
-// only the active stream: it predicts all streams by mixing them, runs on the predicted active one, and
-// corrects the others by the difference that its result makes. Two small routers compute the weights of both
-// for each token. The first stream starts with the embeddings, the others with projections of them, and the
-// output reads the mean of all streams after other projections.
+// A residual stream of several streams (Gemma 3n; alternating updates, Baykal et al. 2023). A layer runs on
+// only one of them, the active stream. First, all streams are predicted as mixtures of all streams. Then the
+// layer runs on the predicted active stream, and the difference between its result and that prediction
+// corrects the other streams. Two small routers compute the weights of both for each token. The first stream
+// starts with the embeddings, the others with projections of them, and the output reads the mean of all
+// streams after other projections.
 //
 // ForwardPass owns it; engine thread. Runs on the CPU, in host memory.
 #pragma once

@@ -18,8 +18,8 @@
 
 namespace hearth {
 
-/// Most drafts of one sequence in a step of a model with recurrent layers. Each logged draft of a delta net
-/// takes about 3 % of a state's bytes.
+/// The maximum number of drafts that one sequence has in a step, if the model has recurrent layers. Each
+/// logged draft of a delta net takes about 3 % of a state's bytes.
 inline constexpr int kMaxStateDrafts = 16;
 
 /// The memory of one recurrent layer for all slots, in the memory of the device that computes the layer.

@@ -17,8 +17,8 @@ namespace hearth {
 /// the device.
 bool pin_streamed_layers(const Devices& devices, const Weights& weights, const KvMemory& kv);
 
-/// Like pin_streamed_layers(), but page-locks all experts of some layers. Of experts with down columns, which
-/// must be packed (kernels/quant/coded_columns.h), it locks these instead of the down matrices.
+/// Like pin_streamed_layers(), but page-locks all experts of some layers. If an expert has down columns,
+/// which must be packed (kernels/quant/coded_columns.h), locks these instead of its down matrix.
 bool pin_experts(ComputeDevice& device, std::span<const std::span<const Expert>> layers);
 
 }  // namespace hearth

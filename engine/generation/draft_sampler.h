@@ -48,8 +48,9 @@ class DraftSampler {
   explicit DraftSampler(int n_vocab) : n_vocab_(n_vocab), sampler_(n_vocab) {}
 
   /// Appends the next token to the job's draft. text: the sequence's tokens and the draft so far; row: the
-  /// logits after it, which may be fewer or more than n_vocab: tokens that only one of two models has are
-  /// never drafted. Returns false if no token is appended, because the sequence may end here.
+  /// logits after this text. There may be fewer or more than n_vocab of them, because tokens that only one of
+  /// the two models has are never drafted. Returns false if no token is appended, because the sequence may
+  /// end here.
   bool append(Drafting& drafting, std::span<const int32_t> text, std::span<const float> row);
 
  private:

@@ -110,8 +110,8 @@ bool TokenChooser::append_forced(Sequence& sequence) {
   return true;
 }
 
-// Returns the tokens that must come next because the limit on thinking is reached. A constraint that refuses
-// one of them goes before the limit.
+// Returns the tokens that must come next because the limit on thinking is reached. If the constraint refuses
+// one of them, it takes precedence over the limit.
 std::span<const int32_t> TokenChooser::next_of_ending(Sequence& sequence) {
   if (!sequence.thinking) return {};
   const std::span<const int32_t> ending = sequence.thinking->forced();
@@ -129,8 +129,8 @@ std::optional<SequenceEnd> TokenChooser::extend_by_ending(Sequence& sequence, st
   return append_ending(sequence);
 }
 
-// Appends the tokens of the ending, unless the request has log-probabilities; the next steps then append them
-// one by one. Returns how the sequence has ended, if it has.
+// Appends the tokens of the ending. If the request has log-probabilities, appends none: the next steps append
+// them one by one. Returns how the sequence has ended, if it has.
 std::optional<SequenceEnd> TokenChooser::append_ending(Sequence& sequence) {
   const SequenceRequest& request = sequence.request;
   for (std::span<const int32_t> ending = next_of_ending(sequence);

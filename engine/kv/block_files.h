@@ -3,10 +3,10 @@
 //
 // A file's name is a hash over the model's identity and all tokens up to the end of its KV block, so prefixes
 // with a common beginning share files. A file is written under another name and then renamed. It is not
-// synced: a checksum over the whole file tells whether it arrived. A reader compares the tokens, too, and
-// trusts no size in the file. Several programs may use a folder at the same time, and anyone may delete files
-// in it; a missing file only means that its tokens are computed again. The files contain what users wrote,
-// so only their owner may read them.
+// synced: a checksum over the whole file shows whether all of it was written. A reader compares the tokens,
+// too, and trusts no size in the file. Several programs may use a folder at the same time, and anyone may
+// delete files in it; a missing file only means that its tokens are computed again. The files contain what
+// users wrote, so only their owner may read them.
 //
 // The modification time of a file says when its prefix was last used; it is older for later KV blocks of a
 // prefix. If the files exceed the limit, the oldest are deleted, whichever model they belong to. So a prefix
@@ -81,7 +81,7 @@ class BlockFiles {
     int64_t n_files = 0;
   };
   /// Counts the files. If they and n_needed further bytes exceed the limit, deletes the oldest. Also deletes
-  /// what killed writers have left.
+  /// the unfinished files of writers that were killed.
   Contents tidy(uint64_t n_needed = 0);
   /// The contents as of the last tidy(), plus what this object has written since.
   const Contents& contents() const { return contents_; }

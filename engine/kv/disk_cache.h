@@ -75,8 +75,8 @@ class DiskCache {
 
   // -- reading --
 
-  /// Begins to read the KV blocks [n_begin, n_end) of a text, as far as they are there. The tickets of reads
-  /// that have not ended must differ.
+  /// Begins to read the KV blocks [n_begin, n_end) of a text, up to the first one without a file. Reads that
+  /// have not ended must have different tickets.
   struct Wanted {
     uint64_t ticket = 0;
     std::vector<int32_t> tokens;  // of the KV blocks [0, n_end)

@@ -94,9 +94,10 @@ class KvBlocks {
   int32_t first_snapshot(int slot) const { return slots_[static_cast<size_t>(slot)].first_snapshot; }
   /// Returns a snapshot that the caller then makes in a step; SnapshotPool::kNone if none can be had now.
   int32_t take_snapshot();
-  /// Gives a snapshot that was made to the block that ends after n_positions of the slot's sequence, or frees
-  /// the snapshot if that block is not registered or owns one already. `passing`: the next passing snapshot
-  /// of this slot replaces this one. REQUIRES: n_positions is a positive multiple of block_tokens.
+  /// Makes the block that ends after n_positions of the slot's sequence the owner of this finished snapshot.
+  /// Frees the snapshot instead if that block is not registered or already owns one. `passing`: the next
+  /// passing snapshot of this slot replaces this one. REQUIRES: n_positions is a positive multiple of
+  /// block_tokens.
   void keep_snapshot(int slot, int n_positions, int32_t snapshot, bool passing);
 
   /// Empties the slot. If `keep` is true, its full blocks stay in the prefix cache. If it is false (the

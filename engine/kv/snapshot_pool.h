@@ -2,9 +2,10 @@
 //
 // A recurrent state cannot be cut like keys and values, so a prompt can reuse a cached prefix only up to a
 // node that owns a snapshot. A snapshot has megabytes, so there are few. If a new one needs memory, the
-// snapshot with the lowest worth goes. A snapshot's worth is the number of tokens that must be computed again
-// without it, plus the worth of the last evicted snapshot when it was made or last used. So a snapshot that
-// saves many tokens stays longer, but not forever (GreedyDual-Size with equal sizes: Cao, Irani 1997).
+// snapshot with the lowest worth goes. A snapshot's worth is set when it is made and whenever it is used: the
+// number of tokens that must be computed again without it, plus the worth of the snapshot that was evicted
+// last. So a snapshot that saves many tokens stays longer, but not forever (GreedyDual-Size with equal sizes:
+// Cao, Irani 1997).
 //
 // Part of KvBlocks, which owns the nodes. This class does bookkeeping only, on the engine thread.
 #pragma once

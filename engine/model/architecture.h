@@ -156,8 +156,8 @@ struct Architecture {
   /// The kind of the layers that are recurrent; nullopt: no layer is.
   std::optional<RecurrentKind> recurrent = {};
   bool tiled_values = false;  // default of RecurrentShape::tiled
-  /// In gated delta nets, each row of a state has its own decay. Decays and gates come from vectors as short
-  /// as a head, and q, k and v have tensors of their own.
+  /// In gated delta nets, each row of a state has its own decay. Decays and gates are projected from vectors
+  /// of head_dim numbers, and q, k and v have separate tensors.
   bool row_decays = false;
   Activation delta_gate = Activation::kSilu;  // of the gate of a gated delta net's result
   /// A layer is one block: a recurrence, attention, or an FFN. Its one norm is called attn_norm.

@@ -20,12 +20,12 @@ DeltaWeights bind_kda(Binder& bind, const ModelSpec& spec, const std::string& pr
 /// number could make a state grow.
 const float* bind_decays(Binder& bind, const std::string& name, int64_t n_rows, int64_t n_cols);
 
-/// Binds the tensors whose names begin with `prefix` ("blk.3."), in every form that files have: projections
-/// of q, k, v and z as two tensors or packed by key head in one (ssm_in, files of December 2025), and
-/// projections of beta and alpha likewise (ssm_ba, qwen3next). The rows of packed tensors are copied to
-/// `copies`, once, so that they are in the order of the other form and nothing else has to know two. The
-/// copies of ssm_in are about 1 % of a model of Qwen3-Next's shape. Throws ModelFileError as Binder does, and
-/// if a number of ssm_a could make a state grow.
+/// Binds the tensors whose names begin with `prefix` ("blk.3."), in either form that files have. The
+/// projections of q, k, v and z are two tensors, or one tensor packed by key head (ssm_in, files of December
+/// 2025). The projections of beta and alpha are two tensors or one (ssm_ba, qwen3next). The rows of packed
+/// tensors are copied to `copies` in the order of separate tensors, so that other code need not distinguish
+/// the forms. The copies of ssm_in are about 1 % of a model of Qwen3-Next's shape. Throws ModelFileError as
+/// Binder does, and if a number of ssm_a could make a state grow.
 DeltaWeights bind_delta(Binder& bind, const ModelSpec& spec, const std::string& prefix,
                         std::vector<std::vector<std::byte>>& copies);
 

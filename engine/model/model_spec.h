@@ -54,8 +54,8 @@ struct LayerSpec {
   /// The activations of the dense FFN or shared expert, and of the experts that a router chooses. nullopt:
   /// ModelSpec::activation.
   std::optional<FfnActivation> ffn_activation = {}, expert_activation = {};
-  /// The FFN subtracts from a token's gates their mean plus so many of their standard deviations, and what is
-  /// below zero becomes zero, before the activation. nullopt: it does not.
+  /// If set, the FFN changes a token's gates before the activation: it subtracts their mean plus gate_cut
+  /// times their standard deviation, and sets negative results to zero.
   std::optional<float> gate_cut = {};
 };
 
@@ -98,12 +98,12 @@ struct ModelSpec {
   /// Neurons of the widest layer without experts; if there is none, d_expert for files without the key.
   int d_ff = 0;
   int n_heads = 0, n_kv_heads = 0;  // of the layer that has most
-  /// The size of a head's queries and keys in attention; with a latent: kv_rank + d_rope. Layers may have
-  /// their own, and their own numbers of heads: code that computes a layer must ask head_dim_of(), heads_of()
-  /// and kv_heads_of().
+  /// The size of a head's queries and keys in attention; with a latent: kv_rank + d_rope. Layers may differ
+  /// in this size and in their numbers of heads, so code that computes a layer must ask head_dim_of(),
+  /// heads_of() and kv_heads_of().
   int head_dim = 0;
-  /// The size of a head's values if they are fewer than its keys; 0: as many. The cache fills them up with
-  /// zeros, so that kernels know one size only.
+  /// The size of a head's values if it is smaller than that of its keys; 0: both are equal. The cache pads
+  /// values with zeros, so that kernels handle only one size.
   int d_value = 0;
   int n_vocab = 0;
   int context_train = 0;  // longest context in training, in tokens
@@ -209,15 +209,15 @@ struct ModelSpec {
   bool all_have_own_kv() const {
     return std::ranges::all_of(layers, [](const LayerSpec& one) { return one.kv_source < 0; });
   }
-  /// Returns the first of the layers at the end that have no keys and values of their own; n_layers if the
-  /// last layer has its own. From this layer on, only tokens whose logits or hidden states are wanted matter.
+  /// The last layers may have no keys and values of their own. Returns the first of these layers; n_layers if
+  /// there are none. From this layer on, only tokens whose logits or hidden states are wanted matter.
   int first_layer_without_kv() const {
     int first = n_layers;
     while (first > 0 && !has_own_kv(first - 1)) --first;
     return first;
   }
-  /// Whether one device must compute all layers: a layer reads keys and values of other layers, or what all
-  /// layers read is computed once a step (LayerEmbeddings).
+  /// Whether one device must compute all layers. This is so if a layer reads keys and values of other layers,
+  /// or if all layers read embeddings that are computed once a step (LayerEmbeddings).
   bool stays_whole() const { return !all_have_own_kv() || d_layer_embedding > 0; }
   /// Returns what kind of model it is if no GPU can compute its layers ("an encoder"), otherwise an empty
   /// text.

@@ -11,14 +11,14 @@
 
 namespace hearth {
 
-/// Reads the keys that all recurrent layers with states have. Returns a shape with its taps and heads; sets
-/// state_size, whose meaning differs. Throws ModelFileError if a key is absent, out of range, or contradicts
-/// another one.
+/// Reads the keys that all recurrent layers with states have. Returns a shape with its taps and heads. Sets
+/// state_size, whose meaning depends on the kind of layer. Throws ModelFileError if a key is absent, out of
+/// range, or contradicts another one.
 RecurrentShape read_state_heads(const SpecKeys& keys, int& state_size);
 
-/// Reads the sizes of the recurrent layers and the order of their heads. Throws ModelFileError if a key is
-/// absent, out of range, or contradicts another key or the file's tensors.
-/// Reads the shape of layers with Architecture::row_decays, which have as many heads as attention.
+/// These functions read the sizes of the recurrent layers and the order of their heads: read_kda() for layers
+/// with Architecture::row_decays, which have as many heads as attention, read_delta() for all others. Both
+/// throw ModelFileError if a key is absent, out of range, or contradicts another key or the file's tensors.
 RecurrentShape read_kda(const SpecKeys& keys, int n_heads);
 
 RecurrentShape read_delta(const SpecKeys& keys, const Architecture& arch);

@@ -42,8 +42,8 @@ std::vector<float> numbers_of(const SpecKeys& keys, const std::string& name, int
 /// ln(1 + e^x).
 float softplus(float x) { return static_cast<float>(std::log1p(std::exp(double{x}))); }
 
-/// Files have the alphas before their softplus, to which alpha_n adds beta, and no prefix of the
-/// architecture.
+/// Files store numbers a_p and a_n, from which alpha_p = softplus(a_p) and alpha_n = softplus(a_n) + beta,
+/// under keys without the architecture's prefix.
 void read_xielu(const SpecKeys& keys, int n_blocks, ModelSpec& spec) {
   constexpr double kMost = 80.0;
   const auto numbers = [&](const char* name, double low, double high) {

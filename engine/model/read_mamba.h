@@ -1,5 +1,5 @@
 // Reads the keys of models whose recurrent layers are those of Mamba-2 (Architecture::recurrent), and of
-// models whose layers are of kinds that arrays in the file tell. Called by read_model_spec().
+// models in which arrays in the file state the kind of each layer. Called by read_model_spec().
 #pragma once
 
 #include <vector>

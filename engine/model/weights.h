@@ -79,8 +79,8 @@ struct DeltaWeights {
 };
 
 /// The weights of a short convolution (RecurrentKind::kShortConv); empty in other layers. Let x be the
-/// layer's normed input. input x times input_gate x, number by number, goes through the convolution; its
-/// result times output_gate x is projected by `out`.
+/// layer's normed input. The convolution reads the element-wise product of input x and input_gate x; `out`
+/// projects the product of its result and output_gate x.
 struct ShortConvWeights {
   Linear input_gate, output_gate, input;  // [d_model, d_model] each; rows of one tensor
   Linear out;                             // [d_model, d_model]
@@ -165,8 +165,8 @@ struct LayerWeights {
   Matrix predictor_out;  // [d_ff, rank]
 };
 
-/// How token embeddings join a token's embeddings for all layers (LayerEmbeddings); n_all = n_layers *
-/// d_layer_embedding.
+/// The projection of a token's embedding that is added to its embeddings for all layers (LayerEmbeddings);
+/// n_all = n_layers * d_layer_embedding.
 struct LayerProjection {
   Linear linear;                // [n_all, d_model]
   const float* norm = nullptr;  // [d_layer_embedding]
@@ -179,8 +179,8 @@ struct Weights {
   /// For LayerEmbeddings, null in other models.
   Matrix layer_embeddings;           // [n_vocab, n_all], in host memory
   LayerProjection layer_projection;  // in the memory of the device of layer 0
-  /// Matrices [d_model, d_model] of all streams but the first, which make them of the embeddings, and which
-  /// make one stream of them again; empty without streams.
+  /// A matrix [d_model, d_model] for each stream except the first: stream_starts computes the streams from
+  /// the embeddings, stream_ends projects them before they are averaged. Empty without streams.
   std::vector<Linear> stream_starts, stream_ends;
   NormWeights embedding_norm;  // [d_model] norms the sum of a token's embeddings; null: no norm
   std::vector<LayerWeights> layers;

@@ -89,9 +89,10 @@ ModelActivity dense_activity(const ModelSpec& spec);
 /// Returns the activity of a mixture without counts of experts: all experts of a layer are chosen equally
 /// often.
 ModelActivity even_expert_activity(const ModelSpec& spec);
-/// The same if a device exchanges its experts for those that the texts use (ExpertExchanger): a quarter of a
-/// layer's experts get half of the choices. Traces that `synth` plants reach this with 25 to 75 % of the
-/// experts on the device (hearth-profiler replay --policy learned). Few experts are chosen equally often.
+/// Like even_expert_activity(), but for a device that exchanges its experts for those that the texts use
+/// (ExpertExchanger): a quarter of a layer's experts get half of the choices. Traces that `synth` plants
+/// reach this with 25 to 75 % of the experts on the device (hearth-profiler replay --policy learned). Few
+/// experts are chosen equally often.
 ModelActivity exchanged_expert_activity(const ModelSpec& spec);
 
 /// Returns how many different experts of a layer n_tokens unrelated tokens choose in total. This expected

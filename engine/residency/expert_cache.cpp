@@ -12,14 +12,14 @@ namespace {
 
 // Limit for the units, far below the largest double (2^1024).
 constexpr double kMostUnits = 0x1p500;
-// The number of exchanges that begin to be watched at each token: some hundred outcomes in kHorizon tokens.
-// With four of them, chance led the weight of the slowest count astray for hundreds of tokens after a change
-// of topic.
+// For this many exchanges, watching begins at each token, which gives some hundred outcomes in kHorizon
+// tokens. With only four, chance made the weight of the slowest count wrong for hundreds of tokens after a
+// change of topic.
 constexpr size_t kWatched = 32;
 // Half-life of what is learned, in tokens. It spans several topics.
 constexpr double kMemory = 1024;
-// Before anything is learned, only the slowest count is trusted, as if a few exchanges had confirmed this.
-// This is the sum of their squared uses.
+// At first, only the slowest count has a weight, as if a few exchanges had already confirmed it. kPrior is
+// the sum of the squared uses in these assumed exchanges.
 constexpr double kPrior = 10;
 
 // The share of the time in which the link may copy.
@@ -164,8 +164,8 @@ void ExpertCache::learn(const Watch& watch) {
   }
 }
 
-/// Moves the weights toward the solution of the least squares in which none is negative. Sets each weight to
-/// the best one for the others' values; doing this once a token is enough, because the sums change slowly.
+/// Moves the weights toward the least-squares solution without negative weights: sets each weight in turn to
+/// its best value while the others stay. One round per token is enough, because the sums change slowly.
 void ExpertCache::solve() {
   const double forget = std::exp2(-1 / kMemory), prior = kPrior * (1 - forget);
   for (size_t k = 0; k < kUses; ++k) {

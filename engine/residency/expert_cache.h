@@ -41,8 +41,8 @@ struct ExpertExchange {
 /// a reserve, because copies take RAM bandwidth from the CPU.
 class CopyAllowance {
  public:
-  /// A token took this many seconds. copy_s: seconds that the link needs for one expert; 0: not known yet,
-  /// which allows one copy.
+  /// Records that a token took this many seconds. copy_s: seconds that the link needs for one expert; 0: not
+  /// known yet, which allows one copy.
   void pass(double seconds, double copy_s);
   /// Copies that may begin now.
   int n() const { return static_cast<int>(allowed_); }
@@ -77,10 +77,10 @@ class ExpertCache {
     return layers_[static_cast<size_t>(layer)].experts[static_cast<size_t>(expert)].state == State::kOnDevice;
   }
 
-  /// Records the experts that a token used in a layer, or several tokens of a step, which count as one. Sets
-  /// `out` to the layer's exchanges that begin now, at most n, the most useful first; ties to the lower
-  /// expert. From now on the device does not have the evicted experts, and the others arrive. Returns the
-  /// number of exchanges that do not begin only because n is too small.
+  /// Records the experts that a token used in a layer. Several tokens of a step count as one token. Sets
+  /// `out` to the layer's exchanges that begin now: at most n, the most useful first, and among equally
+  /// useful ones the lower expert first. From now on the device does not have the evicted experts, and the
+  /// others arrive. Returns the number of exchanges that do not begin only because n is too small.
   int use(int layer, std::span<const int32_t> experts, int n, std::vector<ExpertExchange>& out);
 
   /// Ends a token, or a step.

@@ -9,8 +9,8 @@
 namespace hearth {
 namespace {
 
-/// The part of this thread's time for exchanges that a step takes longer. The rest passes while the thread
-/// would wait for the device. Simulated steps are fastest with about this number.
+/// The share of this thread's time for exchanges that makes steps longer. During the rest of that time, the
+/// thread would wait for the device anyway. Simulated steps are fastest with about this number.
 constexpr double kLostShare = 0.4;
 
 std::vector<ExpertCache::Layer> cache_layers(const std::vector<ExpertExchanger::Layer>& layers) {
@@ -112,8 +112,8 @@ void ExpertExchanger::end_step() {
   allowance_.pass(seconds_since(begin_), device_.change_seconds());
 }
 
-/// Makes an exchange also pay for the time that it takes on this thread. This matters if the CPU reads an
-/// expert in a few microseconds.
+/// Sets the margin so high that an exchange also repays the time that it takes on this thread. This matters
+/// if the CPU reads an expert in a few microseconds.
 void ExpertExchanger::set_margin() {
   if (use_seconds_ <= 0 || totals_.experts == 0) return;
   const double each = spent_seconds_ / static_cast<double>(totals_.experts);

@@ -110,8 +110,8 @@ int add_contexts(Plan& plan, const PlanInputs& inputs, int n_contexts, int most,
 /// may hold experts of the layer, or if the layer has none.
 std::string why_not_experts(const PlanInputs& inputs, int layer);
 
-/// Returns the split in place of the one that was asked for: layers are on the device as a whole if some of
-/// them have no FFN or another width than the others, or if the model stays whole.
+/// Returns `asked`, or the split by whole layers if that is the only one possible: if some layers have no FFN
+/// or an FFN of a different width, or if the model stays whole.
 DeviceSplit possible_split(const ModelSpec& spec, DeviceSplit asked);
 
 /// A placement that gives a whole layer to the device: attention, and all neurons except a mixture's experts.

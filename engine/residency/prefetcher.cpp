@@ -30,8 +30,8 @@ constexpr double kStartSeconds = 8e-6;
 // Bundles that the CPU computes per second, until this rate has been measured. Only its ratio to the link's
 // rate matters.
 constexpr double kCpuAtFirst = 1e6;
-// Layers per second, if only the time counts in which the CPU computes no neurons. This value is used until
-// the rate has been measured. The value is large, so that few copies are planned for that time at first.
+// Layers per second of time in which the CPU computes no neurons. This value is used until the rate has been
+// measured. The value is large, so that few copies are planned for that time at first.
 constexpr double kLayersAtFirst = 1e5;
 
 uint64_t bit(int32_t neuron) { return uint64_t{1} << (neuron % 64); }

@@ -32,7 +32,7 @@ inline constexpr int kLeastSaved = 32;
 void add_state_copies(std::span<const StepPiece> pieces, std::span<const std::unique_ptr<Sequence>> slots,
                       bool of_answers, KvBlocks& blocks, Batch& batch);
 
-/// Gives the snapshots that the step made of the piece's sequence to the prefix cache. Call it after
+/// Gives the prefix cache the snapshots that the step made for the piece's sequence. Call it after
 /// Scheduler::computed() of the piece.
 void keep_state_copies(const StepPiece& piece, const Sequence& sequence, KvBlocks& blocks,
                        const Batch& batch);

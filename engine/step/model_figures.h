@@ -32,7 +32,8 @@ struct LayerExpertTotals {
   uint64_t vram = 0;
   uint64_t ram = 0;  // the CPU computed these pairs
   /// Pairs whose expert was copied to the GPU for its step, as in prompts. If the GPU does not report the
-  /// choice in such a step, all its pairs, because where their experts were is not known.
+  /// choice in such a step, all pairs of the step count here, because it is not known where their experts
+  /// were.
   uint64_t streamed = 0;
 };
 

@@ -85,8 +85,8 @@ bool is_of(const StoredModel& model, const HubReference& reference) {
   return same_revision;
 }
 
-/// Whether a file belongs to the reference's repository and matches its file or quantization. below: the
-/// file's path below the store's folder.
+/// Whether a file belongs to the repository that the reference names, and to the file or quantization that it
+/// names. below: the file's path below the store's folder.
 bool is_named(const HubReference& reference, const fs::path& below) {
   const std::string begin = reference.id() + "/", path = below.generic_string();
   if (!path.starts_with(begin)) return false;

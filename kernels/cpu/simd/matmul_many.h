@@ -41,8 +41,8 @@ struct Grouping {
   static constexpr int kGroups = kPanelColumns / group;
 };
 
-/// Whether a pair holds the true weights plus an offset. If so, integer sums begin at -offset * (sum of the
-/// activations).
+/// Whether a pair of panels holds each weight plus an offset. If so, integer sums begin at -offset * (sum of
+/// the activations).
 template <class S, class G>
 inline constexpr bool kWeightsAreOffset = !G::kHasMin && !S::kSubtractsOffset;
 

@@ -283,8 +283,8 @@ TEST_CASE("auto chooses by what it measures, with a device and without one") {
 
 namespace {
 
-/// A CPU that counts how often its threads were told to expect work. If it watches, it also counts the calls
-/// of experts(), and those before which the device was given work beyond the hand-over.
+/// A CPU that counts the calls of expect_work(). If `watches` is set, it also counts the calls of experts()
+/// (n_mixtures), and those before which the device ran other work after its hand-over (n_beside).
 class WatchingCpu final : public CpuBackend {
  public:
   WatchingCpu() : CpuBackend(1, supported_isas().front()) {}

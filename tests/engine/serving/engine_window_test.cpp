@@ -108,10 +108,10 @@ void check_crowd(Engine& engine, std::mutex& step, const std::vector<GenerationR
   }
 }
 
-/// Requests one token, then all that follow the prompt. If nothing else runs, the second request finds the
-/// prompt's full blocks and the window before their end, however few blocks there are: the first request held
-/// them to its end and took none after. In a crowd others may evict them first. REQUIRES: the prompt's last
-/// block is not full.
+/// Sends the prompt twice: the first request asks for one token, the second for all tokens of `following`.
+/// Checks that the second request finds the prompt's full blocks, and the window before their end, in the
+/// prefix cache. REQUIRES: no other request runs, because it could evict these blocks. REQUIRES: the prompt's
+/// last block is not full.
 void check_prefix_is_kept(Engine& engine, const std::vector<int32_t>& prompt, int block_tokens,
                           const std::vector<int32_t>& following) {
   const auto n_prompt = static_cast<int>(prompt.size());
