@@ -256,7 +256,7 @@ class Backend : public Memory {
   /// Starts all calls made so far, but waits only until the arrays of the last hand_over() have arrived.
   virtual void wait_for_hand_over() {}
 
-  /// out [n] += n floats of host memory, which the caller may reuse when the call returns.
+  /// Adds n floats of host memory to out [n]. The caller may reuse that memory when the call returns.
   /// REQUIRES: wait_for_hand_over() was called since the previous call of add_from_host().
   virtual void add_from_host(const float* x, int64_t n, float* out) { add(x, n, out); }
 
@@ -353,16 +353,16 @@ class Backend : public Memory {
   virtual void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                               float at_least, NeuronSetId set) = 0;
 
-  /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model]. For each token, computes only the neurons
-  /// that `set` contains for the token. gates [n_tokens, d_ff] has the products with the gate rows, including
-  /// the bias. If gates is null, this call computes the gates of the set's neurons first. An up row is read
-  /// only if act(gate) != 0, and a down row only if the neuron's value is not zero. The order of sums over
-  /// neurons depends only on the neurons' numbers.
+  /// Adds the FFN of x [n_tokens, d_model] to out [n_tokens, d_model]. For each token, computes only the
+  /// neurons that `set` contains for the token. gates [n_tokens, d_ff] has the products with the gate rows,
+  /// including the bias. If gates is null, this call computes the gates of the set's neurons first. An up row
+  /// is read only if act(gate) != 0, and a down row only if the neuron's value is not zero. The order of sums
+  /// over neurons depends only on the neurons' numbers.
   virtual void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, NeuronSetId set,
                            const float* gates, float* out, NeuronCounts& counts) = 0;
 
-  /// out [n_tokens, d_model] += the down projection of values [n_tokens, d_ff], for each token's neurons in
-  /// `set`. The sums and their order are the same as in ffn_neurons().
+  /// Adds the down projection of values [n_tokens, d_ff], for each token's neurons in `set`, to out
+  /// [n_tokens, d_model]. The sums and their order are the same as in ffn_neurons().
   virtual void down_neurons(const DownColumns& down, const float* values, int n_tokens, NeuronSetId set,
                             float* out, NeuronCounts& counts) = 0;
 
@@ -373,12 +373,12 @@ class Backend : public Memory {
     throw std::logic_error("This backend cannot compute layers of experts.");
   }
 
-  /// out[t] += the sum over j of weight_j * FFN_{expert j}(x[t]), for the experts that `choice` lists for
-  /// token t, added in the order of j. x and out are [choice.n_tokens, d_model] and do not overlap. `experts`
-  /// has all experts of a layer, by number, all of one shape. Only the weights of chosen experts are read,
-  /// once per call. If experts have down columns, only the rows of neurons whose value is not zero are read
-  /// (see Expert). REQUIRES: for kDRelu and kSwigluOai, experts have gates. Experts have down columns only if
-  /// the activation has zeros.
+  /// Adds to out[t] the sum over j of weight_j * FFN_{expert j}(x[t]), for the experts j that `choice` lists
+  /// for token t, in the order of that list. x and out are [choice.n_tokens, d_model] and do not overlap.
+  /// `experts` has all experts of a layer, by number, all of one shape. Only the weights of chosen experts
+  /// are read, once per call. If experts have down columns, only the rows of neurons whose value is not zero
+  /// are read (see Expert). REQUIRES: for kDRelu and kSwigluOai, experts have gates. Experts have down
+  /// columns only if the activation has zeros.
   virtual void experts(std::span<const Expert> /*experts*/, FfnActivation /*activation*/, const float* /*x*/,
                        const ExpertChoice& /*choice*/, float* /*out*/, ExpertCounts& /*counts*/) {
     throw std::logic_error("This backend cannot compute layers of experts.");

@@ -177,8 +177,8 @@ struct RecurrentCopy {
   float* out = nullptr;
 };
 
-/// out = the convolved channels plus their biases, after silu if `silu` is true, in the parts of
-/// conv_parts().
+/// The arguments of causal_conv(), which sets `out` to the convolved channels plus their biases, after silu
+/// if `silu` is true, in the parts of conv_parts().
 struct CausalConv {
   RecurrentShape shape;
   std::span<const RecurrentRun> runs;
@@ -220,8 +220,8 @@ struct GatedDelta {
   float* out = nullptr;          // [n_tokens, value_dim]; not one of the inputs
 };
 
-/// state.out = the selective scan of all runs (Mamba-2). state.beta has the steps; keys and queries are used
-/// as they are.
+/// The arguments of selective_scan(), which sets state.out to the selective scan of all runs (Mamba-2).
+/// state.beta has the steps; keys and queries are used as they are.
 struct SelectiveScan {
   GatedDelta state;
   const float* skip = nullptr;  // [n_v_heads]
@@ -229,9 +229,9 @@ struct SelectiveScan {
 
 /// Pointers point to the backend's memory, spans to host memory. In each call, every slot occurs in at most
 /// one run, and runs have different rows. Rows of arrays that belong to no run are neither read nor written.
-/// Called by the engine thread; no call allocates. Each step calls causal_conv(), and then or before it
-/// gated_delta() or selective_scan() if the layer has matrices, once per layer with the same runs. If a step
-/// is abandoned between them, its slots must start again with fresh runs.
+/// Called by the engine thread; no call allocates. Each step calls causal_conv() once per layer and, if the
+/// layer has matrices, gated_delta() or selective_scan() with the same runs, in either order. If a step is
+/// abandoned between the two calls, its slots must start again with fresh runs.
 ///
 /// On a device (ComputeDevice), calls belong to a step that begin_step() began, even if they only replay
 /// drafts. A step that is `decoding` (StepShape) has at most n_tokens runs, and no copies. Otherwise the

@@ -57,8 +57,8 @@ PrefixKey identity_of(const ModelRuntime& runtime, const Options& options, const
     const fs::file_time_type time = fs::last_write_time(path, missing);
     add(missing ? "" : std::to_string(time.time_since_epoch().count()));
   }
-  // The arithmetic. The description of the backend begins with the instruction set; results do not depend on
-  // the number of threads after it.
+  // Include the arithmetic. The backend's description begins with the instruction set; the number of threads
+  // after that is left out, because results do not depend on it.
   const PlacedModel& placed = runtime.placed();
   add(placed.backend.substr(0, placed.backend.find(',')));
   add(options.activation_bits == Options::ActivationBits::k8 ? "8" : "15");

@@ -21,8 +21,8 @@ std::optional<std::filesystem::path> prefix_folder(const Options& options, const
 /// Makes the folder, which only its owner may use. Warns if it cannot be used. Call it before the sandbox.
 void make_prefix_folder(const Options& options, const CacheFolder& cache);
 
-/// Returns the options for a loaded model's engine, which logs what the folder has when it begins to use it.
-/// If no prefixes are kept, max_bytes is 0.
+/// Returns the options for a loaded model's engine. If no prefixes are kept, max_bytes is 0. The engine logs
+/// the folder's contents when it begins to use the folder.
 DiskCacheOptions prefix_options(const Options& options, const CacheFolder& cache, const ModelRuntime& runtime,
                                 const std::string& version);
 

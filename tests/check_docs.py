@@ -44,8 +44,8 @@ SETTLED = [
     # The files that are left out have variables with that name.
     (r"(?:engine/residency|kernels)/(?!cuda/neurons/add_down\.cu|cuda/matmul/matmul_few\.cu|cpu/simd/down_)",
      r"(?i)(?<!cut into )chunk", "piece, slice or buffer; a chunk is the prompt tokens of one step"),
-    # Checks comments. A line may begin with the word, because the kind may be at the end of the previous
-    # line.
+    # Checks comments for "block" without its kind. A line may begin with "block", because the kind may be the
+    # last word of the line before.
     (r"engine/(?:residency|forward)/|kernels/(?:cuda/(?:attention|matmul/matmul_)"
      r"|cpu/(?:attention|cpu_backend|vector_kernels)|(?!dtype|mutex|trace)\w+\.h)",
      r"//.*(?<!KV )(?<![Tt]hread )(?<!eight )(?<!// )\b[Bb]locks?\b(?! table)",

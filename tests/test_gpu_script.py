@@ -330,8 +330,8 @@ def test_the_second_run_with_its_tools(tmp_path, stand_ins):
     profiled = [line
                 for line in (tmp_path / "asked").read_text().splitlines() if not line.startswith("--import")]
     assert len(profiled) == 3
-    # Kernels that lose the most come first; the case of two tokens comes after the two launches of the case
-    # of one.
+    # The kernels whose times exceed their bounds the most come first. The case of one token has two launches,
+    # so the case of two tokens skips two.
     assert "regex:^(few|many|float)_kernel$ --launch-skip 2 --launch-count 2 " in profiled[0]
     assert "regex:^(keep_in_block|pass|keep)_kernel$ --launch-skip 0 --launch-count 6 " in profiled[1]
     assert "regex:^(add)_kernel$" in profiled[2]

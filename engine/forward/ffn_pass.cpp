@@ -278,7 +278,8 @@ void FfnPass::run_calibrated(const LayerCall& call) {
                             counts_.neurons);
 }
 
-/// Passes the values of a shared layer to the observer. The weights of its neurons are in two memories.
+/// Passes the values of a shared layer to the observer. The weights of its neurons are partly in host memory
+/// and partly in device memory.
 void FfnPass::observe_shared(const LayerCall& call) {
   const HybridLayer& layer = *call.neurons.hybrid;
   float *gate = on_cpu_.gate.floats(), *up = layer.host.up ? on_cpu_.up.floats() : nullptr;

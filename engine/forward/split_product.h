@@ -1,6 +1,6 @@
-// Multiplies the input of a shared layer by a matrix with one row for each neuron. The rows are in two
-// memories. Used to check the predictor and to observe values. HybridFfn computes the FFN of a shared layer
-// itself.
+// Multiplies the input of a shared layer by a matrix with one row for each neuron. Some rows are in host
+// memory, the others in device memory. Used to check the predictor and to observe values. HybridFfn computes
+// the FFN of a shared layer itself.
 //
 // Owned by FfnPass; engine thread.
 #pragma once

@@ -9,9 +9,9 @@
 
 namespace hearth {
 
-/// out[0..n) = the weights of a row of `type` at `row` (row_bytes(type, n) bytes, any alignment), exactly as
-/// the GGUF format defines them. REQUIRES: n >= 0, a multiple of the type's block size. Thread-safe, never
-/// fails.
+/// Writes the weights of a row of `type` at `row` (row_bytes(type, n) bytes, any alignment) to out[0..n),
+/// exactly as the GGUF format defines them. REQUIRES: n >= 0, a multiple of the type's block size.
+/// Thread-safe, never fails.
 void dequantize_row(DType type, const std::byte* row, int64_t n, float* out);
 
 }  // namespace hearth

@@ -47,8 +47,8 @@ class Config {
   int64_t n_heads() const { return get_int({"num_attention_heads", "n_head"}); }
   int64_t n_kv_heads() const;
   int64_t head_dim() const;
-  /// A number of the layers with full attention, if layers differ: the field `name`; or the field `by_layer`
-  /// in per_layer_config of the first such layer; or by_default.
+  /// Returns a number that holds for the layers with full attention. Uses the first of these that exists: the
+  /// field `name`, the field `by_layer` in per_layer_config of the first such layer, by_default.
   int64_t of_full_layers(const char* name, const char* by_layer, int64_t by_default) const;
   /// The number of dimensions of each head that RoPE rotates.
   int64_t n_rot(double by_default = 1.0) const;

@@ -20,14 +20,15 @@ struct DeltaHeads {
   int64_t key_rows() const { return 2 * n_k * d_k; }
   int64_t value_rows() const { return n_v * d_v; }
 
-  /// The checkpoint's place of value head h of a file in which value head h uses key head h mod n_k (the
-  /// order of Qwen3.5's files).
+  /// Returns the index in the checkpoint of the file's value head h. In the file, value head h uses key head
+  /// h mod n_k, as in the files of Qwen3.5.
   int64_t stored_head(int64_t h) const { return h % n_k * (n_v / n_k) + h / n_k; }
-  /// The checkpoint's row of a row of such a file, in a tensor of n_rows rows: of queries, keys and values;
-  /// of values; or of one row for each value head. nullopt if n_rows is another number.
+  /// Returns the index in the checkpoint of such a file's row `row`. n_rows tells what the tensor has: the
+  /// rows of queries, keys and values; those of values; or one row for each value head. nullopt for other
+  /// numbers.
   std::optional<int64_t> stored_row(int64_t row, int64_t n_rows) const;
-  /// The checkpoint's row of row `row` of all queries, keys, values and gates, if the checkpoint's rows are
-  /// grouped by key heads: its query, its key, its values, their gates (Qwen3-Next).
+  /// For checkpoints like Qwen3-Next's, which store for each key head its query, its key, its values and
+  /// their gates. Returns the index in the checkpoint of row `row` of all queries, keys, values and gates.
   int64_t grouped_row(int64_t row) const;
 };
 

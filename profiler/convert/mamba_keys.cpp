@@ -9,8 +9,8 @@
 namespace hearth::convert {
 namespace {
 
-/// The block of each layer as a letter: M for Mamba-2, * for attention, - for an FFN, E for experts.
-/// Nemotron-H has such letters or names, Granite 4 has names of layers that also have an FFN.
+/// Returns a letter for each layer: M for Mamba-2, * for attention, - for an FFN, E for experts. The configs
+/// of Nemotron-H have such letters or names. Those of Granite 4 have names, and every layer also has an FFN.
 std::string block_letters(const Config& config) {
   const nlohmann::json& pattern = config.field({"hybrid_override_pattern"});
   if (pattern.is_string()) return pattern.get<std::string>();

@@ -137,8 +137,8 @@ class Planner {
                        [&](std::string_view part) { return name.find(part) != std::string::npos; });
   }
 
-  /// Takes a name apart. Qwen3.5 names the layers that predict further tokens "mtp.layers.N"; their number
-  /// begins behind the other layers. Tensors "mtp.X" belong to the first of them.
+  /// Takes a name apart. Qwen3.5 names the layers that predict further tokens "mtp.layers.N"; their numbers
+  /// follow those of the other layers. Tensors "mtp.X" belong to the first of these layers.
   Name name_of(const std::string& full) const {
     Name name = split_name(full);
     if (full.starts_with("mtp.")) name.layer = n_layers_ + std::max<int64_t>(name.layer, 0);
@@ -356,8 +356,8 @@ class Planner {
   }
 
   /// Whether a stack of experts' matrices [outputs, inputs] or [inputs, outputs] has the inputs as columns.
-  /// reads_model: the inputs, not the outputs, are as many as the model's width. If both are, the published
-  /// form [inputs, outputs] is meant.
+  /// reads_model: whether the number of inputs, not of outputs, equals the model's width. If both do, returns
+  /// false, because published models have the form [inputs, outputs].
   bool inputs_are_columns(const StoredTensor& tensor, bool reads_model) const {
     if (tensor.shape.size() != 3) return false;
     const size_t if_columns = reads_model ? 2 : 1, if_rows = reads_model ? 1 : 2;

@@ -24,8 +24,8 @@ struct RowView {
   const StoredTensor* scales = nullptr;  // for FP8 and MXFP4; else null
   int64_t n_rows = 0, n_cols = 0;
   int64_t stride = 1;  // between the elements of a row
-  /// If not empty: a row consists of this many segments of equal lengths, each of neighboring elements, which
-  /// begin this far behind first_at(). `stride` then does not apply.
+  /// If not empty, a row consists of segments of equal lengths, one for each number here. The number is the
+  /// segment's offset from first_at(). Elements of a segment are adjacent, and `stride` is not used.
   std::vector<int64_t> segments;
   /// Returns the index in `source` of the first element of the view's row `row`. If `mxfp4` is set, returns
   /// the index of the stored row instead.

@@ -10,8 +10,8 @@ namespace {
 constexpr int32_t kBuffer = -1;  // in place of a row of the cache
 // Wrong predictions are experts that the current token did not choose, but one of this many tokens before it.
 constexpr uint64_t kRecent = 64;
-// After this many draws, a right expert takes the place of a wrong one, in case all these tokens chose the
-// same experts.
+// If this many draws find no wrong expert, because all these tokens chose the same experts, a right expert is
+// predicted instead.
 constexpr int kDraws = 16;
 
 }  // namespace

@@ -65,8 +65,8 @@ class TensorLister {
     if (kind_.own_kv) constant("attn_k_norm.weight", head);
   }
 
-  /// The tensors that both kinds of recurrent layers have. width: of the dimension before the heads' in
-  /// ssm_a.
+  /// Adds the tensors that both kinds of recurrent layers have. inner: the width of the recurrence's result,
+  /// which ssm_out projects.
   void add_recurrence(int64_t inner) {
     const RecurrentShape& r = shape_.recurrent;
     add("ssm_conv1d.weight", {r.n_taps, r.conv_dim()}, TensorFill::kTaps, 0.5);

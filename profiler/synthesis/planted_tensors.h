@@ -26,7 +26,7 @@ std::vector<PlantedDirection> planted_experts(const ModelShape& shape, double sk
 SynthTensor planted_router(const ActivitySpace& space, std::span<const PlantedDirection> experts,
                            int64_t d_model, double length);
 
-/// Makes the matrices, of all experts, of neurons that fire with planted frequencies. The frequencies have
+/// Makes the gate matrices of all experts, whose neurons fire with planted frequencies. The frequencies have
 /// the same distribution in each expert. active: the mean share of neurons that fire.
 SynthTensor planted_gates(TensorMaker& tensors, const ActivitySpace& space, std::string name, DType dtype,
                           const ModelShape& shape, double active, uint64_t seed);

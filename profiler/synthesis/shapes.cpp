@@ -8,14 +8,14 @@
 namespace hearth {
 namespace {
 
-// The predictor rank is a quarter of d_model, because PowerInfer's predictors for ReluLLaMA-7B have ranks of
-// 1,280 to 2,048 in later layers and lower ranks in earlier layers. The tiny shapes are not real models, but
-// keep tests fast.
 /// The recurrent layers of Qwen3-Next and its successors.
 constexpr RecurrentShape delta_net(int n_v_heads, bool tiled) {
   return {.n_k_heads = 16, .n_v_heads = n_v_heads, .head_dim = 128, .n_taps = 4, .tiled = tiled};
 }
 
+// The predictor rank is a quarter of d_model, because PowerInfer's predictors for ReluLLaMA-7B have ranks of
+// 1,280 to 2,048 in later layers and lower ranks in earlier layers. The tiny shapes are not real models, but
+// keep tests fast.
 constexpr auto kShapes = std::to_array<ModelShape>({
     // name, architecture, d_model, d_ff, layers, heads, kv heads, vocabulary, context, rank
     {"tiny", "llama", 256, 1024, 4, 8, 4, 2048, 2048, 128},

@@ -63,8 +63,9 @@ struct ModelShape {
   bool has_ffn(int layer) const { return blocks.empty() || !mixes(layer); }
   /// Returns whether the model has layers of several kinds, whose tensors layer_tensors.h lists.
   bool is_hybrid() const { return recurrent || d_head_window > 0; }
-  /// Returns the first of the last layers, which read the keys and values of earlier ones; n_layers if all
-  /// have their own. A shape cut to fewer layers keeps the share of such layers and at least one full layer.
+  /// The last layers may read the keys and values of earlier layers. Returns the first layer that does so;
+  /// n_layers if all layers have their own. A shape cut to fewer layers keeps the share of such layers and at
+  /// least one full layer.
   int first_shared_kv() const;
   /// Returns the earlier layer of the layer's kind whose keys and values the layer reads; -1: it has its own.
   int kv_source(int layer) const;

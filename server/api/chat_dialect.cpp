@@ -111,8 +111,8 @@ ChatDialect::ChatDialect(const ChatTemplate* chat_template, const Tokenizer& tok
   syntax_.control_tokens = tokens_of(syntax_.tags(), tokenizer);
 }
 
-/// Returns the limit on the request's thinking: its own, or that of its effort, or the server's. A template
-/// with efforts of its own tells them to the model, so they set no limit.
+/// Returns the limit on thinking that the request sets, or else the limit that its effort stands for, or else
+/// the server's. If the template has efforts, it passes the effort to the model, so the effort sets no limit.
 std::optional<int> ChatDialect::thinking_budget(const ChatRequest& request) const {
   if (request.thinking_budget) return *request.thinking_budget < 0 ? std::nullopt : request.thinking_budget;
   const Json& arguments = request.template_arguments;

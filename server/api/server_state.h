@@ -78,7 +78,7 @@ class ServerState {
   };
   /// Like await_model(), for one of several models. At most `most` requests wait. Calls client_alive about
   /// once a second, and ends the wait if it returns false. A model that was set while the call waited is
-  /// returned even if it leaves soon after.
+  /// returned, even if it is unloaded soon after.
   Awaited await_turn(int most, const std::function<bool()>& client_alive,
                      std::chrono::seconds patience = kPatience) const;
   /// Ends all waits of await_turn(). why: a sentence for the clients.

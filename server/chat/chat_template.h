@@ -14,9 +14,10 @@
 // - Results of tools move into the message with the calls if the template expects them there (the first
 //   templates of Gemma 4).
 // - `reasoning_content` is also passed under the name that the template uses.
-// - A system message that the template refuses or leaves out becomes a part of the system message before it,
-//   of the user's message after it, or of the one before it; or else a user's message. Agents send such
-//   messages in the middle of conversations, and some templates know none.
+// - A system message that the template refuses or leaves out is joined to the system message before it, or
+//   else to the user's message after it, or else to the user's message before it. If there is none of these,
+//   it becomes a user's message. Agents send such messages in the middle of conversations, and some templates
+//   know none.
 // The constructor renders short conversations to detect which forms the template understands. A template that
 // does not support tools either ignores them or raises an error, which the client gets.
 #pragma once

@@ -52,8 +52,8 @@ struct HttpRequest {
 struct GenerationRecord {
   // Tokens, summed over the request's sequences. n_matched: FinishedEvent::n_matched_tokens.
   int64_t n_prompt = 0, n_cached = 0, n_matched = 0, n_generated = 0;
-  // Messages of a chat whose tokens all equal a text in the prefix cache; nullopt if it is no chat of
-  // several.
+  // The number of leading messages of a chat that are in the prefix cache with all their tokens; nullopt if
+  // the request has no chat, or a chat of one message.
   std::optional<int> n_matched_messages = {};
   bool has_times = false;  // whether the times of a sequence are known
   // Each time is the maximum over the request's finished sequences.

@@ -21,8 +21,8 @@ struct Resident {
 };
 
 /// Returns the positions of models that together free at least `missing` bytes, or nullopt if there are no
-/// such models. Takes idle models before busy ones, and among these the least recently used first; then keeps
-/// those that turn out to be unnecessary. missing: above 0.
+/// such models. Chooses idle models before busy ones, and in both groups the least recently used first.
+/// Leaves out chosen models that turn out to be unnecessary. missing: above 0.
 std::optional<std::vector<size_t>> choose_leaving(std::span<const Resident> residents, uint64_t missing);
 
 }  // namespace hearth

@@ -47,8 +47,9 @@ def test_ten_turns_with_tools_compute_hardly_anything_twice(server):
         messages.append({"role": "tool", "tool_call_id": f"call_{turn}", "content": "sunny " * 5})
         usage = chat(server, messages)["usage"]
         cached = usage["prompt_tokens_details"]["cached_tokens"]
-        # The client keeps another text than the model generated, so the prompts part where the answer begins.
-        # From the end of a KV block before that place on, everything is computed again.
+        # The client sends a different text than the model generated, so this prompt equals the previous one
+        # only up to the beginning of that answer. Tokens after the last whole KV block before that point are
+        # computed again.
         assert cached >= last - len("<s>assistant: ") - 31, turn
         messages.append({"role": "assistant", "content": f"It is sunny in Rome ({turn})."})
         last = usage["prompt_tokens"]

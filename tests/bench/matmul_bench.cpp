@@ -5,10 +5,10 @@
 // of a server), and GOP/s (two per weight and token) at 128 tokens; one thread, then two. Also prints the
 // bandwidth at which the same threads just read memory.
 //
-// With --density: GB/s at one token, and their share of what the same threads just read, of all rows and of
-// rows listed at random, D of all (0.18, say): packed, and in bundles of two and of three rows, as when gate,
-// up and down of a neuron lie side by side. All take turns, and figures are medians of the rounds, so that
-// other load on the machine slows all alike.
+// With --density D: GB/s at one token, and their share of the bandwidth at which the same threads just read.
+// Measures products of all rows, and of the share D of the rows, listed at random. Rows are packed, or in
+// bundles of two or three rows, such as gate, up and down of a neuron. All take turns, and figures are
+// medians of the rounds, so that other load on the machine slows all alike.
 //
 // Times are the busiest thread's CPU time. On a quiet machine, this is wall time. On a busy machine, it omits
 // the time that other programs take from the cores, but not from the memory. Run by hand, not by ctest.

@@ -78,8 +78,8 @@ class Workshop:
         no image."""
         options = [f"--volume={here}:{there}" for there, here in (binds or {}).items()]
         options += [f"--build-arg={name}={value}" for name, value in build_args.items()]
-        # No layer per step: the compiler would get the layers' times, and the compiler cache would take it
-        # for another compiler.
+        # Do not make a layer for each step: the compiler's files would get the times of the layers, and the
+        # compiler cache would treat it as a different compiler.
         self.buildah("build", "--layers=false", "--pull=never", "--format=docker",
                      "--timestamp=0", f"--tag={tag}", *options,
                      f"--file={context}/docker/Dockerfile", context)

@@ -120,8 +120,8 @@ def test_the_package_says_what_it_is(release, name):
     assert field["Package"] == name
     assert field["Version"].endswith(f"-1~deb{NUMBER[release.suite]}")
     assert package.name == f"{name}_{field['Version']}_{field['Architecture']}.deb"
-    # dpkg-shlibdeps lists shared libraries with the lowest version that works. None is NVIDIA's: those are
-    # looked for at start.
+    # dpkg-shlibdeps lists shared libraries with the lowest version that works. NVIDIA's libraries are not
+    # among them, because the programs look for those at start.
     for library in ("libc6 (>= ", "libcpp-httplib0.", "libpcre2-8-0 (>= ", "libutf8proc",
                     "libspdlog1.", "libprometheus-cpp-core1.",
                     "libcurl4", "libssl3"):

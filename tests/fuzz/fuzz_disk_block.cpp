@@ -1,5 +1,5 @@
-// libFuzzer target: reads any bytes as the file of a KV block. Nothing but the whole, unchanged file may be
-// accepted: one that a header was filled for.
+// libFuzzer target: reads any bytes as the file of a KV block. A file may be accepted only if it is complete
+// and its bytes are those for which the header was written.
 //
 // Built with the asan preset; ctest replays the committed corpus and continues for a fixed number of runs.
 // One thread.

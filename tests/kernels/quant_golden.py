@@ -13,8 +13,9 @@ import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Type
 from gguf.quants import dequantize
 
-# Where each type's blocks hold half floats. The plain types have none. For MXFP4 and NVFP4 it is where their
-# one-byte scales are, for IQ1_M where the four words are whose top nibbles form one half float.
+# The offsets of the half floats in each type's blocks. Plain types have none. For MXFP4 and NVFP4, these are
+# the offsets of their one-byte scales. For IQ1_M, it is the offset of four words whose top nibbles form one
+# half float.
 HALVES = {
     Type.F32: [], Type.F16: [], Type.BF16: [],
     Type.Q4_0: [0], Type.Q4_1: [0, 2], Type.Q5_0: [0], Type.Q5_1: [0, 2], Type.Q8_0: [0],

@@ -13,8 +13,8 @@ import numpy as np
 
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 CHECKPOINTS = pathlib.Path(__file__).resolve().parents[1] / "data/checkpoints"
-# Keys whose values differ from those in tests/data/arch's files or are missing there: names, and what only
-# whole converters write.
+# Keys that the files of tests/data/arch lack, or whose values differ there: names, and keys that only
+# complete converters write.
 OTHERWISE = {"general.type", "general.name", "general.quantization_version",
              "tokenizer.ggml.pre", "general.file_type",
              "tokenizer.ggml.padding_token_id", "tokenizer.ggml.unknown_token_id", "GGUF.kv_count"}

@@ -130,8 +130,8 @@ struct VectorKernels {
   /// out = 1 / (1 + e^-x), for n floats. out may be x. A NaN stays a NaN.
   void (*sigmoid)(const float* x, int64_t n, float* out);
 
-  /// out += the sum over j of weights[j] * row j, for n floats of each row. The sum starts at 0.0 and is a
-  /// chain of fused multiply-adds in the order of j.
+  /// Adds the sum over j of weights[j] * row j to out, for n floats of each row. The sum starts at 0.0 and is
+  /// a chain of fused multiply-adds in the order of j.
   void (*add_weighted_rows)(const WeightedRows& rows, int64_t n, float* out);
 
   /// See Backend::soft_cap.

@@ -40,8 +40,8 @@ int64_t bytes_of_row(const Matrix& weight) {
   return std::max<int64_t>(1, static_cast<int64_t>(row_bytes(weight.dtype, weight.n_cols)));
 }
 
-/// The cost of a row of the job: its bytes if no other job has fewer tokens, and proportionally more if the
-/// job has more tokens.
+/// The cost of one row of the job: its bytes, multiplied by the time that it takes for the job's tokens,
+/// relative to the time for fewest_tokens tokens (the fewest of any job).
 int64_t cost_of_row(const MatmulJob& job, int64_t fewest_tokens) {
   const Matrix& weight = job.product.weight;
   const int64_t bytes = bytes_of_row(weight);

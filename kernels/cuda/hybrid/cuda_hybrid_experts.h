@@ -102,8 +102,8 @@ class CudaHybridExperts final : public HybridExperts {
   Backend::HandedOver given_;  // the choice, and x
   // In a layer that streams: the missing experts that are copied, and those that the CPU computes. Ascending.
   std::vector<int32_t> copied_, on_cpu_;
-  // The device has reached the last piece of a layer that streams. If the CPU has ended before, the copies of
-  // the next layer are enqueued while the device still has work.
+  // The time at which the device reaches the last piece of a layer that streams. If the CPU has finished
+  // before that, the copies of the next layer are enqueued while the device still has work.
   TimeMark last_piece_;
   std::vector<Strip> strips_;  // scratch of multiply_copied()
 

@@ -76,8 +76,8 @@ class DeviceWork {
   NeuronNotes begin_sums(const DeviceNeuronSet& set, NeuronCounts& counts);
   /// The next finish() adds what kernels have counted in scratch().counts for experts to `counts`.
   void count_experts(ExpertCounts& counts);
-  /// out [n_tokens, n_cols] += float(the sums + the CPU's sums) + the bias of `down`. of_cpu and the bias may
-  /// be missing.
+  /// Adds float(the sums + the CPU's sums) and the bias of `down` to out [n_tokens, n_cols]. of_cpu and the
+  /// bias may be missing.
   void end_sums(const DownColumns& down, int n_tokens, float* out, const CpuSums& of_cpu = {});
   // ---- quantized activations -----------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ constexpr double kReadShare = 1.0 / 3;
 /// If experts have fewer tokens than this part of the tokens that are worth a copy, the CPU computes nearly
 /// all experts before a copy of one arrives.
 constexpr double kLeastTokens = 1.0 / 4;
-/// Corrections of copy_tokens_, and the limits of all corrections together, below which the CPU gets no
-/// experts. A CPU that ends last delays the step, but a device that ends last only wastes the CPU's time, so
-/// the first correction is larger.
+/// kLess, kMore: the factors by which copy_tokens_ is corrected if the CPU or the device ended last. The
+/// first is further from 1, because a late CPU delays the step, while a late device only wastes the CPU's
+/// time. kLeastOfFirst, kMostOfFirst: copy_tokens_ stays between these multiples of its first value.
 constexpr double kLess = 0.85, kMore = 1.02, kLeastOfFirst = 1.0 / 64, kMostOfFirst = 4;
 
 }  // namespace

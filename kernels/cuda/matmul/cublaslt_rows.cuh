@@ -11,10 +11,11 @@ namespace hearth::cuda {
 enum class LibraryType : uint8_t { kF16, kBF16, kF32 };
 constexpr size_t library_bytes(LibraryType type) { return type == LibraryType::kF32 ? 4 : 2; }
 
-/// packed [n_packed, n_cols] = the rows of x [n, n_cols] as `type`, followed by rows of zeros. For F16, each
-/// row is first multiplied by the power of two that brings its largest value to [2^14, 2^15), so that no
-/// value overflows and small values do not become subnormal. unscale [n_packed] gets the inverses of these
-/// factors. Infinities and NaNs are kept. n_cols must be a multiple of 4, and n_packed >= n.
+/// Fills packed [n_packed, n_cols] with the rows of x [n, n_cols], converted to `type`, and then with rows of
+/// zeros. For F16, each row is first multiplied by the power of two that brings its largest value to [2^14,
+/// 2^15), so that no value overflows and small values do not become subnormal. unscale [n_packed] gets the
+/// inverses of these factors. Infinities and NaNs are kept. n_cols must be a multiple of 4, and n_packed >=
+/// n.
 void pack_tokens(const float* x, int n, int n_packed, int64_t n_cols, LibraryType type, void* packed,
                  float* unscale, cudaStream_t stream);
 

@@ -152,11 +152,11 @@ struct ActiveOfRows {
 void list_active(FfnActivation act, const float* gate, const float* up, const ExpertGroups& groups,
                  int64_t d_expert, const ActiveOfRows& to, DeviceCounts* counts, cudaStream_t stream);
 
-/// out [groups.n_pairs, d_model] = the sum of value * down row over each row's active neurons, plus the bias
-/// of the expert [n_experts, d_model] unless it is null. The bits are those of ExpertNeurons on the CPU
-/// (kernels/cpu/experts/expert_neurons.h). Rows of slots outside of [groups.first_slot, groups.end_slot) do
-/// not change. first: the packed columns of groups.first_slot (kernels/quant/coded_columns.h); those of the
-/// next slots follow, slot_bytes apart.
+/// Writes to each row of out [groups.n_pairs, d_model] the sum of value * down row over the row's active
+/// neurons, plus the bias of the expert [n_experts, d_model] unless it is null. The bits are those of
+/// ExpertNeurons on the CPU (kernels/cpu/experts/expert_neurons.h). Rows of slots outside of
+/// [groups.first_slot, groups.end_slot) do not change. first: the packed columns of groups.first_slot
+/// (kernels/quant/coded_columns.h); those of the next slots follow, slot_bytes apart.
 void add_active_rows(const DownColumns& first, size_t slot_bytes, const ActiveOfRows& active,
                      const ExpertGroups& groups, const float* bias, float* out, cudaStream_t stream);
 

@@ -26,9 +26,9 @@ inline KernelClass product_class(DType type, bool listed = false) {
 
 /// The class for many tokens. REQUIRES: uses_quantized_activations(type).
 inline KernelClass tile_class(DType type) {
-  // For types with groups of 16 weights, the kernels of matmul_prompts.cu and expert_tiles.cu use about 200
-  // registers per thread, and for types that are decoded first more than 128 (for all other types 128; ptxas
-  // for sm_90), so a multiprocessor runs only one of their thread blocks at a time instead of two.
+  // For the slow types, a multiprocessor runs one thread block of matmul_prompts.cu or expert_tiles.cu at a
+  // time; for all others it runs two. The kernels use about 200 registers per thread for types with groups of
+  // 16 weights, more than 128 for types that are decoded first, and 128 for all others (ptxas for sm_90).
   bool slow = false;
   visit_block_type(type, [&]<class Block>() { slow = Block::kGroup == 16 || kDecodedFirst<Block>; });
   return slow ? KernelClass::kSlowTiles : KernelClass::kTiles;

@@ -51,8 +51,8 @@ void causal_conv(const CausalConv& call, const DeviceRuns& runs, cudaStream_t st
 /// See RecurrentOps::delta_gates().
 void delta_gates(const DeltaGates& call, cudaStream_t stream);
 
-/// The most rows of a state in gated_delta() and selective_scan(). The state must fit the shared memory of a
-/// thread block.
+/// The maximum number of rows of a state in gated_delta() and selective_scan(). The state must fit the shared
+/// memory of a thread block.
 inline constexpr int kMaxDeltaHeadDim = 1024;
 
 /// Counters of these operations for each token of a step, in device memory. They are 0 between calls.

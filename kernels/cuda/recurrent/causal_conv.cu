@@ -4,8 +4,8 @@
 // once and keeps the last rows in registers. So the kernel is memory-bound: 8 bytes per channel and token.
 //
 // The first tile of a run is the only one that reads the sequence's history (tail and log), because a tile is
-// longer than the history. So it also replaces the history, after it has read it, and no other thread is in
-// the way. Decoding takes one launch, and so does a prompt.
+// longer than the history. So it also replaces the history after it has read it; no other thread needs the
+// history. Decoding takes one launch, and so does a prompt.
 #include <algorithm>
 #include <stdexcept>
 #include <string>

@@ -3,8 +3,8 @@
 // it.
 //
 // Owned by DeviceWork; engine thread. The state changes when work is enqueued, not when the work runs. The
-// small arrays of decode steps are kept in Scratch::kKeptInputs separate memories. All large arrays use the
-// same memory, Scratch::quantized.
+// small arrays of decode steps are kept in separate buffers (Scratch::kept_inputs). All large arrays share
+// one buffer, Scratch::quantized.
 #pragma once
 
 #include <array>

@@ -78,8 +78,8 @@ class StreamedShare {
   Piece bring(std::span<const Strip> strips, Piece rows, bool pinned, const Scratch& scratch,
               cudaStream_t stream);
   void give_back(const Piece& piece, cudaStream_t stream);
-  /// The buffers, for copies that the caller enqueues on copies() while no piece is brought: decoding does
-  /// not use them. bring() waits for the work that is enqueued on `stream` before give_back().
+  /// The buffers, which the caller may use for copies on copies() while no piece is brought, for example
+  /// during decoding. bring() waits for the work that is enqueued on `stream` before give_back().
   size_t n_buffers() const { return used_.size(); }
   std::byte* borrow(size_t buffer, const Scratch& scratch);
   void give_back(size_t buffer, cudaStream_t stream) { give_back(Piece{.number = buffer}, stream); }

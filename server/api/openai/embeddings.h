@@ -18,9 +18,9 @@ namespace hearth {
 Reply respond_with_embeddings(const ApiContext& api, const HttpRequest& from, const EmbeddingTarget& target,
                               EmbeddingRequest asked, EmbeddingAnswer::Spec spec);
 
-/// Submits the sequences of a request to the target's engine, and returns the answer, which sends what
-/// `spec` makes of the results. Sets n_inputs, n_prompt_tokens, served_model and blank_line_interval of
-/// `spec`. param: the parameter that errors name.
+/// Submits the sequences of a request to the target's engine. Returns the answer, which waits for the results
+/// and sends them in the form that `spec` defines. Sets n_inputs, n_prompt_tokens, served_model and
+/// blank_line_interval of `spec`. param: the parameter that errors name.
 Reply respond_with_results(const ApiContext& api, const HttpRequest& from, const EmbeddingTarget& target,
                            GenerationRequest request, EmbeddingAnswer::Spec spec, const char* param);
 

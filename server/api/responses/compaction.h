@@ -12,8 +12,8 @@
 
 namespace hearth {
 
-/// Turns a conversation into the request for its summary: adds the instruction, and takes tools and thinking
-/// away. context_tokens: the model's.
+/// Turns a conversation into the request for its summary: adds the instruction, and removes tools and
+/// thinking. context_tokens: the model's context.
 void ask_for_summary(ChatRequest& chat, int context_tokens);
 
 /// The items are the user's messages of the conversation, and then one of type compaction. Nothing is stored.

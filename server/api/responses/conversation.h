@@ -1,8 +1,8 @@
 // Converts items of the Responses API to messages for chat templates.
 //
-// Consecutive items with thinking, text and calls become one assistant message. Calls of tools that only
-// OpenAI's clients and servers know become calls of a function with the name of the type, if a client ran
-// them; otherwise, they and other unknown items are left out. Used on HTTP threads.
+// Consecutive items with thinking, text and calls become one assistant message. If a client ran a tool that
+// only OpenAI's clients and servers know, its call becomes the call of a function whose name is the item's
+// type. All other unknown items are left out. Used on HTTP threads.
 #pragma once
 
 #include <set>

@@ -11,9 +11,9 @@ import subprocess
 # Bits per weight with its share of the block's scales, by llama-quantize's name for the type.
 BITS = {"F16": 16, "BF16": 16, "Q8_0": 8.5, "Q6_K": 6.5625, "Q5_K": 5.5, "Q4_K": 4.5, "Q5_0": 5.5, "Q4_1": 5,
         "Q4_0": 4.5, "IQ4_XS": 4.25, "IQ4_NL": 4.5}
-# Relative to the F16 file. The vocabulary and the norms keep their size; they are 0.5 % of the shape tiny and
-# less of others. An output in Q6_K instead of Q4_0, as without --pure, would differ by 0.7 % for the shape
-# 1b.
+# The allowed error of a file's size, relative to the F16 file. The vocabulary and the norms are not
+# quantized; they are 0.5 % of the shape tiny and less of the others. If --pure were missing, the output
+# matrix would be Q6_K instead of Q4_0, which is 0.7 % of the shape 1b.
 SIZE_TOLERANCE = 0.005
 SIZES = "models.json"
 

@@ -3,9 +3,9 @@ from comparison.columns import parse_column
 from comparison.programs import HEARTH
 from comparison.summary import cells_of, memory_speed, spread
 
-# The most processors, in the median, that other programs may use. A program whose threads spin while they
-# wait for each other loses far more than this share as soon as one of them has to wait for a processor; then
-# ratios say little about the programs.
+# The maximum number of processors that other programs may use, as a median over the runs. If the threads of a
+# program spin while they wait for each other, and one of them has to wait for a processor, the program loses
+# far more than this share. Ratios of such runs do not compare the programs.
 QUIET_CPUS = 0.1
 
 

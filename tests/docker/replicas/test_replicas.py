@@ -349,8 +349,8 @@ def test_clients_behind_a_trusted_proxy_are_told_apart(replicas):
     for client in ("192.0.2.7", "192.0.2.8"):
         httpx.post(proxy.url + "/v1/chat/completions", json=chat(0), headers={"X-Forwarded-For": client},
                    timeout=hearthd.PATIENCE)
-    # nginx appends the address of its client, which here is the machine's own and also trusted, so the one
-    # before it counts.
+    # nginx appends the address of its own client, this machine, to the header. That address is trusted too,
+    # so hearthd takes the address before it.
 
     def clients():
         lines = [json.loads(line) for line in list(daemons[0].lines)]

@@ -1,5 +1,5 @@
-// Products whose rows are spread over two memories: the same bits as of one matrix, and no row is read that
-// was freed.
+// Products whose rows are partly in host memory and partly in device memory: the same bits as of one matrix,
+// and no row is read that was freed.
 #include "engine/forward/split_product.h"
 
 #include <algorithm>

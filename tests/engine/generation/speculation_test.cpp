@@ -66,8 +66,8 @@ std::shared_ptr<const Constraint> digits_and_names() {
       std::make_shared<const TokenTrie>(pieces));
 }
 
-/// A limit on the thinking in which a prompt ends; every token has a letter as text, and "zz" closes
-/// thinking.
+/// Returns a limit of n_tokens tokens for prompts that end within thinking. The text of every token is a
+/// letter, and "zz" closes thinking.
 std::shared_ptr<const ThinkingBudget> thinking_of(int n_tokens) {
   std::vector<std::string> pieces;
   for (int i = 0; i < 97; ++i) pieces.emplace_back(1, static_cast<char>('a' + i % 26));

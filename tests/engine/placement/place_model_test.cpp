@@ -22,8 +22,8 @@
 namespace hearth::testing {
 namespace {
 
-/// The desktop, a thousand times slower, so that a small model's bytes cost as much, relative to hand-overs,
-/// as a large one's.
+/// A small model with skewed activity, and options that place it on a desktop that reads a thousand times
+/// slower. So hand-overs take the same share of the time as with a large model.
 class Skewed {
  public:
   Skewed() {

@@ -183,8 +183,8 @@ TEST_CASE("engine over states: prompts of 200 and 2,000 tokens give the same bit
     CHECK(numbers_of(ask(*engine_over(*cut, chunk), whole_prompt)) == scores);
     CHECK(numbers_of(ask(*engine_over(*cut, chunk), answered)) == numbers_of(expected));
   }
-  // From a snapshot of a shorter prompt. This engine ends before the next one begins, because an engine also
-  // reads its runtime while it waits for requests.
+  // Continue from a snapshot of a shorter prompt. This engine ends before the next one begins, because an
+  // engine also reads its runtime while it waits for requests.
   {
     const auto from_snapshot = engine_over(*model, 100);
     std::vector<int32_t> shorter(answered.prompt.begin(), answered.prompt.end() - n / 4);

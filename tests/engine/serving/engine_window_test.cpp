@@ -136,8 +136,8 @@ TEST_CASE("engine with windows: every token finds its window, and answers are th
   const int window = GENERATE(1, 6, 21);
   const int chunk = GENERATE(1, 5, 16);
   const bool drafts = GENERATE(false, true);
-  // Less than a context for each slot: there are windows for more sequences than KV blocks, and some
-  // sequences are set back.
+  // In some cases, there are fewer contexts than slots. Windows may then suffice for more sequences than KV
+  // blocks do, and some sequences are set back.
   const auto [n_contexts, n_windows] = GENERATE(std::pair{1, 3}, std::pair{1, 1}, std::pair{4, 4});
   CAPTURE(window, chunk, drafts, n_contexts, n_windows);
   std::mutex step;

@@ -33,8 +33,9 @@ class KernelWorkTest {
   }
   ~KernelWorkTest() { cudaemu::config() = before_; }
 
-  /// Runs `call` and checks each of its kernels, which touch at most `n_arrays` arrays, and each byte `times`
-  /// times: 2 if what is read is also written.
+  /// Runs `call` and compares the declared bytes of each of its kernels with the bytes that it touches.
+  /// n_arrays: the maximum number of arrays that a kernel touches. times: how often it touches each byte,
+  /// which is 2 if it both reads and writes them.
   template <class Call>
   void check(const test::TestStream& stream, int n_arrays, const Call& call, int times = 1) {
     cuda::check(cudaDeviceSynchronize(), "waiting for what was cleared");

@@ -52,8 +52,8 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-/// The values of --sparsity that are possible besides "dense". An empty text means "calibrated", in mixtures
-/// of experts only for files without experts.
+/// Returns the page's text about the values of --sparsity that are possible besides "dense". An empty text
+/// stands for "calibrated", which mixtures of experts allow only in files without experts.
 std::string modes_of(const Architecture& arch) {
   // In models of single blocks, layers without an FFN have no neurons to skip.
   if (arch.looks_ahead || (arch.one_block && !arch.mixture.possible)) return "none";

@@ -30,9 +30,9 @@ ExpertTrace trace_of(std::vector<uint16_t> experts, int n_experts = 3) {
   return trace;
 }
 
-/// A token takes 1 s beside its expert, which takes nothing on the GPU, and on the CPU 1 s to hand over and
-/// 4 s to compute. A hand-over without missing experts is free, so that hits and misses are easily told
-/// apart.
+/// A token takes 1 s besides its expert. An expert on the GPU takes no further time; a missing one takes 1 s
+/// for the hand-over and 4 s on the CPU. If no expert is missing, the hand-over is free, so the total time
+/// shows the number of misses.
 DecodeCosts costs_of(double link_bytes_per_s, double cpu_share = 1) {
   const MixtureSeconds hit{.whole = 0.5}, miss{.whole = 0.5, .host = 4, .hand_over = 1};
   return {.layers = {{{{miss, hit}, {miss, hit}, {miss, hit}}}},
@@ -130,8 +130,8 @@ TEST_CASE("replay: a copied expert is there when its copy ends, and the CPU is s
   const PolicyResult late = replayed(ReplayPolicy::kLru, trace, 1, costs_of(kSize / 7.0));
   CHECK(late.n_hits == 2);
   CHECK(late.seconds == Approx(3 * 6 + 2 * 1));
-  // With half of its rate, the CPU takes 8 s for the second token, from 7.5 s to 15.5 s less what is done
-  // after the copy: 5 s of it beside the copy give 2.5 s of work, and 1.5 s are left.
+  // During a copy, the CPU works at half of its rate. It begins the second token's expert at 7.5 s, and the
+  // copy ends at 12.5 s. In these 5 s it does 2.5 s of the 4 s of work, and after that the other 1.5 s.
   const PolicyResult slower = replayed(ReplayPolicy::kLru, trace, 1, costs_of(kSize / 7.0, 0.5));
   CHECK(slower.n_hits == 3);
   CHECK(slower.seconds == Approx(6 + (0.5 + 1 + 5 + 1.5 + 0.5) + 3 * 1));
@@ -152,8 +152,8 @@ TEST_CASE("replay: the optimum has as many hits as the best of all possible cach
     std::vector<uint16_t> experts;
     for (int i = 0; i < 11; ++i) experts.push_back(static_cast<uint16_t>(rng() % 4));
     const ExpertTrace trace = trace_of(experts, 4);
-    // Each use but those without an earlier one, and each first use, can be a hit if the expert is kept since
-    // then. Tries all sets of such intervals.
+    // A use is a hit if the expert was kept since its previous use, or since the beginning if this is its
+    // first use. Tries all sets of such intervals.
     struct Interval {
       int begin, end;  // kept for the moments between; begin is -1 for the first contents
     };

@@ -24,8 +24,8 @@ ExpertTrace planted(const ChoiceLaw& law, int n_tokens) {
   return trace;
 }
 
-/// The share of the choices in [begin, end) that goes to the hottest quarter of a layer's experts, those of
-/// the choices in [from, to).
+/// Finds the quarter of a layer's experts that the tokens [from, to) choose most. Returns the share of the
+/// choices of the tokens [begin, end) that are experts of this quarter.
 double caught(const ExpertTrace& trace, uint64_t from, uint64_t to, uint64_t begin, uint64_t end) {
   std::vector<int> uses(128);
   for (uint64_t token = from; token < to; ++token)

@@ -46,8 +46,8 @@ int error_of_open(const std::filesystem::path& path, int flags) {
   return fd ? 0 : errno;
 }
 
-/// The errno of running the program, which does not exist or fails, so that a successful start is no success
-/// of the test.
+/// Returns the errno of an attempt to run the program. The program does not exist or exits with an error, so
+/// the test fails if it starts after all.
 int error_of_exec(const char* program) {
   const char* const arguments[] = {program, nullptr};
   ::execv(program, const_cast<char* const*>(arguments));

@@ -255,8 +255,8 @@ inline Arrival BlockRunner::arrive(uint32_t mask, const void* value, size_t n_by
 inline void BlockRunner::complete(Warp& warp, WarpGroup& group) {
   group.open = false;
   --warp.n_open;
-  // Puts them at the front of the queue: a warp then runs on to its next barrier, which keeps 32 stacks in
-  // the cache.
+  // Put the resumed lanes at the front of the queue. The warp then continues to its next barrier, so only its
+  // 32 stacks need to stay in the cache.
   const auto* const lanes = &threads_[static_cast<size_t>(current_->index & -kWarp)];
   for (uint32_t left = group.arrived; left != 0;) {
     const int lane = schedule_ == Schedule::kReverse ? std::countr_zero(left) : 31 - std::countl_zero(left);
