@@ -105,8 +105,8 @@ int hash_key() {
   return 0;
 }
 
-/// The condition under which the systemd service starts: a model is configured. If none is, prints a hint
-/// without logging an error, and returns 1.
+/// Checks the condition under which the systemd service starts: a model is configured. If none is, prints a
+/// hint without logging an error, and returns 1.
 int has_model(const Options& options) {
   if (!options.model.empty() || !options.models_folder.empty()) return 0;
   std::cerr << "hearthd: no model is named yet; "

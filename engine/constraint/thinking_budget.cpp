@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
 
-/// The ending waits for at most this many tokens, until a character or a tag that has begun is whole. A
-/// character has at most four bytes; the longest tags have some tens of letters.
+/// If a character or a tag has begun when the limit is reached, the ending waits until it is complete, but at
+/// most this many tokens. A character has at most four bytes; the longest tags have some tens of letters.
 constexpr int kMostWaiting = 32;
 
 /// Whether the text ends inside a character of UTF-8.

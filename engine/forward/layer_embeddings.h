@@ -1,6 +1,6 @@
-// Embeddings of a step's tokens for each layer (Gemma 4 E4B; per-layer embeddings). A token has a row of
-// n_layers * d_layer_embedding numbers in a table of its own. A projection of its token embedding is added to
-// this row. After its FFN, each layer adds its part of the row to the residual stream, weighted by a gate
+// Embeddings of a step's tokens for each layer (Gemma 4 E4B; per-layer embeddings). A separate table has a
+// row of n_layers * d_layer_embedding numbers for each token. A projection of the token's embedding is added
+// to this row. After its FFN, each layer adds its part of the row to the residual stream, weighted by a gate
 // that reads the stream.
 //
 // The table stays in host memory, because it is large and a step reads few of its rows. The device that has

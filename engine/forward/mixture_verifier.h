@@ -22,7 +22,7 @@ class MixtureVerifier {
   /// One of this many steps is verified. The CPU computes a verified step's experts without the device's
   /// help, and the step is not played back from a recording, so it takes longer.
   static constexpr int kStepsApart = 64;
-  /// The maximum number of tokens that are verified in a step: its first ones. A mixture computes each token
+  /// In a step, at most this many tokens are verified, from the first one on. A mixture computes each token
   /// by itself, and the CPU would need seconds for all tokens of a long prompt.
   static constexpr int kMaxTokens = 16;
 

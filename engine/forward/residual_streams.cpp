@@ -1,5 +1,5 @@
-// See the header. Loops over a few streams are written out: no operation of Backend mixes them, and matrix
-// products take most of the time.
+// See the header. Plain loops mix the streams, because Backend has no operation for this, and matrix products
+// take most of the time anyway.
 #include "engine/forward/residual_streams.h"
 
 #include <algorithm>

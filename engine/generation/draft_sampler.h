@@ -1,6 +1,6 @@
 // Chooses drafted tokens from the logits of a model that guesses: by the sampling parameters, the constraint
-// and the random numbers that the engine will use for the model's own tokens. So the two agree more often
-// than if the most likely token were always drafted.
+// and the random numbers that the engine will use for the model's own tokens. So a draft equals the model's
+// own choice more often than if the most likely token were always drafted.
 //
 // The draft model (draft_model.h) and the model's own layer (nextn_drafter.h) use it. Engine thread only.
 #pragma once

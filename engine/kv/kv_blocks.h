@@ -62,8 +62,9 @@ class KvBlocks {
   /// the slot is empty; prompt not empty; prompt.size() <= n_positions <= max_blocks * block_tokens.
   std::optional<int> reserve(int slot, std::span<const int32_t> prompt, int n_positions, bool reuse);
 
-  /// Returns how many of the first tokens of a slot's prompt equal a text in the prefix cache, as found by
-  /// reserve() with `reuse`: at this token the texts part. At least as many as reserve() returned.
+  /// Returns the length of the longest prefix that a slot's prompt has in common with a text in the prefix
+  /// cache, in tokens. reserve() finds it if `reuse` is true. It may be longer than the prefix that reserve()
+  /// returned, which consists of whole blocks.
   int n_matched(int slot) const { return slots_[static_cast<size_t>(slot)].n_matched; }
 
   /// Raises the promise of a non-empty slot to n_positions in all. Returns false and changes nothing if that
@@ -112,8 +113,8 @@ class KvBlocks {
   int32_t first_unsaved() const { return first_unsaved_; }
   void mark_saved(int32_t block);
   bool is_unsaved(int32_t block) const { return blocks_[static_cast<size_t>(block)].unsaved; }
-  /// Returns a block that owns an unsaved snapshot; -1 if there is none. The snapshot that the next passing
-  /// snapshot of a slot would replace counts only when the slot is released.
+  /// Returns a block that owns an unsaved snapshot; -1 if there is none. Ignores each slot's latest passing
+  /// snapshot, which the next one would replace, until the slot is released.
   int32_t first_unsaved_state() const;
   void mark_state_saved(int32_t block);
   /// The preceding block and the tokens of a registered block; the parent of a first block is -1.

@@ -59,8 +59,8 @@ void DiskPrefixes::admitted(Sequence& sequence, int slot) {
               .n_end = n_end});
 }
 
-/// Records that the first KV blocks of a slot were used now. The later a KV block, the older its file
-/// becomes.
+/// Records that the first n_blocks KV blocks of a slot were used now. Later KV blocks get older times, so
+/// that their files are deleted first.
 void DiskPrefixes::touch(int slot, int n_blocks) {
   std::vector<PrefixKey> keys;
   const BlockFiles::Time now = std::chrono::system_clock::now();

@@ -87,8 +87,8 @@ struct StepLimits {
   int max_drafts = std::numeric_limits<int>::max();
   int n_snapshots = 0;    // of the states of one sequence
   bool predicts = false;  // predict() is possible
-  /// Bytes of one KV block in all layers, together with those of a window block, and bytes of one snapshot;
-  /// as copy_out() and copy_state_out() copy them. copies: these functions are possible.
+  /// block_bytes: what copy_out() copies, one KV block and one window block in all layers. state_bytes: what
+  /// copy_state_out() copies, one snapshot. copies: whether these functions may be called.
   size_t block_bytes = 0, state_bytes = 0;
   bool copies = false;
   /// With a GPU: all steps with at least this many prompt tokens use the same kernels, buffers and copies.

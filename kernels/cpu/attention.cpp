@@ -45,8 +45,8 @@ int slice_tokens_for(const KvPlaces& places, int t, const AttentionScores& score
   if (first_key(places, t, scores) == 0) {
     while (ceil_div(end_key(places, t, scores), tokens) > kMaxSlices) tokens *= 2;
   } else {
-    // A window overlaps up to `widest` / tokens + 2 slices, because it may begin and end inside a slice. The
-    // tokens of a step that is divided by slices overlap at most one slice more than one token does.
+    // A window overlaps up to `widest` / tokens + 2 slices, because it may begin and end inside a slice. All
+    // tokens of a step that is divided by slices together overlap at most one slice more than a single token.
     static_assert(kMaxSplitTokens <= kSliceTokens);
     const int widest = places.n_seen != nullptr ? 2 * scores.window - 1 : scores.window;
     while (widest / tokens + 3 > kMaxSlices) tokens *= 2;

@@ -17,8 +17,7 @@ bool can_quantize(DType type);
 
 /// Writes the row of `type` (row_bytes(type, n) bytes, any alignment) that is nearest to x[0..n). REQUIRES:
 /// can_quantize(type); n >= 0 and a multiple of the type's block size; finite values whose scale fits a half
-/// (MXFP4: of less than 2^127).
-/// Thread-safe, never fails.
+/// (for MXFP4: values below 2^127). Thread-safe, never fails.
 void quantize_row(DType type, const float* x, int64_t n, std::byte* row);
 
 }  // namespace hearth

@@ -79,8 +79,8 @@ struct Heads {
   int n_heads, n_kv_heads, head_dim;
 };
 
-/// n_tokens tokens at the end of a context. Alternates between the caches of many layers, so that decode
-/// reads memory.
+/// Measures attention of n_tokens tokens at the end of a context. Alternates between the caches of many
+/// layers, so that decode reads memory.
 void bench_attention(CpuBackend& backend, Heads heads, int context, int n_tokens, KvType type) {
   const int n_layers = n_tokens == 1 ? 16 : 2;
   std::vector<Cache> layers;
@@ -106,9 +106,9 @@ void bench_attention(CpuBackend& backend, Heads heads, int context, int n_tokens
               flops / seconds * 1e-9);
 }
 
-/// Recurrent layers of n_tokens tokens of one sequence. Alternates between the memory of 64 layers, so that
-/// decoding reads memory. Decoding is bound by reading and writing the state once, so it is compared with
-/// Backend::scale(), which does just that.
+/// Measures recurrent layers with n_tokens tokens of one sequence. Alternates between the memory of 64
+/// layers, so that decoding reads memory. Decoding is bound by reading and writing the state once, so it is
+/// compared with Backend::scale(), which does just that.
 void bench_recurrent(CpuBackend& backend, const RecurrentShape& shape, int n_tokens) {
   constexpr int kLayers = 64;
   Buffer states = backend.allocate(shape.state_bytes() * kLayers);

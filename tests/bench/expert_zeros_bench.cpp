@@ -1,12 +1,12 @@
 // Measures the gain of skipping zeros inside experts on this machine.
 //
 // The shape is that of a model with 3B active weights whose experts have a ReLU: d_model 2560, 64 experts of
-// width 768, 6 for a token, and by default nine in ten neurons at zero, planted by the gates' biases. Per
-// type, number of threads and tokens of a step: the time of one layer's experts computed whole, and with
-// their zeros skipped, and the GB/s of weights that each reads. Experts change with every call, so that at
-// one token they are read from memory. Both take turns, so that other load on the machine slows both alike;
-// figures are the tenth percentile of 15 to 2,000 rounds. Run by hand: expert_zeros_bench [--threads N]
-// [--isa NAME] [--type NAME] [--active SHARE] [--prompt N]
+// width 768, 6 for a token. The gates' biases are such that, by default, nine in ten neurons are zero. Prints
+// for each type, number of threads and number of tokens the time of one layer's experts without and with
+// skipping zeros, and the GB/s of weights that are read. Experts change with every call, so that at one token
+// they are read from memory. Both take turns, so that other load on the machine slows both alike; figures are
+// the tenth percentile of 15 to 2,000 rounds. Run by hand: expert_zeros_bench [--threads N] [--isa NAME]
+// [--type NAME] [--active SHARE] [--prompt N]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,11 +1,11 @@
 // neurons_bench [--isa NAME] [--threads N] [--type NAME] [--shape d_model,d_ff] [--active SHARE]
 // [--seconds S] [--tokens N]: measures the cost of the sparse FFN on this machine.
 //
-// Decode: GB/s of what one call of ffn_neurons reads, and the share of the bandwidth at which the same
-// threads just read memory, for the layouts a layer's rows can have: packed matrices, or bundles of a
-// neuron's rows; in small pages (as a mapped file) or large ones; and the same with sums of integers
-// (kernels/neuron_sums.h) in place of floats. All are measured in turn in one run; figures are medians.
-// Then compares --tokens tokens (prefill) with the dense products. Run by hand.
+// For decoding, prints the GB/s of what one call of ffn_neurons reads, and its share of the bandwidth at
+// which the same threads just read memory. There is a line for each layout that a layer's rows can have:
+// packed matrices or bundles of a neuron's rows, in small pages (like a mapped file) or large ones, with
+// float sums or integer sums (kernels/neuron_sums.h). All are measured in turn in one run; figures are
+// medians. Then compares --tokens tokens (prefill) with the dense products. Run by hand.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -118,8 +118,8 @@ def test_the_service_s_condition_is_a_named_model(tmp_path):
 
 SYSTEMD = pytest.mark.skipif(shutil.which("systemd-analyze") is None,
                              reason="systemd-analyze is not installed")
-# The most exposure that systemd-analyze may count for the unit, out of 100; less is better. Services of
-# Debian's daemons have 70 to 96. CUDA's driver needs its devices.
+# The maximum exposure that systemd-analyze may report for the unit, from 0 to 100. The services of Debian's
+# daemons have 70 to 96. With CUDA it is higher, because the driver needs its devices.
 MOST_EXPOSURE = {"hearthd.service": 17, "with CUDA": 20}
 
 

@@ -68,9 +68,9 @@ class Layer {
     memory_ = {states_.floats(), tails_.floats(), log_.floats(), max_drafts};
   }
 
-  /// Computes a step. Returns the row [conv_dim + value_dim] of each token: q and k of length 1, v, out; or
-  /// the convolved channels.
-  /// copies: tokens, counted over all pieces, and the addresses of their copies.
+  /// Computes a step. Returns a row for each token: the normalized q and k, v and out [conv_dim + value_dim],
+  /// or in short convolutions the convolved channels. copies: for tokens, counted over all pieces, where to
+  /// copy the state after the token.
   std::vector<float> step(const std::vector<Piece>& pieces, const std::map<int, Kept*>& copies = {}) {
     std::vector<RecurrentRun> runs;
     std::vector<RecurrentCopy> tail_copies, state_copies;
@@ -206,8 +206,8 @@ std::vector<float> in_steps(Layer& layer, const Inputs& sequence, const std::vec
   return rows;
 }
 
-/// The cuts that a prompt of n tokens is tested with: all of them up to three tokens; of longer prompts every
-/// cut in two, single tokens, and pieces of 1, 2, 3, 5 and 16 tokens.
+/// Returns the cuts with which a prompt of n tokens is tested: no cut, every cut into two pieces, and cuts
+/// into pieces of 1, 2, 3, 5 and 16 tokens.
 std::vector<std::vector<int>> cuts(int n) {
   std::vector<std::vector<int>> all = {{n}};
   for (int first = 1; first < n; ++first) all.push_back({first, n - first});

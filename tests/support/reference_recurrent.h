@@ -46,8 +46,8 @@ class ReferenceRecurrent {
     }
   }
 
-  /// Returns out [value_dim] of the next token. decay: [decay_dim]; beta: [n_v_heads]; of a selective scan
-  /// also skip, and beta has the steps.
+  /// Returns out [value_dim] of the next token. decay: [decay_dim]. beta: [n_v_heads], in a selective scan
+  /// the steps. skip: only for a selective scan.
   std::vector<double> advance(const double* q, const double* k, const double* v, const double* decay,
                               const double* beta, const float* skip = nullptr) {
     const int d = shape_.head_dim, n_rows = shape_.n_rows();

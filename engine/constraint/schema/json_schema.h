@@ -40,8 +40,9 @@ class JsonProperties {
   // REQUIRES: the schema's "properties" is an object with a member named `name`; all calls pass the same
   // grammar.
   Grammar::Expr value(Grammar& grammar, std::string_view name);
-  /// Return the same values in two parts: the strings, without quotes and escapes, as an expression without
-  /// calls; and the other values as JSON. nullopt if there are none.
+  /// Return the values of value() in two parts: texts() returns the strings, without quotes and escapes, as
+  /// an expression without calls, and others() returns the other values as JSON. nullopt if the part has no
+  /// values.
   std::optional<Grammar::Expr> texts(Grammar& grammar, std::string_view name);
   std::optional<Grammar::Expr> others(Grammar& grammar, std::string_view name);
 

@@ -15,8 +15,8 @@
 
 namespace hearth {
 
-/// Returns the relevance of a document. scores: the head's scores, one, or those of the answers yes and no.
-/// raw: returns a logit instead of a probability.
+/// Returns the relevance of a document. scores: the scores that the head gives: one number, or the scores of
+/// the answers yes and no. raw: returns a logit instead of a probability.
 double relevance_of(const std::vector<float>& scores, bool raw);
 
 /// Returns the answer's body. scores: of each document. Documents with equal relevance keep their order.

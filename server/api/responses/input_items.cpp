@@ -154,8 +154,8 @@ Json read_custom_output(const RequestFields& fields) {
   return read_output(fields, "custom_tool_call_output");
 }
 
-/// Reads a summary of an earlier part of the conversation. Only this server's own can be read; without it,
-/// the model would not know what the conversation is about.
+/// Reads a summary of an earlier part of the conversation. Throws RequestError if another server made it,
+/// because without a summary the model would not know what the conversation is about.
 Json read_compaction(const RequestFields& fields) {
   const std::string sealed = required_text(fields, "encrypted_content");
   const std::string param = fields.param("encrypted_content");

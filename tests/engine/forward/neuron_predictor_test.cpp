@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kPredictedTokens = 3, kHotNeurons = 16;
 
-/// Layers of a model with predictors, each shared between the CPU and a device that is the CPU too. Those of
-/// `cached` have a neuron cache.
+/// Layers of a model with predictors, each shared between the CPU and a device that is the CPU too. The
+/// layers that `cached` names have a neuron cache.
 struct Predicted {
   explicit Predicted(const std::vector<bool>& cached) {
     TinyModel("llama", {.n_layers = static_cast<int>(cached.size())})

@@ -267,8 +267,8 @@ TEST_CASE("windows: a layer with a window takes memory for its window, other lay
   REQUIRE(n_window < model.spec.n_layers);
   const KvBlockCounts counts = kv_block_counts(model.spec, kContext, 3, kWindowChunk);
   CHECK(counts.n_blocks == 3 * kContext / kKvBlockTokens);
-  // One block before a position; a step of 25 tokens that begins in the middle of a block; one block of a
-  // kept end.
+  // For each context: one block before a position, three for a step of 25 tokens that begins in the middle of
+  // a block, and one for the last window of an earlier sequence.
   CHECK(counts.window.n_blocks == 3 * (1 + 3 + 1));
   const double block = 2.0 * sizeof(uint16_t) * model.spec.kv_dim() * kKvBlockTokens;
   const double expected = block * (n_window * counts.window.n_blocks +

@@ -45,8 +45,8 @@ TEST_CASE("draft model: drafts what the model would say, and keeps what it has r
   CHECK(draft_one(model, sequence, 0, 4) == std::vector<int32_t>(right.begin(), right.begin() + 4));
   CHECK(model.n_missing(sequence, 0) == 1);
 
-  // Two of the four drafted tokens were right, and then another came: the third and what follows it are cut
-  // off.
+  // Two of the four drafted tokens are right, then the main model chooses another one. So the draft model
+  // discards the third drafted token and those after it.
   sequence.tokens.insert(sequence.tokens.end(), {right[0], right[1], (right[2] + 1) % 97});
   CHECK(model.n_missing(sequence, 0) == 1);
   CHECK(draft_one(model, sequence, 0, 3) == continuation(sequence.tokens, 3));

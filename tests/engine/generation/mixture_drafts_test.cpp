@@ -104,8 +104,8 @@ TEST_CASE("mixture drafts: decoding loses no more time than the ledger allows") 
       for (const int n_tokens : {50, 150, 600, 4000}) {
         const Decoded decoded = decode(machine, p, n_tokens);
         CAPTURE(machine.rest, machine.reuse, p, n_tokens, decoded.seconds, decoded.n_drafted);
-        // The ledger's first allowance, and one hundredth of the time. The last step that the allowance
-        // pays for may exceed it.
+        // Drafts may cost the ledger's first allowance and one hundredth of the time. The last step that the
+        // allowance pays for may exceed it.
         CHECK(decoded.seconds < 1.01 * decoded.n_tokens + 8 + machine.seconds(32));
       }
     }

@@ -287,8 +287,8 @@ class Traffic {
     return {tokens.begin(), tokens.begin() + std::ptrdiff_t{n_blocks} * kWidth};
   }
 
-  /// The longest prefix of whole blocks that can be reused, by the model: the tree's full blocks, and the
-  /// window blocks of the last window - 1 positions.
+  /// Returns the length of the longest reusable prefix according to the model: all its full blocks must be in
+  /// the tree, and the window blocks of its last window - 1 positions must be kept.
   int expected_hit(const Tokens& prompt) const {
     std::map<Tokens, int32_t> registered;  // prefix -> its window block or -1
     for (const auto& [id, text] : registered_) registered[text] = blocks_.window_of(id);
@@ -362,8 +362,8 @@ class Traffic {
     check_seen(slot, r, static_cast<int>(r.n_computed));
   }
 
-  /// The slot's window table has everything that position n_computed and later ones see, written for this
-  /// text.
+  /// Checks that the slot's window table has all positions that position n_computed and later ones see, and
+  /// that these were written for this text.
   void check_seen(int slot, const Running& r, int n_positions) const {
     const Tokens ids = window_row(blocks_, slot);
     const int first = std::max(0, static_cast<int>(r.n_computed) - (window_ - 1));

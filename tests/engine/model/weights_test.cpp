@@ -415,8 +415,8 @@ TEST_CASE("weights: RoPE's divisors are copied, and refused where they could not
 }
 
 TEST_CASE("weights: vectors of any type become floats") {
-  // Two halves and a byte's worth of small numbers for each block: any bytes decode to what dequantize_row
-  // returns.
+  // The bytes are such that every type decodes them to finite numbers. The expected vector is what
+  // dequantize_row() returns for them.
   for (const DType dtype : {DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_1}) {
     Bytes data(row_bytes(dtype, 32));
     for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(0x30 + i % 7);

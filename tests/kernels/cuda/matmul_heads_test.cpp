@@ -103,8 +103,8 @@ class Heads {
   DeviceArray<float> x_on_device_;
 };
 
-/// The CPU's bits, if this machine has CUDA's bits for the type and there are columns; otherwise those of
-/// CUDA's products of single heads.
+/// Returns the expected results. These are the CPU's, if an instruction set of this machine gives CUDA's bits
+/// for the type and there are columns, and otherwise those of CUDA's products of single heads.
 std::vector<float> expected_heads(const Heads& heads, const TestStream& stream, DType type, int n_tokens) {
   const Isa best = supported_isas().front();
   const bool alike = uses_quantized_activations(type) || best != Isa::kScalar;

@@ -43,8 +43,9 @@ int64_t some_columns(DType type) {
 // One token, four per weight tile, many: every kernel, with full tiles and tails.
 const std::vector<int> kTokenCounts = {1, 2, 4, 5, 16, 17, 33, 70};
 
-/// The bits that the device's product must have: the CPU's, or for types whose bits no instruction set here
-/// has, those that the device computes for each token alone.
+/// Returns the results that the device's product must have, bit for bit. These are the CPU's, if an
+/// instruction set of this machine gives CUDA's bits for the type, and otherwise those of the device for each
+/// token alone.
 std::vector<float> yardstick(const TestStream& stream, const Matrix& weight, const std::vector<float>& x,
                              int n_tokens) {
   if (const std::optional<Isa> isa = same_isa(weight.dtype)) return multiply(*isa, weight, x, n_tokens);

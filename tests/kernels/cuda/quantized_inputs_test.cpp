@@ -121,8 +121,8 @@ TEST_CASE("CUDA: a product uses the current input, whatever wrote it last") {
           backend.select_neurons(other, nullptr, n_tokens, kRows, -1e9f, set);
           backend.down_neurons(down, other, n_tokens, set, x, counts);
         },
-        // Products of heads, which quantize many tokens into the memory where large arrays were quantized
-        // before.
+        // For many tokens, products of heads quantize their inputs to Scratch::quantized, so they overwrite a
+        // large array there.
         [&] { m.multiply_heads(x + 3, kCols); },
         [&] { m.multiply_heads(m.out.floats(), kRows); },
         [&] { m.put(m.x); },

@@ -49,8 +49,8 @@ def check(tool, seed):
     answer = tool.ask(schema=text, seed=seed, members=N_MEMBERS, compile=True,
                       match=[written(value) for value in likely + changed])
     if "error" in answer:
-        # An empty intersection, as of a pattern and a length, may show only in the automaton, which knows no
-        # positions in the schema.
+        # Some intersections are found to be empty only in the automaton, for example that of a pattern and a
+        # length. The automaton does not know positions in the schema, so these errors have none.
         is_empty = answer["error"].startswith("The grammar matches no text at all")
         assert answer["where"].startswith("#") or is_empty, (text, answer)
         if is_empty or answer["error"].startswith("No value is valid"):

@@ -32,7 +32,7 @@ size_t places_of(const std::string& text) {
 }
 
 /// The expression must match exactly the short numbers within the limits. Integers are written without
-/// fraction digits, multiples with no more than their step has.
+/// fraction digits, and multiples with at most as many fraction digits as their divisor has.
 void check_numbers(const NumberLimits& limits, const std::string& name) {
   Grammar grammar;
   const Grammar::Expr expression = number_expression(grammar, limits);
