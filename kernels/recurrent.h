@@ -167,8 +167,8 @@ struct RecurrentRun {
   bool fresh = false;   // the sequence begins here: the slot's memory is ignored; n_replayed is 0
 };
 
-/// Requests a copy of what a sequence keeps, as it is after a token: a snapshot in the middle of a prompt. A
-/// call has at most kMost of them.
+/// Requests a copy of a sequence's memory as it is after a token of the step, for a snapshot in the middle of
+/// a prompt. A call has at most kMost requests.
 struct RecurrentCopy {
   static constexpr int kMost = 64;
 

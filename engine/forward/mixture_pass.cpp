@@ -85,7 +85,7 @@ void MixturePass::run_beside_dense(const LayerCall& call, FfnObservers& observer
   call.backend.add(sum, n, call.out);
 }
 
-/// Adds the result of the experts that the logits choose to call.out. Meanwhile, runs the shared expert or
+/// Adds to call.out the result of the experts that the logits choose. Meanwhile, runs the shared expert or
 /// the dense FFN with the call `beside`.
 void MixturePass::run_experts(const LayerCall& call, const LayerCall& beside, FfnObservers& observers,
                               ExpertCounts& counts) {
@@ -109,8 +109,8 @@ void MixturePass::run_experts(const LayerCall& call, const LayerCall& beside, Ff
   call.backend.add_from_host(mixed_.floats(), static_cast<int64_t>(n_out), call.out);
 }
 
-/// Adds the result of the shared expert, or of the dense FFN beside the experts, to call.out. REQUIRES: if
-/// the dense FFN's result has a norm of its own, call.out is zero.
+/// Adds to call.out the result of the shared expert, or of the dense FFN beside the experts. REQUIRES: if the
+/// dense FFN's result has a norm of its own, call.out is zero.
 void MixturePass::run_beside(const LayerCall& call, FfnObservers& observers) {
   if (!call.neurons.dense_down.weight) return;
   run_dense_ffn(call, observers);

@@ -33,8 +33,8 @@ class MixtureVerifier {
     int n_tokens = 0;
   };
 
-  /// max_tokens: the maximum of a step. warn: gets one sentence about the first mismatch; may be empty.
-  /// Throws std::bad_alloc.
+  /// max_tokens: the maximum number of tokens in a step. warn: gets one sentence about the first mismatch;
+  /// may be empty. Throws std::bad_alloc.
   MixtureVerifier(const ModelSpec& spec, int max_tokens, std::function<void(const std::string&)> warn);
 
   /// Begins a step. Returns whether the step is verified: the first comparable step, and after each verified

@@ -112,8 +112,8 @@ KvBlocks::Prefix KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t*
   return {.n_blocks = n_usable, .n_walked = n_walked, .last_walked = parent};
 }
 
-/// Returns the largest number of first tokens that a child of the block (or a first block) shares with
-/// `tokens`.
+/// Returns how many tokens the most similar child of the block has in common with the beginning of `tokens`.
+/// Without a parent, considers the first blocks of all sequences.
 int KvBlocks::n_matched_after(int32_t parent, std::span<const int32_t> tokens) const {
   const size_t width = static_cast<size_t>(block_tokens_);
   std::ptrdiff_t most = 0;

@@ -18,8 +18,7 @@ struct KvWindow {
   explicit operator bool() const { return n_positions > 0; }
 };
 
-/// The maximum number of KV blocks that end at or before a block boundary and that a token after the boundary
-/// sees.
+/// Returns the maximum number of KV blocks before a block boundary that a token after the boundary sees.
 constexpr int blocks_before(int window, int block_tokens) {
   return (window + block_tokens - 2) / block_tokens;
 }

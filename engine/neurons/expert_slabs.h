@@ -29,8 +29,8 @@ namespace hearth {
 /// kernels/cuda/ops/device_types.h. REQUIRES: the layer has experts.
 std::string why_not_resident(const MixtureWeights& mixture);
 
-/// Bytes of device memory that the weights of one slot take in this mode: gate, up and down of one expert.
-/// REQUIRES: the layer has experts.
+/// Returns the bytes of device memory that the weights of one slot take in this mode: gate, up and down of
+/// one expert. REQUIRES: the layer has experts.
 size_t slot_bytes(const MixtureWeights& mixture, Sparsity mode);
 /// Bytes of the expert's down projection in a buffer for streaming (cuda::streamed_bytes()).
 size_t streamed_down_bytes(const Expert& expert, Sparsity mode);

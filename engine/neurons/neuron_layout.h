@@ -79,10 +79,10 @@ class NeuronLayout {
                              const Order& order);
 
   /// Fills the bundles of a layout made by in_bundles() with the same arguments, using n_threads threads. The
-  /// calling thread makes all calls of `progress` and `filled`. `progress` gets the fraction done, which
-  /// includes the calls of `filled`. `filled` (may be empty) is called for every layer in order. At most
-  /// n_threads layers are filled before the first of them is passed to `filled`. Exceptions of `progress` and
-  /// `filled` propagate.
+  /// calling thread makes all calls of `progress` and `filled`. `filled` (may be empty) is called for every
+  /// layer, in order. When it is called, at most n_threads layers are filled that were not passed to it yet.
+  /// `progress` gets the completed fraction of filling and of the calls of `filled`. Exceptions of `progress`
+  /// and `filled` propagate.
   void fill(const ModelSpec& spec, const Weights& weights, const BundleParts& parts, const Order& order,
             int n_threads, const std::function<void(double)>& progress,
             const std::function<void(int layer)>& filled = {});

@@ -46,13 +46,13 @@ struct ActivityLaw {
   std::string source;  // publication and model that the figures come from, as text for people
 };
 
-/// The curve of n neurons by this formula. REQUIRES: n >= 1, 0 < active < 0.95, 0 < top < of_activations < 1.
-/// If the cap of 0.98 makes the concentration `of_activations` impossible, takes the largest possible
-/// concentration.
+/// Returns the curve of n neurons by this formula. REQUIRES: n >= 1, 0 < active < 0.95, 0 < top <
+/// of_activations < 1. If the cap of 0.98 makes the concentration `of_activations` impossible, takes the
+/// largest possible concentration.
 ActivityCurve curve_of(const ActivityLaw& law, int64_t n);
 
-/// The formula with the published figures for models of this kind, or nullopt if the model's activation has
-/// no zeros.
+/// Returns the formula with the published figures for models of this kind, or nullopt if the model's
+/// activation has no zeros.
 std::optional<ActivityLaw> known_law(const ModelSpec& spec);
 
 /// Curves of all layers.

@@ -249,10 +249,10 @@ double ChoicePaths::value(const ChoicePath& path, const Prices& prices) const {
          prices.ram * static_cast<double>(path.ram - chain_.ram);
 }
 
-/// The largest bound over all prices of VRAM, at the given price of RAM. As a function of the price of VRAM,
-/// the cost of each path is a line. The bound is largest at the price at which the line of a path over the
-/// VRAM budget meets the line of a path within this budget, and no path's line is below this point. Infinite
-/// if no path keeps the VRAM budget.
+/// Returns the largest bound over all prices of VRAM, at the given price of RAM. As a function of the price
+/// of VRAM, the cost of each path is a line. The bound is largest at the price at which the line of a path
+/// over the VRAM budget meets the line of a path within this budget, and no path's line is below this point.
+/// Infinite if no path keeps the VRAM budget.
 ChoicePaths::Dual ChoicePaths::best_vram_price(double ram_price, int number) {
   Prices prices{0, ram_price};
   const auto over_ram = [&](const ChoicePath& path) { return static_cast<double>(path.ram - chain_.ram); };
@@ -295,8 +295,8 @@ ChoicePaths::Dual ChoicePaths::best_dual(int number) {
   return ram_counts_ && dual.ram_over > 0 ? best_ram_price(dual, number) : dual;
 }
 
-/// The largest bound over all prices of both VRAM and RAM. low: the largest bound at RAM price 0, where RAM
-/// exceeds its budget.
+/// Returns the largest bound over all prices of both VRAM and RAM. low: the largest bound at RAM price 0,
+/// where RAM exceeds its budget.
 ChoicePaths::Dual ChoicePaths::best_ram_price(Dual low, int number) {
   Dual best = low;
   const auto look = [&](double price) {

@@ -410,8 +410,8 @@ MixtureSeconds LayerOptions::mixture_seconds(Held of_experts, double own) const 
   seconds.begin = HostCosts().experts_s();
   seconds.host = cost_.cpu_read(layer_.experts_read - own_read);
   // If the CPU computes all experts, the CPU adds up their outputs and returns one row. If the device has
-  // some experts, the device adds up, and the CPU returns one row for each missing expert that the token
-  // chose.
+  // some experts, the device adds up all outputs, and the CPU returns one row for each missing expert that
+  // the token chose.
   const double rows_back = of_experts == Held::kNone ? 1 : facts_.n_used * (1 - own);
   seconds.hand_over = seconds.begin + cost_.round_trip(4.0 * (facts_.d_model + facts_.n_experts),
                                                        4.0 * rows_back * facts_.d_model);

@@ -263,9 +263,9 @@ class LayerOptions {
   /// The work for one prompt token. streams: there are buffers through which the device can get missing
   /// experts. REQUIRES: the model is a mixture.
   TokenWork prompt_work(const LayerOption& option, bool streams) const;
-  /// Seconds of one decoded token. held: whether the device holds none, some or all of the layer's experts;
-  /// own: the share of the token's chosen experts that the device holds. REQUIRES: the model is a mixture,
-  /// and the machine has a GPU.
+  /// Returns the seconds that one decoded token takes in the layer. held: whether the device holds none, some
+  /// or all of the layer's experts; own: the share of the token's chosen experts that the device holds.
+  /// REQUIRES: the model is a mixture, and the machine has a GPU.
   MixtureSeconds mixture_seconds(Held held, double own) const;
   int64_t vram(const LayerOption& option) const;
   int64_t ram(const LayerOption& option) const;

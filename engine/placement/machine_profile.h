@@ -71,17 +71,17 @@ struct MachineProfile {
   HostProfile host;
   std::optional<GpuProfile> gpu;
 
-  /// Bytes per second that n_threads threads together read from RAM. Interpolates linearly between
-  /// measurements. Below the first measurement, the rate is proportional to n_threads; beyond the last one,
-  /// it is constant. REQUIRES: n_threads >= 1.
+  /// Returns the bytes per second that n_threads threads together read from RAM. Interpolates linearly
+  /// between measurements. Below the first measurement, the rate is proportional to n_threads; beyond the
+  /// last one, it is constant. REQUIRES: n_threads >= 1.
   double ram_read_bytes_per_s(int n_threads) const;
   /// The rate with the number of threads that read fastest.
   double ram_read_bytes_per_s() const;
   friend bool operator==(const MachineProfile&, const MachineProfile&) = default;
 };
 
-/// A desktop with a GPU, for placing models on machines that were not measured. The figures are round,
-/// because placements depend only on their ratios.
+/// Returns the profile of a desktop with a GPU, for placing models on machines that were not measured. The
+/// figures are round, because placements depend only on their ratios.
 MachineProfile typical_machine();
 
 }  // namespace hearth

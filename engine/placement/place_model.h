@@ -29,8 +29,8 @@ namespace hearth {
 std::optional<Placement> place_model(const PlacementFacts& facts, const PlanInputs& inputs,
                                      size_t budget_bytes);
 
-/// Costs of a machine on which kernels, hand-overs and calls take no time, so that only bytes count.
-/// REQUIRES: the machine has a GPU.
+/// Returns the costs of a machine on which kernels, hand-overs and calls take no time, so that only bytes
+/// count. REQUIRES: the machine has a GPU.
 CostModel bytes_only(const MachineProfile& machine);
 
 /// Converts the solution to the engine's form, which lists the numbers of each layer's hottest neurons or

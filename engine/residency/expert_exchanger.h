@@ -47,8 +47,8 @@ class ExpertExchanger {
   // -- for each step, in this order --
 
   void begin_step(const Batch& batch);
-  /// The experts that the tokens of a layer chose. Call it after HybridExperts::end() of the layer. Ignores
-  /// layers that are not the exchanger's.
+  /// Reports the experts that the tokens of a layer chose. Call it after HybridExperts::end() of the layer.
+  /// Ignores layers that are not the exchanger's.
   void use(int layer, const ExpertChoice& choice);
   void end_step();
 

@@ -29,8 +29,9 @@ class NeuronCache {
   /// neurons of a new topic.
   static constexpr double kHalfLife = 64;
 
-  /// For a layer of n_neurons neurons. The device permanently holds the neurons in `hot`. The cache owns the
-  /// device rows [first_row, end_row). The first of them hold the neurons in `cached`; the others are free.
+  /// Creates the cache of a layer with n_neurons neurons. The device permanently holds the neurons in `hot`.
+  /// The cache owns the device rows [first_row, end_row). The first of them hold the neurons in `cached`; the
+  /// others are free.
   NeuronCache(int64_t n_neurons, std::span<const int32_t> hot, int64_t first_row, int64_t end_row,
               std::span<const int32_t> cached = {}, double half_life = kHalfLife);
 

@@ -119,8 +119,8 @@ LayerPlacement whole_layer(const ModelSpec& spec);
 /// Like whole_layer(), with all experts that the device may hold.
 LayerPlacement whole_layer(const PlanInputs& inputs, int layer);
 
-/// The smallest placement: the attention of the last layer without neurons, the whole last layer if layers
-/// must not be split, or all layers if the model stays whole (ModelSpec::stays_whole()).
+/// Returns the smallest placement. This is the attention of the last layer without neurons, or the whole last
+/// layer if layers must not be split, or all layers if the model stays whole (ModelSpec::stays_whole()).
 Placement least_placement(const PlanInputs& inputs);
 /// The bytes of the smallest placement. A device cannot be used with a smaller budget.
 size_t least_bytes(const PlanInputs& inputs);
@@ -134,8 +134,8 @@ DeviceBytes device_bytes(const PlanInputs& inputs, const std::vector<LayerPlacem
 /// and values are in ordinary KV blocks (no KvBlockCounts::window).
 bool can_stream_layers(const PlanInputs& inputs);
 
-/// The part of device_bytes() that is scratch memory of a step within `bounds`. REQUIRES: `bounds` has no
-/// stream buffers.
+/// Returns the part of device_bytes() that is scratch memory of a step within `bounds`. REQUIRES: `bounds`
+/// has no stream buffers.
 size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const PassBounds& bounds);
 
 /// Whether a layer has neurons on the device and others in host memory.

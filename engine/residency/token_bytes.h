@@ -24,10 +24,10 @@ struct TokenBytes {
   double sum() const { return device_whole + device_neurons + cold_neurons + host_whole; }
 };
 
-/// The bytes for the given activity of neurons. placements: [n_layers] from a plan, or empty if the CPU has
-/// the whole model. In a device's layers, the device computes 1 - activity.cold of the active neurons, or the
-/// share of hot neurons if activity.cold is unknown. If the device holds some share of a layer's experts, it
-/// computes this share of the chosen experts.
+/// Returns the bytes for the given activity of neurons. placements: [n_layers] from a plan, or empty if the
+/// CPU has the whole model. In a device's layers, the device computes 1 - activity.cold of the active
+/// neurons, or the share of hot neurons if activity.cold is unknown. If the device holds some share of a
+/// layer's experts, it computes this share of the chosen experts.
 TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity mode,
                        const NeuronActivity& activity, std::span<const LayerPlacement> placements);
 

@@ -28,8 +28,8 @@ struct TokenEvent {
 /// if all its logits are -infinity. REQUIRES: logits not empty.
 float checked_max(std::span<const float> logits);
 
-/// log(sum(exp(logits))) over the whole row, summed in double, with an error of at most 3e-7. NaN if
-/// checked_max() returns NaN.
+/// Returns log(sum(exp(logits))) over the whole row, summed in double, with an error of at most 3e-7. Returns
+/// NaN if checked_max() does.
 double log_sum_exp(std::span<const float> logits);
 
 /// Sets `ids` to the ids of the k largest logits, most likely first; ties go to the lowest id. REQUIRES: 0 <=

@@ -21,9 +21,9 @@ class ServiceTime {
   bool any_ = false;  // engine thread only
 };
 
-/// The Retry-After value for a client that found the queue full. It estimates the time until the waiting
-/// requests have been served: mean_service_seconds * n_waiting / n_slots. The value is in whole seconds, at
-/// least 1 and at most 60, because OpenAI's clients ignore longer delays.
+/// Returns the Retry-After value for a client that found the queue full. It estimates the time until the
+/// waiting requests have been served: mean_service_seconds * n_waiting / n_slots. The value is in whole
+/// seconds, at least 1 and at most 60, because OpenAI's clients ignore longer delays.
 int retry_after_seconds(double mean_service_seconds, int n_waiting, int n_slots);
 
 }  // namespace hearth

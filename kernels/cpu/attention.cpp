@@ -38,8 +38,8 @@ int end_key(const KvPlaces& places, int t, const AttentionScores& scores) {
   return scores.window > 0 ? std::min(n_keys, places.positions[t] + scores.window) : n_keys;
 }
 
-/// The slice length for token t. It depends only on the positions that the token sees and on the window, so a
-/// token's sums are grouped in the same way in every batch.
+/// Returns the slice length for token t. It depends only on the positions that the token sees and on the
+/// window, so a token's sums are grouped in the same way in every batch.
 int slice_tokens_for(const KvPlaces& places, int t, const AttentionScores& scores) {
   int tokens = kSliceTokens;
   if (first_key(places, t, scores) == 0) {

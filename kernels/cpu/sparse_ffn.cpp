@@ -517,8 +517,8 @@ void SparseFfn::add_columns(const ManyCall& call, int64_t column, int64_t n_colu
   }
 }
 
-/// Fills the thread's panel with the weights of the active neurons of one word of the set. For CodedColumns
-/// with float sums, fills it with their codes.
+/// Fills the thread's panel with the weights of the active neurons, for the neurons of one word of the set.
+/// For CodedColumns with float sums, fills it with their codes.
 void SparseFfn::fill_panel(const ManyCall& call, size_t word, int64_t column, int64_t n_columns, int thread) {
   const DownColumns& down = *call.down;
   float* panel = panels_[static_cast<size_t>(thread)].data();

@@ -45,8 +45,8 @@ class TextInput {
 /// The contents of the built-in prompt files, ordered by file name.
 std::span<const std::string_view> prompt_files();
 
-/// The contents of the file with held-out prompts. These prompts are never counted, so they can test what was
-/// learned from the counts.
+/// Returns the contents of the file with held-out prompts. These prompts are never counted, so they can test
+/// what was learned from the counts.
 std::string_view held_out_file();
 
 /// Splits a file at lines that consist of "%%". Removes line breaks before these lines and at the end of the

@@ -86,8 +86,8 @@ DType type_of(const ConvertOptions& options, const Checkpoint& checkpoint) {
                            ", expected auto, f32, f16, bf16 or a type like q8_0.");
 }
 
-/// The value of general.file_type. If any tensor is MXFP4, this is the number for MXFP4, because then all
-/// large tensors have that type.
+/// Returns the value of general.file_type. If any tensor is MXFP4, this is the number for MXFP4, because then
+/// all large tensors have that type.
 uint32_t file_type(DType type, const std::vector<PlannedTensor>& plan) {
   const bool has_mxfp4 = std::any_of(
       plan.begin(), plan.end(), [](const PlannedTensor& tensor) { return tensor.type == DType::kMXFP4; });

@@ -43,9 +43,9 @@ enum class Rearrange : uint8_t {
 };
 
 /// Maps a tensor's name in the checkpoint (`from`) to its name in the GGUF file (`to`). `from` omits
-/// ".weight" or ".bias" and, for tensors of layers, the layer's prefix. A '#' in it matches a number. `to`
-/// omits "blk.N.". If it contains a dot and does not begin with "nextn.", "cls." or "indexer.", it includes
-/// the ending ".weight" or ".bias"; otherwise it omits this ending. If it ends with a dot, the tensor's name
+/// ".weight" or ".bias" and, for tensors of layers, the layer's prefix. A '#' in `from` matches a number.
+/// `to` omits "blk.N.". A `to` with a dot includes the ending ".weight" or ".bias", unless it begins with
+/// "nextn.", "cls." or "indexer."; all others omit this ending. If `to` ends with a dot, the tensor's name
 /// has no such ending.
 struct Rule {
   std::string_view from, to;

@@ -30,7 +30,7 @@ class Importance {
   static Importance read(const std::filesystem::path& path, const ModelFile& model,
                          std::string_view ffn_activation);
 
-  /// Returns the importance [n_cols] of each column of one matrix of the tensor. `matrix` is the index of
+  /// Returns the importance [n_cols] of each column in one of the tensor's matrices. `matrix` is the index of
   /// this matrix; it is 0 unless the tensor is a stack of experts. The result is empty if the importance is
   /// unknown.
   std::span<const float> of(const TensorInfo& tensor, int64_t matrix) const;

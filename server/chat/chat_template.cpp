@@ -161,8 +161,7 @@ Json with_system_joined(Json messages, bool keeps_first) {
   return out;
 }
 
-// Moves the contents of tool messages into `tool_responses` of the message with the calls, which they
-/// follow.
+/// Moves the content of each tool message into `tool_responses` of the message before it that has the calls.
 Json with_results_beside_calls(Json messages) {
   Json out = Json::array();
   bool after_calls = false;

@@ -279,8 +279,8 @@ Value dict_copy(Evaluator& e, const Value& self, const Args& args) {
   return Value::of(copy);
 }
 
-// Returns the list of a method that changes it. Throws Failure for other sequences, such as tuples and
-// ranges.
+// Returns the list on which a method was called that changes lists. Throws Failure if `self` is another
+// sequence, such as a tuple or a range.
 Sequence& changeable(const char* method, const Value& self) {
   if (self.sequence()->kind != Sequence::Kind::list) {
     throw Failure("'" + self.type_name() + " object' has no attribute '" + method + "'");

@@ -29,8 +29,9 @@ struct ClientSetup {
 /// client: claude-code, codex or opencode. Throws ConfigError for another name.
 ClientSetup client_setup(const std::string& client, const RunningServer& server);
 
-/// Asks the server and prints. Returns the exit code 0. Throws ConfigError for wrong arguments, and
-/// std::runtime_error if no server answers or if it serves no model that generates.
+/// Asks the server for its model, and prints the configuration and the steps. Returns the exit code 0. Throws
+/// ConfigError for wrong arguments, and std::runtime_error if no server answers or if it serves no model that
+/// generates.
 int connect_client(const CommandInvocation& command, const Environment& environment);
 
 }  // namespace hearth

@@ -100,8 +100,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// GB/s of plain reading by the pool's threads with eight streams each, because a single stream does not keep
-/// the memory busy.
+/// Returns the GB/s that the pool's threads read. Each reads eight streams, because a single stream does not
+/// keep the memory busy.
 double read_bandwidth(ThreadPool& pool, const Pages& pages) {
   constexpr int64_t kPiece = 8 << 20;
   constexpr int64_t kStreams = 8, kStreamWords = kPiece / kStreams / 8;

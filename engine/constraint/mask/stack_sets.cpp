@@ -185,8 +185,8 @@ StackSets::Stack StackSets::intern(int32_t top, Set below) {
   return at->second;
 }
 
-/// members: in ascending order. The span must not point into members_, because this function changes
-/// members_.
+/// Returns the set with these members, which must be in ascending order. The span must not point into
+/// members_, because this function changes members_.
 StackSets::Set StackSets::intern_set(std::span<const Stack> members) {
   // First append the new set. Remove it again if an equal set exists.
   sets_.push_back({members_.size(), members.size()});

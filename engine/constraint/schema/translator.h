@@ -23,8 +23,8 @@ namespace hearth {
 
 class SchemaTranslator {
  public:
-  /// form: how strings are written; string_mark: for kMarked. REQUIRES: not kPlain if values may be other
-  /// than strings.
+  /// form: how strings are written; kPlain only if all values are strings. string_mark: the mark, for kMarked
+  /// only.
   SchemaTranslator(Grammar& grammar, SchemaDocument& document, StringForm form,
                    std::string_view string_mark = {})
       : grammar_(grammar),

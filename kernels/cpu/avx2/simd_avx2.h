@@ -135,8 +135,8 @@ struct Avx2 {
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(byte, mask), mask), bytes(value));
   }
 
-  // Multiplies n vectors by the 16 * n quants of a token that begin at column `column` of a span. Each vector
-  // has 16 columns of each of its rows, in memory order. Returns four partial sums per row.
+  // Multiplies n vectors by 16 * n quants of a token, from column `column` of a span on. Each vector has 16
+  // columns of each of its rows, in memory order. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -155,11 +155,11 @@ struct Avx2 {
   // 4k + 1 and 4k + 3 are 16 bytes later.
   static const std::byte* pairs_at(const std::byte* x, int k) { return x + k / 4 * 32 + k % 4 * 4; }
 
-  // Returns the sums of the products of kColumns weights with the quants of a token that begin at column
-  // `column` of a span. Weight bytes become words by masking (even columns) or shifting (odd columns).
-  // vpmaddwd adds pairs of products in 32 bits, where nothing saturates (bounds: activation_row.h). This
-  // costs less than multiplying high and low bytes separately with vpmaddubsw, whose 16-bit sums would have
-  // to be widened often.
+  // Multiplies kColumns weights by a token's quants, from column `column` of a span on. Returns the sums of
+  // the products. Weight bytes become words by masking (even columns) or shifting (odd columns). vpmaddwd
+  // adds pairs of products in 32 bits, where nothing saturates (bounds: activation_row.h). This costs less
+  // than multiplying high and low bytes separately with vpmaddubsw, whose 16-bit sums would have to be
+  // widened often.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     const std::byte* x = span + 2 * column;
@@ -174,8 +174,8 @@ struct Avx2 {
     return _mm256_add_epi32(sum[0], sum[1]);
   }
 
-  // Multiplies the low nibbles of n vectors (four columns each) by the 4 * n quants of a token that begin at
-  // column `column` of a span.
+  // Multiplies the low nibbles of n vectors (four columns each) by 4 * n quants of a token, from column
+  // `column` of a span on.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, _mm256_set1_epi16(0x0f), span, column);
@@ -208,8 +208,8 @@ struct Avx2 {
     words[1] = _mm256_sub_epi16(_mm256_srli_epi16(bytes, 8), offsets);
   }
 
-  // For panels p and tokens t: sum[p][t] += the products of the panel's rows with the token's quants. The
-  // quants of the n tokens are `stride` bytes apart.
+  // Adds to sum[p][t], for each panel p and token t, the products of the panel's rows with the token's
+  // quants. The quants of the n tokens are `stride` bytes apart.
   template <int n, int kColumns, int largest>
   [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
                                               int column, size_t stride, Int (&sum)[2][n]) {

@@ -25,7 +25,7 @@ const Matrix& first_matrix(const Expert& expert) { return expert.gate ? expert.g
 const float* first_bias(const Expert& expert) { return expert.gate ? expert.gate_bias : expert.up_bias; }
 
 /// Prefetches scattered rows into the L2 cache, because the hardware does not predict accesses to them. With
-/// one active neuron in ten, this saved 4 % of the time of a layer of experts (Zen 5, Q4_0, 2 threads).
+/// one active neuron in ten, a layer of experts took 4 % less time (Zen 5, Q4_0, 2 threads).
 void prefetch_rows(const Matrix& weight, std::span<const int32_t> rows) {
   for (const int32_t row : rows) {
     const std::byte* begin = weight.row(row);

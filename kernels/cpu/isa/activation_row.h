@@ -57,8 +57,9 @@ struct ActivationRow {
 inline constexpr size_t kOtherBytesPerSpan = 4 + 12 + 12;
 inline constexpr size_t kBytesPerSpan = kSpanBytes + kOtherBytesPerSpan;
 
-/// The bytes of a row, rounded up to an odd number of cache lines. With an even number, one column of many
-/// tokens would map to few sets of a cache. quant_bytes: 2 for 15-bit quants, 1 for 8-bit quants.
+/// Returns the bytes of a row, rounded up to an odd number of cache lines. If the number were even, the
+/// values of many tokens in one column would map to few sets of a cache. quant_bytes: 2 for 15-bit quants, 1
+/// for 8-bit quants.
 [[maybe_unused]] size_t activation_row_size(int64_t n_cols, int quant_bytes = 2) {
   const size_t spans = static_cast<size_t>(n_cols / kActivationSpan);
   const size_t span_bytes = static_cast<size_t>(quant_bytes * kActivationSpan) + kOtherBytesPerSpan;

@@ -34,8 +34,8 @@ bool uses_quantized_activations(DType type);
 /// the arithmetic, but has a larger error.
 enum class ActivationBits : uint8_t { k8 = 8, k15 = 15 };
 
-/// Bytes of one activation row of n_cols columns quantized by MatmulKernels::quantize; a multiple of 64.
-/// The size is the same for every weight type and ISA (kernels/cpu/isa/activation_row.h).
+/// Returns the bytes of an activation row of n_cols columns as MatmulKernels::quantize writes it; a multiple
+/// of 64. The size is the same for every weight type and ISA (kernels/cpu/isa/activation_row.h).
 size_t activation_row_bytes(int64_t n_cols, ActivationBits bits = ActivationBits::k15);
 
 /// One matmul, restricted to the weight rows [row_begin, row_end), or to entries [row_begin, row_end) of a

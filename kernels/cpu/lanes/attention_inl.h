@@ -326,8 +326,8 @@ void attend(const AttentionTile& plain) {
   }
 }
 
-/// Caps one row's scores of the keys [from, to) of a tile. Also changes the other scores in the same vectors
-/// of 16, which are not used.
+/// Caps one row's scores of the keys [from, to) of a tile. Also changes unused scores before and after them,
+/// because it works on vectors of 16.
 inline void cap_scores(const PartlySeenTile& tile, int row, int from, int to) {
   float* scores = tile.scores + row * kKeyTile;
   for (int i = from / 16 * 16; i < to; i += 16) {

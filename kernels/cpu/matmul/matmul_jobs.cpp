@@ -21,8 +21,8 @@ constexpr int64_t kUnitsPerUnequalThread = 32;
 constexpr int64_t kRowMultiple = 32;
 constexpr int64_t kRowMultipleOfOne = 16;
 // With one token, if an equal share of the work is at most this many bytes, each thread takes its share as
-// one piece. In the first microseconds of every piece, a thread waits for memory that was not prefetched.
-// This wait is a quarter of the time of a share of 100 KiB.
+// one piece. In the first microseconds of every piece, a thread waits for memory that was not prefetched. For
+// a share of 100 KiB, this wait is a quarter of the time.
 constexpr int64_t kMaxShareBytes = 1024 * 1024;
 // The fewest tokens of a piece: each piece unpacks its weights again, which costs as much as a few tokens do.
 constexpr int64_t kMinPieceTokens = 64;

@@ -32,8 +32,8 @@ struct NeonDot : Neon {
   /// Returns 256 * highs + lows, where the arguments are the sums over the high bytes and over the low bytes.
   static Int of_planes(Int highs, Int lows) { return add_int(shift_left<8>(highs), lows); }
 
-  // Returns the sums of the products of kColumns weights with the quants of a token that begin at column
-  // `column` of a span. The sums are exact (bounds: activation_row.h), so any order gives the same result.
+  // Multiplies kColumns weights by a token's quants, from column `column` of a span on. Returns the sums of
+  // the products. The sums are exact (bounds: activation_row.h), so any order gives the same result.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int highs = zero(), lows = zero();
@@ -51,8 +51,8 @@ struct NeonDot : Neon {
     return of_planes(highs, lows);
   }
 
-  // Multiplies n vectors by the 16 * n quants of a token that begin at column `column` of a span. Each vector
-  // has 16 columns of each of its rows, in memory order. Returns four partial sums per row.
+  // Multiplies n vectors by 16 * n quants of a token, from column `column` of a span on. Each vector has 16
+  // columns of each of its rows, in memory order. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -67,8 +67,8 @@ struct NeonDot : Neon {
     return sum;
   }
 
-  // Multiplies the low nibbles of n vectors (four columns each) by the 4 * n quants of a token that begin at
-  // column `column` of a span.
+  // Multiplies the low nibbles of n vectors (four columns each) by 4 * n quants of a token, from column
+  // `column` of a span on.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     Int weights[n];
@@ -84,9 +84,9 @@ struct NeonDot : Neon {
     return shift_left<4>(dot_one<4 * n, 15>(weights, span, column));
   }
 
-  // For panels p and tokens t: sum[p][t] += the products of the panel's rows with the token's quants. The
-  // quants of the n tokens are `stride` bytes apart. All high bytes are multiplied first, then all low bytes,
-  // because 32 registers do not hold the sums of both at once.
+  // Adds to sum[p][t], for each panel p and token t, the products of the panel's rows with the token's
+  // quants. The quants of the n tokens are `stride` bytes apart. All high bytes are multiplied first, then
+  // all low bytes, because 32 registers do not hold the sums of both at once.
   template <int n, int kColumns, int largest>
   [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
                                               int column, size_t stride, Int (&sum)[2][n]) {

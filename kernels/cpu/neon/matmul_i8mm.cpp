@@ -33,9 +33,9 @@ struct NeonMatrix : NeonDot<planes> {
     }
   }
 
-  // For panels p and tokens t: sum[p][t] += the products of the panel's rows with the token's quants. The
-  // quants of the n tokens are `stride` bytes apart. Tokens are computed in pairs; a single last token is
-  // paired with itself.
+  // Adds to sum[p][t], for each panel p and token t, the products of the panel's rows with the token's
+  // quants. The quants of the n tokens are `stride` bytes apart. Tokens are computed in pairs; a single last
+  // token is paired with itself.
   template <int n, int kColumns, int largest>
   [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
                                               int column, size_t stride, Int (&sum)[2][n]) {

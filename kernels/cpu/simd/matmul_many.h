@@ -75,10 +75,10 @@ template <class S, class G>
   return S::broadcast_dword(reinterpret_cast<const std::byte*>(begin));
 }
 
-/// Multiplies n_spans spans of 32 columns of two panels by n tokens. `x` points to the first column of the
-/// first token. For token t, totals[t] is the sum of the first panel, and totals[kPassTokens + t] is the sum
-/// of the second panel. `begin` points to the first token's entry in SumsBegin. Inlined into the loop over
-/// tiles, so that g++ keeps all addresses in registers; a call for each tile was 2 to 5 % slower.
+/// Multiplies n_spans spans of two panels (32 columns each) by n tokens. `x` points to the first column of
+/// the first token. For token t, totals[t] is the sum of the first panel, and totals[kPassTokens + t] is the
+/// sum of the second panel. `begin` points to the first token's entry in SumsBegin. Inlined into the loop
+/// over tiles, so that g++ keeps all addresses in registers; a call for each tile was 2 to 5 % slower.
 template <class S, class G, int n>
 [[gnu::always_inline]] inline void multiply_pair_tile(const PanelPair<S>& pair, int n_spans,
                                                       const ActivationPlanes& x, const int32_t* begin,

@@ -92,8 +92,7 @@ struct Ahead {
   }
 };
 
-/// Planes of the activation rows of a group of tokens. The planes of successive tokens are `stride` bytes
-/// apart.
+/// The planes of several tokens' activation rows. Those of successive tokens are `stride` bytes apart.
 struct ActivationPlanes {
   const std::byte* quants;
   const std::byte* scale;

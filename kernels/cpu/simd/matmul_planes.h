@@ -29,8 +29,8 @@ struct BytePlanes : V {
     return V::add_int(V::template shift_left<8>(high), low);
   }
 
-  /// Returns the sums of the products of kColumns weights with the quants of a token that begin at column
-  /// `column` of a span.
+  /// Multiplies kColumns weights by a token's quants, from column `column` of a span on. Returns the sums of
+  /// the products.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int sum[2] = {V::zero(), V::zero()};
@@ -45,8 +45,8 @@ struct BytePlanes : V {
     return of_planes(sum[0], sum[1]);
   }
 
-  /// Multiplies n vectors by the 16 * n quants of a token that begin at column `column` of a span. Each
-  /// vector has 16 columns of each of its rows, in memory order. Returns four partial sums per row.
+  /// Multiplies n vectors by 16 * n quants of a token, from column `column` of a span on. Each vector has 16
+  /// columns of each of its rows, in memory order. Returns four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = V::zero();
@@ -61,8 +61,8 @@ struct BytePlanes : V {
     return sum;
   }
 
-  /// Multiplies the low nibbles of n vectors (four columns each) by the 4 * n quants of a token that begin at
-  /// column `column` of a span.
+  /// Multiplies the low nibbles of n vectors (four columns each) by 4 * n quants of a token, from column
+  /// `column` of a span on.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, V::bytes(0x0f), span, column);
@@ -73,8 +73,8 @@ struct BytePlanes : V {
     return dot_masked<n>(raw, V::bytes(0xf0), span, column);
   }
 
-  /// For panels p and tokens t: sum[p][t] += the products of the panel's rows with the token's quants. The
-  /// quants of the n tokens are `stride` bytes apart.
+  /// Adds to sum[p][t], for each panel p and token t, the products of the panel's rows with the token's
+  /// quants. The quants of the n tokens are `stride` bytes apart.
   template <int n, int kColumns, int largest>
   [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
                                               int column, size_t stride, Int (&sum)[2][n]) {

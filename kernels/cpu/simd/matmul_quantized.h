@@ -16,10 +16,10 @@
 
 namespace hearth {
 
-/// Adds the products of n_spans spans of 32 columns of a panel to `total`. Rows are prefetched one by one
-/// between the products. A burst of prefetches would fill the core's miss buffers, and memory would be idle
-/// afterward. Without prefetching, decode loses a third of its speed: the hardware prefetcher cannot follow
-/// so many short streams.
+/// Multiplies n_spans spans of a panel (32 columns each), and adds the products to `total`. Rows are
+/// prefetched one by one between the products. A burst of prefetches would fill the core's miss buffers, and
+/// memory would be idle afterward. Without prefetching, decode loses a third of its speed: the hardware
+/// prefetcher cannot follow so many short streams.
 template <class S, class Block>
 [[gnu::always_inline]] inline typename S::Float multiply_panel(const Panel<S>& panel, int n_spans,
                                                                const ActivationPlanes& x,

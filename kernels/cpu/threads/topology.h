@@ -25,9 +25,9 @@ void keep_thread_to(const std::vector<int>& cpus);
 /// is mounted.
 std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// The vector arithmetic speed of each of `cpus`, relative to the fastest. It is taken from cpu_capacity
-/// (Arm), or else from the highest clock. The clock of Intel's efficiency cores counts half, because their
-/// vector units are half as wide. All 1 if the system does not report it.
+/// Returns the vector arithmetic speed of each of `cpus`, relative to the fastest. It is taken from
+/// cpu_capacity (Arm), or else from the highest clock. The clock of Intel's efficiency cores counts half,
+/// because their vector units are half as wide. All 1 if the system does not report it.
 std::vector<double> cpu_speeds(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
 /// Returns the CPUs among `cpus` that are at least half as fast as the fastest, in the order of `cpus`.

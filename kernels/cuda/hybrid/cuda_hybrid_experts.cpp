@@ -40,8 +40,8 @@ ExpertGroups CudaHybridExperts::groups() const {
                    call_.router.n_experts, layer_.device->n_slots);
 }
 
-/// Whether the step copies missing experts to the device. A copied expert serves the tokens that chose it, so
-/// their mean number counts.
+/// Whether the step copies missing experts to the device. This depends on the mean number of tokens that
+/// chose an expert, because one copy serves all of them.
 bool CudaHybridExperts::streams() const {
   const Router& router = call_.router;
   const Expert& one = layer_.host.front();

@@ -114,8 +114,8 @@ void Conversation::add_summary(const std::string& summary) {
   text += std::string(kSummaryHeading) + summary;
 }
 
-/// Adds an item of a type that this server does not know, if it is a call that the client ran, or its result.
-/// Returns false for other items.
+/// Adds an item whose type this server does not know, if the item is a call of a tool that the client ran, or
+/// the result of such a call. Returns false for other items.
 bool Conversation::add_foreign(const Json& item) {
   const auto call_id = item.find("call_id");
   if (call_id == item.end() || !call_id->is_string()) return false;

@@ -1,5 +1,5 @@
-// The live view of activity: nothing is sampled unless somebody watches; buckets, levels and placements; a
-// real model.
+// Tests the live view of activity: that nothing is sampled unless somebody watches, the buckets, levels and
+// placements that it shows, and a real model.
 #include "engine/activity/live_activity.h"
 
 #include <algorithm>

@@ -96,8 +96,8 @@ TEST_CASE("engine: forced text is computed in one step, and is the same as if it
   CHECK(std::regex_match(text_of(answer.tokens), std::regex(R"([xyz]abcdefgh[0-9]\{"name":1234567890\})")));
   CHECK(answer.finished.reason == FinishReason::kStop);
   CHECK(n_steps < static_cast<int>(answer.tokens.size()) / 2);
-  // With log-probabilities every token needs a row of logits, so none is forced; the first choice is the
-  // same.
+  // With log-probabilities, every token needs a row of logits, so no token is forced. The first choice's text
+  // is the same as without them.
   request.n_top_logprobs = 1;
   n_steps = 0;
   const Answer chosen = ask(engine, request);

@@ -47,8 +47,8 @@ struct Config {
   size_t graph_bytes =
       0;  // device memory that each graph takes from when it is made ready until it is destroyed
   size_t kernel_bytes = 0;  // device memory that each kernel takes when it is loaded: see forget_kernels()
-  /// Records which pages each kernel touches, beside its declared work (take_touches). Needs guard, and
-  /// allocations made with it.
+  /// Records which pages each kernel touches, beside its declared work (take_touches). Works only for memory
+  /// that was allocated while `guard` was set.
   bool count_touched = false;
   bool drops_kernels = false;  // launches succeed but kernels do nothing, as on a faulty device
   bool guard = false;          // device memory has no access rights while the device idles (CUDAEMU_GUARD)
