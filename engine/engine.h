@@ -92,8 +92,8 @@ class TokenGenerator {
 class Engine final : public TokenGenerator {
  public:
   /// Starts the engine thread. The model must outlive the engine, and nothing else may use it meanwhile: the
-  /// engine reads its figures also while it waits for requests. Throws std::invalid_argument if the model's
-  /// limits do not allow the options (checked_limits()).
+  /// engine reads the model's figures even while it waits for requests. Throws std::invalid_argument if the
+  /// model's limits do not allow the options (checked_limits()).
   Engine(ForwardModel& model, const EngineOptions& options);
   /// Cancels running and waiting sequences and joins the thread. Joining takes at most one step of the model.
   ~Engine() override;

@@ -30,9 +30,9 @@ constexpr int blocks_at_once(int window, int step_tokens, int block_tokens) {
   return blocks_before(window, block_tokens) + (step_tokens + 2 * (block_tokens - 1)) / block_tokens;
 }
 
-/// The maximum number of tokens of one sequence in a step. They are either a chunk of its prompt, or its last
-/// token plus forced and draft tokens. Forced and draft tokens together are at most prefill_chunk tokens
-/// (engine/serving/scheduler.h).
+/// Returns the maximum number of tokens of one sequence in a step. They are either a chunk of its prompt, or
+/// its last token plus forced and draft tokens. Forced and draft tokens together are at most prefill_chunk
+/// tokens (engine/serving/scheduler.h).
 constexpr int longest_step(int prefill_chunk) { return prefill_chunk + 1; }
 
 }  // namespace hearth

@@ -68,9 +68,9 @@ class NeuronLayout {
   /// unless the mode is dense.
   static NeuronLayout in_file(const ModelSpec& spec, const Weights& weights);
 
-  /// Allocates bundles for the neurons, in the given order; fill() writes them. A plain GGUF file keeps its
-  /// own order, because its scales belong to groups of neurons. REQUIRES: a plain GGUF file if parts.sizes is
-  /// set. Throws std::bad_alloc.
+  /// Allocates bundles for the neurons; fill() writes them. They have the given order, but those of a plain
+  /// GGUF file keep the file's order, because its scales belong to groups of neurons. REQUIRES: if
+  /// parts.sizes is set, the file is plain GGUF. Throws std::bad_alloc.
   static NeuronLayout in_bundles(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
                                  const Order& order, Memory& memory);
 

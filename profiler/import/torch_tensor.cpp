@@ -75,8 +75,8 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Finds an entry's bytes. Of the header before the bytes, only the lengths of the name and of the extra field
-// are used. The sizes in it may be missing, because a zip writer may put them behind the data.
+// Finds an entry's bytes. It uses only two lengths of the header before the bytes: those of the name and of
+// the extra field. The sizes in the header may be missing, because a zip writer may put them behind the data.
 std::span<const std::byte> data_at(std::span<const std::byte> bytes, const std::string& file, uint64_t at,
                                    uint32_t size, std::string_view name) {
   gguf::Cursor cursor = cursor_at(bytes, file, at, "zip entry");

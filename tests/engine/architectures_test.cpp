@@ -94,9 +94,9 @@ double worst_in_mode(const std::string& name, const std::string& mode, const std
 // (smollm3 0.0103, smallthinker 0.0118). A wrong rotation, norm or bias changes them by tenths to whole
 // units.
 constexpr double kTolerance = 0.015;
-// The golden rows of mixtures and of today's dense models are computed with a cache of halves. What remains
-// is the rounding of activations to 15 bits and the order of sums: up to 0.001, and 0.003 where a later layer
-// has no rotary embedding (smallthinker).
+// The golden rows of mixtures and of today's dense models are computed with a cache of halves. So the
+// differences come only from the rounding of activations to 15 bits and from the order of sums: up to 0.001,
+// and 0.003 where a later layer has no rotary embedding (smallthinker).
 constexpr double kCachedTolerance = 0.004;
 
 std::unique_ptr<ModelRuntime> load_encoder(const std::string& name, int n_threads, Isa isa) {

@@ -17,8 +17,8 @@ namespace {
 /// Includes more threads than this machine has processors.
 const std::vector<int> kPoolSizes = {1, 2, 3, 5, 16};
 
-/// Calls body(piece, worker) on every thread of the pool: a thread cannot run two pieces that wait for each
-/// other.
+/// Calls body(piece, worker) once on every thread of the pool. The pieces wait for each other, so no thread
+/// can run two of them.
 template <class Body>
 void run_on_all(ThreadPool& pool, Body&& body) {
   std::atomic<int> arrived{0};

@@ -281,8 +281,8 @@ template <int kAlign>
 __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockTQ1_0>& out) {
   const uint8_t* block = row + s / 8 * sizeof(BlockTQ1_0);
   const int k = s % 8;
-  // Spans 0 to 4 are digits of the first 32 bytes. Spans 5 to 7 are digits of the next 16 bytes, and the
-  // last half of span 7 those of the 4 bytes of qh.
+  // Spans 0 to 4 come from the first 32 bytes: each span is one digit of every byte. Spans 5 to 7 come from
+  // the next 16 bytes, except for the last half of span 7, which comes from the 4 bytes of qh.
   unsigned packed[8], last;
   int first = k, second = k;  // the digits in the halves of the span
   load_words<2, 1>(block + offsetof(BlockTQ1_0, qh), &last);

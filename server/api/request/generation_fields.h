@@ -57,8 +57,8 @@ std::vector<int32_t> read_token_ids(const Json& ids, std::string_view param, con
 /// Throws RequestError if n_sequences copies of logit_bias would use too much memory.
 void check_copies(const GenerationFields& generation, size_t n_sequences);
 
-/// Reads only the member `model`; empty if absent. Called first, so that an unknown model is reported before
-/// other errors.
+/// Returns the member `model`, empty if absent, and reads no other member. Called first, so that an unknown
+/// model is reported before other errors.
 std::string read_model_name(const RequestFields& fields);
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// Models with windows, whose window blocks KvBlocks assigns: the bits equal those of a run that keeps all
-// keys and values, although the blocks that a sequence has released are overwritten.
+// Models with windows: KvBlocks assigns their window blocks, and blocks that a sequence has released are
+// overwritten. Nevertheless the bits equal those of a run that keeps all keys and values.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

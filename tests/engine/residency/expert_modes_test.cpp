@@ -141,8 +141,8 @@ TEST_CASE("the reported bytes of a mixture are those that it reads") {
   run.run(some_tokens(n_tokens), 1);
   const ExpertCounts counts = run.pass.ffn().counts().experts;
 
-  // Computed by hand: every token reads its experts' gates, and a row of up and down for each neuron that is
-  // not zero.
+  // Computed by hand: every token reads the gates of its experts. For each neuron that is not zero, it also
+  // reads a row of up and a row of down.
   double output = static_cast<double>(run.weights.output.weight.bytes()), read = 0;
   int64_t chosen = 0, neurons = 0;
   const auto row = [](const Matrix& matrix) { return static_cast<double>(matrix.stride_bytes()); };

@@ -30,8 +30,8 @@ StepBounds shared_bounds(int max_tokens, int n_used = kUsed) {
 /// A layer's experts on a CUDA device and the CPU, and the result of a step.
 class SharedLayer {
  public:
-  /// resident: which experts the device holds, ascending. stream_bytes: of each buffer for missing experts;
-  /// 0: they are not streamed. from_tokens: see cuda::DeviceOptions; 1: the CPU computes no experts.
+  /// resident: which experts the device holds, ascending. stream_bytes: the size of each buffer for missing
+  /// experts; 0: they are not streamed. from_tokens: see cuda::DeviceOptions; 1: the CPU computes no experts.
   SharedLayer(const Layer& layer, const std::vector<int32_t>& resident, int max_tokens,
               size_t stream_bytes = 0, int from_tokens = 1)
       : layer_(layer), streams_(stream_bytes > 0) {

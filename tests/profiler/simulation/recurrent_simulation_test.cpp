@@ -1,5 +1,5 @@
-// Models with recurrent layers in virtual time: their states are read and written for each token of a
-// sequence, on the GPU and on the CPU. Emulator only.
+// Models with recurrent layers in virtual time: each step reads and writes the states of its sequences, on
+// the GPU and on the CPU. Emulator only.
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/simulation/simulation.h"
 #include "tests/support/catch.h"

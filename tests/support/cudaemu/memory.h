@@ -45,7 +45,7 @@ MemoryUse memory_use();
 void reset_vram_peak();
 
 /// Begins to count which pages of device memory are read or written, by catching the first access to each.
-/// REQUIRES: Config::guard since the memory was allocated; no other thread uses device memory.
+/// REQUIRES: Config::guard was set before the memory was allocated; no other thread uses device memory.
 void watch_pages();
 /// Ends the count. Returns the bytes of the pages that were accessed.
 size_t watched_bytes();
