@@ -110,8 +110,8 @@ bool TokenChooser::append_forced(Sequence& sequence) {
   return true;
 }
 
-// Returns the tokens that must come next because the limit on thinking is reached. If the constraint refuses
-// one of them, it takes precedence over the limit.
+// Returns the tokens that must come next because the limit on thinking is reached. Returns none if the
+// constraint refuses one of them: the constraint takes precedence over the limit.
 std::span<const int32_t> TokenChooser::next_of_ending(Sequence& sequence) {
   if (!sequence.thinking) return {};
   const std::span<const int32_t> ending = sequence.thinking->forced();

@@ -22,8 +22,8 @@ class SnapshotPool {
 
   explicit SnapshotPool(int n_snapshots) : snapshots_(static_cast<size_t>(n_snapshots)) {}
 
-  /// The snapshot that take() gives to a slot; id is kNone if all are being made. lost_by: the node that
-  /// owned the snapshot until now; kNone if it was free.
+  /// The snapshot that take() gives to a slot. id is kNone if take() found none, because all snapshots are
+  /// being made. lost_by: the node that owned the snapshot until now; kNone if it was free.
   struct Taken {
     int32_t id = kNone;
     int32_t lost_by = kNone;

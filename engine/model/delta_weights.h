@@ -11,8 +11,8 @@
 
 namespace hearth {
 
-/// Binds the weights of a layer with Architecture::row_decays. copies: stores vectors that the file has in
-/// another form.
+/// Binds the weights of a layer with Architecture::row_decays. copies: keeps the vectors that are converted
+/// because the file has them in another form.
 DeltaWeights bind_kda(Binder& bind, const ModelSpec& spec, const std::string& prefix,
                       std::vector<std::vector<std::byte>>& copies);
 

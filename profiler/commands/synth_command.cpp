@@ -1,5 +1,5 @@
-// Defines the synth subcommand: checks the options, makes a model and writes it. With --trace, it plants a
-// trace of experts instead of a model.
+// Defines the synth subcommand: checks the options, makes a model and writes it. With --trace, it makes a
+// trace of chosen experts instead of a model.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>

@@ -10,8 +10,8 @@ namespace hearth {
 namespace {
 
 constexpr uint64_t kGigabyte = 1'000'000'000;
-// 25.6 GB/s and 3.6e13: copying takes as long as multiplying 791 tokens at 4.5 bits, if all weights are
-// copied.
+// At these rates, copying all weights takes as long as multiplying them by 791 tokens, with 4.5 bits per
+// weight.
 constexpr PromptRates kFast{.to_device_bytes_per_s = 25.6e9, .multiply_adds_per_s = 3.6e13};
 
 PlannedModel shape(std::string_view name) { return model_of_shape(*find_shape(name), DType::kQ4_0, ""); }

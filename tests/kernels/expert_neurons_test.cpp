@@ -55,8 +55,8 @@ std::unique_ptr<CpuBackend> backend_for(const LayerKind& kind, int n_threads, Is
   return backend;
 }
 
-/// A token's neurons in one expert, with double sums; near[j]: a gate or value is too close to zero to
-/// decide.
+/// A token's neurons in one expert, with double sums. near[j]: whether a gate or value of neuron j is so
+/// close to zero that rounding may decide whether the neuron is active.
 struct TokenNeurons {
   std::vector<bool> passed, active, near;
 };

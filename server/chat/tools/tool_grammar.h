@@ -29,8 +29,8 @@ struct GrammarParameter {
   std::string name;
   bool required = false;
   ValueExpr value;  // null: any text, without quotes if the syntax writes texts without quotes
-  /// The parameter's values for syntaxes that write texts without quotes: `texts` is an expression without
-  /// calls, `others` has the other values as JSON. Either may be absent.
+  /// The parameter's values, for syntaxes that write texts without quotes. `texts` matches the values that
+  /// are texts, and contains no calls. `others` matches all other values, as JSON. Either may be absent.
   struct Parts {
     std::optional<Grammar::Expr> texts = {}, others = {};
   };

@@ -1,10 +1,10 @@
 // Writes the framing of answers: status line, headers, and how the body is delimited.
 //
 // cpp-httplib writes the status line and the headers of answers, and whole bodies. Only http_framing.cpp
-// includes it. The library never sees the client's request. Instead, it gets a fixed request without headers:
-// HEAD if the client sent HEAD, otherwise GET. The reason is that versions of the library treat requests
-// differently (number of headers, Accept, Range, trailers of chunked bodies), and clients must not notice
-// which version is installed. Called by HTTP worker threads.
+// includes this library. It never sees the client's request. Instead, it gets a fixed request without
+// headers: HEAD if the client sent HEAD, otherwise GET. The reason is that versions of the library treat
+// requests differently (number of headers, Accept, Range, trailers of chunked bodies), and clients must not
+// notice which version is installed. Called by HTTP worker threads.
 #pragma once
 
 #include <functional>

@@ -18,8 +18,8 @@ namespace {
 
 constexpr int64_t kCols = 512, kRows = 8;
 
-/// The error for a file with one predictor matrix of that type, which is all zeros except for what `change`
-/// does to its bytes.
+/// Returns the error for a file with one predictor matrix of that type. All bytes of the matrix are zero,
+/// except those that `change` changes.
 std::string complaint(DType type, const std::function<void(Bytes&)>& change, size_t bytes_per_tensor,
                       const std::string& name = "blk.0.fc1.weight") {
   Bytes data(row_bytes(type, kCols) * kRows);

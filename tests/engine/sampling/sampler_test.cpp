@@ -71,9 +71,9 @@ SampleResult sample(Sampler& sampler, std::span<const float> logits, const Sampl
       {.logits = logits, .params = params, .tokens = tokens, .n_prompt = n_prompt, .state = state});
 }
 
-// Draws n tokens with consecutive seeds and compares them with the distribution: none is outside it, and
-// Pearson's chi-square over tokens expected at least five times (the rest as one class) is within 5 standard
-// deviations of its mean.
+// Draws n tokens with consecutive seeds and compares them with the distribution: no drawn token has
+// probability 0, and Pearson's chi-square is within 5 standard deviations of its mean. Tokens that are
+// expected less than five times are counted together, as one class.
 void check_draws(std::span<const float> logits, SamplingParams params, std::span<const int32_t> tokens,
                  size_t n_prompt, int n = 20000) {
   const std::vector<double> p = reference(logits, params, tokens, n_prompt);

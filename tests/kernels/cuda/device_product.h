@@ -31,8 +31,8 @@ class DeviceActivations {
   cuda::QuantizedActivations quantized_;
 };
 
-/// A host matrix's bytes on the device, from the first row's begin to the last row's end, at an address
-/// `offset` above a multiple of 256.
+/// A copy of a host matrix on the device, from the beginning of the first row to the end of the last. Its
+/// address is `offset` bytes above a multiple of 256.
 class DeviceMatrix {
  public:
   explicit DeviceMatrix(const Matrix& weight, size_t offset = 0)

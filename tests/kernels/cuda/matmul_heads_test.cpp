@@ -18,8 +18,8 @@ struct HeadShape {
   int64_t rows_between = 0;  // other rows after each head's
 };
 
-/// Position of a head's numbers within a token's: odd counts of other numbers before and after, so that
-/// nothing is aligned by chance.
+/// A token has other numbers before and behind those of its heads. Both counts are odd, so that nothing is
+/// aligned by chance.
 constexpr int64_t kBefore = 5, kBehind = 2;
 
 /// Heads of random weights and inputs, on the host and on the device.

@@ -117,8 +117,8 @@ TEST_CASE("report: names are shown as text, whatever they contain") {
 
 TEST_CASE("report: charts draw the given shares") {
   const ReportData data = everything();
-  // Layer 0: one neuron each above 50 %, at 30 % and at 0.5 %, and one never active; layer 1 never; layer 2
-  // always.
+  // In layer 0, one neuron is active for more than 50 % of tokens, one for 30 %, one for 0.5 %, and one
+  // never. Layer 1 is never active, and layer 2 always.
   const std::string map = activity_map(data);
   CHECK(count_of(map, "<rect class=\"heat0\"") == 2);
   CHECK(count_of(map, "<rect class=\"heat1\"") == 1);
