@@ -4,9 +4,9 @@
 // width 768, 6 for a token. The gates' biases are such that, by default, nine in ten neurons are zero. Prints
 // for each type, number of threads and number of tokens the time of one layer's experts without and with
 // skipping zeros, and the GB/s of weights that are read. Experts change with every call, so that at one token
-// they are read from memory. Both take turns, so that other load on the machine slows both alike; figures are
-// the tenth percentile of 15 to 2,000 rounds. Run by hand: expert_zeros_bench [--threads N] [--isa NAME]
-// [--type NAME] [--active SHARE] [--prompt N]
+// they are read from memory. The two variants take turns, so that other load on the machine slows both alike;
+// figures are the tenth percentile of 15 to 2,000 rounds. Run by hand: expert_zeros_bench [--threads N]
+// [--isa NAME] [--type NAME] [--active SHARE] [--prompt N]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -3,9 +3,10 @@
 // The shape is that of a model with 3B active weights: d_model 2048, 128 experts of width 768, 8 for a token.
 // Prints for each type and number of threads the GB/s of weights with one token and the multiply-adds per
 // second with 512 tokens. With one token, the experts change with every call, so that they are read from
-// memory. The dense matrix has the weights of 8 experts, as many as a token reads and is multiplied with.
-// Both take turns, so that other load on the machine slows both alike; figures are those of the tenth fastest
-// of a hundred rounds. Run by hand: experts_bench [--threads N] [--isa NAME] [--type NAME] [--tokens N]
+// memory. The dense matrix has the weights of 8 experts, as many as a token reads and is multiplied with. The
+// layer and the matrix take turns, so that other load on the machine slows both alike; figures are those of
+// the tenth fastest of a hundred rounds. Run by hand: experts_bench [--threads N] [--isa NAME] [--type NAME]
+// [--tokens N]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,17 +1,17 @@
-// matmul_bench [--isa NAME] [--type NAME] [--cols N] [--threads N] [--megabytes N] [--density D]: speed of
-// the matmul kernels, per ISA and type.
+// Measures the speed of the matmul kernels, per ISA and type. Run by hand, not by ctest:
+//   matmul_bench [--isa NAME] [--type NAME] [--cols N] [--threads N] [--megabytes N] [--density D]
 //
-// Per type: GB/s of weights at one token over --megabytes of them (1000 unless told: several times the caches
-// of a server), and GOP/s (two per weight and token) at 128 tokens; one thread, then two. Also prints the
-// bandwidth at which the same threads just read memory.
+// For each type, prints the GB/s of weights with one token, and the GOP/s (two per weight and token) with 128
+// tokens, for one thread and for two. The weights take --megabytes (1000 unless told), several times the
+// caches of a server. Also prints the bandwidth at which the same threads just read memory.
 //
-// With --density D: GB/s at one token, and their share of the bandwidth at which the same threads just read.
-// Measures products of all rows, and of the share D of the rows, listed at random. Rows are packed, or in
-// bundles of two or three rows, such as gate, up and down of a neuron. All take turns, and figures are
-// medians of the rounds, so that other load on the machine slows all alike.
+// With --density D, prints the GB/s with one token, and their share of the bandwidth at which the same
+// threads just read. Measures products of all rows, and of the share D of the rows, listed at random. Rows
+// are packed, or in bundles of two or three rows, such as gate, up and down of a neuron. All cases take
+// turns, and figures are medians of the rounds, so that other load on the machine slows all cases alike.
 //
 // Times are the busiest thread's CPU time. On a quiet machine, this is wall time. On a busy machine, it omits
-// the time that other programs take from the cores, but not from the memory. Run by hand, not by ctest.
+// the time that other programs take from the cores, but not from the memory.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

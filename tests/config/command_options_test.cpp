@@ -1,4 +1,4 @@
-// Options of both programs: they share one row each, so hearthd's flags and hearth-profiler's accept and
+// Options that both programs have: the table has one row for each, so hearthd and hearth-profiler accept and
 // refuse the same values.
 #include "config/command_options.h"
 

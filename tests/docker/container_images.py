@@ -79,7 +79,7 @@ class Workshop:
         options = [f"--volume={here}:{there}" for there, here in (binds or {}).items()]
         options += [f"--build-arg={name}={value}" for name, value in build_args.items()]
         # Do not make a layer for each step: the compiler's files would get the times of the layers, and the
-        # compiler cache would treat it as a different compiler.
+        # compiler cache would take the compiler for a different one.
         self.buildah("build", "--layers=false", "--pull=never", "--format=docker",
                      "--timestamp=0", f"--tag={tag}", *options,
                      f"--file={context}/docker/Dockerfile", context)

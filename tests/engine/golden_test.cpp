@@ -49,8 +49,8 @@ bool have_default_model() {
   return false;
 }
 
-/// The default model's texts; where HEARTH_SKIP_NIGHTLY is set (CI) without the long one, which has three
-/// quarters of the tokens.
+/// Returns the default model's texts. If HEARTH_SKIP_NIGHTLY is set (in CI), leaves out the long one, which
+/// has three quarters of the tokens.
 std::vector<GoldenText> some_smollm2_texts() {
   std::vector<GoldenText> texts = read_golden(data("golden/smollm2-golden.json"));
   if (std::getenv("HEARTH_SKIP_NIGHTLY") != nullptr)

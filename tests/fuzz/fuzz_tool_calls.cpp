@@ -1,6 +1,6 @@
 // Fuzzes the parser of tool calls: parses any answer, in the syntax that the first byte chooses, both whole
 // and in pieces whose lengths its bytes determine. Both must give equal results, every call that begins must
-// end, and an answer without calls must keep all its text but a call that is cut off at its end.
+// end, and an answer without calls must keep all its text, except a call that is cut off at its end.
 #include <algorithm>
 #include <array>
 #include <cctype>

@@ -133,8 +133,8 @@ TEST_CASE("expert neurons: a token's bits do not depend on batch, order or threa
       if (!kind.biased && shift != 0.0f) continue;
       Layer layer = turned_layer(kind, shift);
       std::mt19937 rng(5);
-      // 80 of the 120 tokens chose the last expert and about 50 each other one; with 16 tokens no expert has
-      // more than 11.
+      // 80 of the 120 tokens chose the last expert, and about 50 chose each of the others. Of the 16 tokens
+      // in `some`, at most 11 chose the same expert.
       const int n_tokens = 120;
       const Step step(n_tokens, 4, rng, kind.d_model);
       std::vector<int> backward(static_cast<size_t>(n_tokens)), some(16);

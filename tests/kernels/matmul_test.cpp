@@ -3,11 +3,9 @@
 //
 // Tolerances. e = 2^-24 is float32's rounding error.
 //   quantized types, compared with doubles of the same quantized activations: integer sums are exact. A
-//   product
-//     is rounded at most 5 times on its way to a span's term and once in each of the n sums of terms, each
-//     time
-//     by e of at most the sum M of absolute products. So |error| <= (n + 6) * e * M, where the sixth covers
-//     terms of second order.
+//     product is rounded at most 5 times on its way to a span's term, and once in each of the n sums of
+//     terms. Each rounding is at most e times the sum M of absolute products. So |error| <= (n + 6) * e * M,
+//     where the sixth covers terms of second order.
 //   plain floats: a lane adds n_cols / lanes products (at least 8 lanes), then 4 levels of a tree; the scalar
 //     kernel rounds products too: |error| <= (n_cols / 8 + 6) * e * M.
 //   across ISAs: quantized types always give the same bits, plain floats only results within the bound above.

@@ -214,8 +214,8 @@ TEST_CASE("softmax and sigmoid follow their formulas", "[vector]") {
       vector_kernels(isa).softmax(x.data(), n, x.data());  // in place
       vector_kernels(isa).sigmoid(s.data(), n, s.data());
       INFO(isa_name(isa) << ", " << n);
-      // e^x is within 2 units; the difference from the largest, up to 8, is rounded; then a sum and a
-      // division.
+      // The error has these parts: e^x is off by up to 2 units, the difference from the largest value (up to
+      // 8) is rounded, and so are the sum and the division.
       CHECK(worst_error(x, softmax, 0) < 1e-6);
       CHECK(worst_error(s, sigmoid, double{kVanishing}) < kSiluTolerance);
     }

@@ -12,7 +12,7 @@
 //    N, "machine": {"ram_s": X, "rows": X, "vram_s": X, "pcie_s": X, "round_trip": X}}
 //   -> {"seconds": X, "least_seconds": X, "on_gpu": B, "layers": [[on_device, all_gates, n_hot], ...]}, or
 //   null.
-//    active: shares of tokens, falling, one a neuron
+//    active: each neuron's share of tokens, in descending order
 #include <exception>
 #include <iostream>
 #include <nlohmann/json.hpp>

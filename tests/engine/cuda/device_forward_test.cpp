@@ -49,8 +49,8 @@ double worst_difference(const std::vector<float>& a, const std::vector<float>& b
   return worst / std::sqrt(squares / n - sum / n * (sum / n));
 }
 
-// With two layers of random weights, the last digit of a sum moves a quant of a later activation by one,
-// which is 2^-15 of its span's largest value.
+// The models have two layers of random weights. A different last digit of a sum may change a later
+// activation's quant by one, which is 2^-15 of its span's largest value.
 constexpr double kTolerance = 1e-3;
 
 /// Scalar code has no fused multiply-adds: on machines without AVX2 the last digits may differ.

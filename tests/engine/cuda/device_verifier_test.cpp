@@ -52,8 +52,8 @@ bool verifies() { return supported_isas().front() != Isa::kScalar; }
 
 TEST_CASE("verified steps give the same bits, and the CPU finds no mismatch in them") {
   if (!verifies()) return;
-  // Among them are models with a gated shared expert, with another one, with biases, and with zeros that are
-  // skipped.
+  // Among them are models with a shared expert (one with a gate and one without), with biases, and with zeros
+  // that are skipped.
   const std::string name = GENERATE(
       from_range(some_of({"qwen3moe", "qwen2moe", "gpt-oss-mxfp4", "deepseek2-v3", "smallthinker"})));
   const size_t n_resident = GENERATE(size_t{2}, size_t{1000});
@@ -69,8 +69,8 @@ TEST_CASE("verified steps give the same bits, and the CPU finds no mismatch in t
   const std::vector<float> expected = logits_of(*plain, tokens, 32);
   const uint64_t n_layers = n_mixtures(model->facts().spec);
   const auto verified = [&] { return model->figures().verification.value(); };
-  // A long step is the first one. Then decode steps are recorded and played back, with a verified one between
-  // them: 122 steps in total.
+  // Of the two steps of the prompt, the first is verified. Then 120 decode steps are recorded and played
+  // back, and one of them is verified.
   CHECK(same_bits(logits_of(*model, tokens, 32), expected));
   CHECK(verified().layers == n_layers);
   for (int repeat = 0; repeat < 3; ++repeat) CHECK(same_bits(logits_of(*model, tokens, 1), expected));

@@ -23,8 +23,8 @@ struct MixtureMachine {
   double rest;
   double reuse;  // probability that an expert of a token is one of the previous token's, too
 
-  /// Each token of a step reads 1 - reuse times as many further experts as the token before it. If reuse is
-  /// n_used / n_experts, all choices are equally likely.
+  /// Each token of a step adds 1 - reuse times as many new experts as the token before it. If reuse is n_used
+  /// / n_experts, all choices are equally likely.
   double seconds(int n_tokens) const {
     return rest + (1 - rest) * (1 - std::pow(1 - reuse, n_tokens)) / reuse;
   }

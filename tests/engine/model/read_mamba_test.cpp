@@ -1,5 +1,6 @@
-// Reading models with layers of Mamba-2: good files become facts and weights, and one message is for every
-// key that is missing, out of range or inconsistent with another, and for every tensor that does not fit.
+// Reading models with layers of Mamba-2: good files become facts and weights, and there is one message for
+// every key that is missing, out of range or inconsistent with another, and for every tensor that does not
+// fit.
 #include "engine/model/read_mamba.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // The solver's placements, executed by the engine on the emulated device: the tokens equal those of any other
-// placement, and more of the active neurons are on the device than with the neutral plan or with as many
-// random ones.
+// placement, and more of the active neurons are on the device than with the neutral plan, or with as many
+// randomly chosen neurons.
 #include "engine/placement/place_model.h"
 
 #include <numeric>
@@ -224,8 +224,8 @@ TEST_CASE("a layer launches as many kernels as placement counts") {
   // Includes the output's few kernels, divided by the four layers.
   const double n_layers = whole->facts().spec.n_layers;
   const Sparsity as = whole->placed().sparsity.mode;
-  // In this model a row of the down projection belongs to a neuron: all neurons are selected, listed and
-  // summed, where others have one product.
+  // This model stores the down projection by neuron. So a dense layer selects, lists and sums all neurons,
+  // where other models compute one product.
   const double by_neurons = as == Sparsity::kDense ? 4 : 0;
   CHECK(kernels_of_a_token(*whole) / n_layers ==
         Approx(all_of(layer_kernels(as, false)) + by_neurons).margin(2));

@@ -176,7 +176,7 @@ TEST_CASE("sparse modes: exact gives a plain file the logits of dense but for ro
   // Dense rounds the values of 32 neurons to 15 bits of their largest before it multiplies, while exact
   // multiplies floats. Each layer's sum changes by about 2^-16 of its size, and keys and values close to a
   // rounding edge of halves by 2^-11. Measured: 0.0015 of the logits' size at worst, 0.0001 typically. One
-  // neuron too few or too many changes it by 0.02 and more.
+  // neuron too few or too many changes the logits by 0.02 and more.
   const Alone alone(kPlain);
   for (const Isa isa : testing::model_isas()) {
     LoadOptions options = alone.options("dense");

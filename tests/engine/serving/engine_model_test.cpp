@@ -1,6 +1,5 @@
-// The engine with the real forward pass: no token and no log-probability changes in a single bit with what
-// else is in a batch, how prompts are cut, how many threads compute, and whether a prefix comes from the
-// cache.
+// The engine with the real forward pass: the bits of tokens and log-probabilities do not depend on what else
+// is in a batch, how prompts are cut, how many threads compute, or whether a prefix comes from the cache.
 #include <filesystem>
 #include <random>
 

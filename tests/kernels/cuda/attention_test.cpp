@@ -355,8 +355,8 @@ TEST_CASE("CUDA: attention of mixed steps has the CPU's bits") {
   // Decoding between prompts, tokens alone in their sequence, and runs that end within a tile.
   check_attention(cache, run(1, 0, 1) + run(0, 640, 663) + run(2, 299, 300) + run(3, 0, 40) +
                              run(4, 99, 100) + run(5, 200, 202) + run(2, 17, 18) + run(5, 260, 267));
-  // Adjacent tokens of the step that are not adjacent in a sequence: other positions of it, the next position
-  // of another.
+  // Adjacent tokens of the step that are not adjacent in a sequence: the next token is at a distant position
+  // of the same sequence, or at the next position of another sequence.
   check_attention(cache, run(0, 400, 402) + run(0, 100, 103) + run(0, 401, 403) + run(4, 20, 23) +
                              run(5, 23, 26) + run(0, 26, 27) + run(2, 27, 60));
   // More sequences than are cut by slices, all decoding.

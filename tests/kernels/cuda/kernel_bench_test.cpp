@@ -86,8 +86,8 @@ TEST_CASE("kernels are timed one by one, and listed with the work they declare")
   CHECK(fractions.size() == times.size());
   CHECK(fractions.back() == 1.0);
 
-  // Check the declared bytes: a matrix with 4.5 bits per weight is read once, or a quarter of its rows. Then
-  // check the declared multiply-adds of a prompt.
+  // Check the declared bytes: those of a whole matrix with 4.5 bits per weight, and those of a quarter of its
+  // rows. Then check the declared multiply-adds of a prompt.
   const double matrix = kModel * kNeurons * 4.5 / 8;
   CHECK(find(times, "matmul", "Q4_0", 1).work.bytes > matrix);
   CHECK(find(times, "matmul", "Q4_0", 1).work.bytes < 1.3 * matrix);

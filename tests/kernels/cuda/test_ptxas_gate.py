@@ -70,8 +70,8 @@ def test_the_launcher_fails_as_the_compiler_does(tmp_path):
     assert not (tmp_path / "x.cu.o.ptxas").exists()
 
 
-# 60 numbers that are all needed at the end. The threads of one block of 512 have 128 registers each, those of
-# three have 40.
+# This kernel has 60 numbers that are all needed at the end. With one block of 512 threads per multiprocessor,
+# a thread has 128 registers; with three blocks, it has 40.
 KERNEL = """
 __global__ void __launch_bounds__(512, BLOCKS) planted(const float* from, float* to) {
   float kept[60];

@@ -47,8 +47,8 @@ TEST_CASE("bench: figures are positive and agree with one another") {
   CHECK(r.decode_tokens_per_s > 0);
   CHECK(std::isfinite(r.prefill_tokens_per_s));
   CHECK(std::isfinite(r.decode_tokens_per_s));
-  // The weights once, and keys and values of the 53 positions at the middle of the generation: 2 layers, 2
-  // heads of 16 halves, twice.
+  // A token reads the weights once, and the keys and values of the 53 positions at the middle of the
+  // generation. 2 layers have 2 heads, each with 16 halves for keys and 16 for values.
   CHECK(r.decode_bytes_per_token ==
         static_cast<double>(model->facts().weight_bytes) + 53.0 * 2 * 2 * 16 * 2 * 2);
   CHECK(r.achieved_bytes_per_s == Approx(r.decode_tokens_per_s * r.decode_bytes_per_token));

@@ -30,8 +30,8 @@ struct Expected {
   int64_t n_scored = 0;
 };
 
-/// From the negative log-probability of each scored token: the exponential of the mean, and the mean's error
-/// by the sample variance, propagated through the exponential.
+/// scores: the negative log-probabilities of the scored tokens. The perplexity is the exponential of their
+/// mean. Its error is the mean's error, by the sample variance, propagated through the exponential.
 Expected expected_of(const std::vector<long double>& scores) {
   const long double n = static_cast<long double>(scores.size());
   long double mean = 0, variance = 0;
@@ -41,7 +41,8 @@ Expected expected_of(const std::vector<long double>& scores) {
           static_cast<int64_t>(scores.size())};
 }
 
-/// By definition: windows that do not overlap, the begin token first, the second half scored.
+/// Computes the perplexity by its definition: windows do not overlap, each begins with the begin token, and
+/// its second half is scored.
 Expected brute_force(const std::vector<int32_t>& tokens, int n_context, int32_t bos, int n_vocab) {
   std::vector<long double> scores;
   std::vector<float> logits(static_cast<size_t>(n_vocab));

@@ -47,8 +47,8 @@ TEST_CASE("a simulated GPU reads and writes the state of each sequence in each s
   const PlannedModel model = model_of_shape(small_shape(name, n_layers), DType::kQ8_0, "");
   const SimulationResult one = simulated(model, 1, 0.9), three = simulated(model, 3, 0.9);
   CHECK(one.n_device_layers > 0);
-  // Each further sequence adds the bytes of its states. Its activations, keys, values and logits add another
-  // fifth of that and, in mixtures, so do the experts that only this sequence chooses.
+  // Each further sequence adds the bytes of its states. Its activations, keys, values and logits add up to a
+  // fifth of that. In mixtures, the experts that only this sequence chooses add bytes too.
   const double states = 2.0 * n_recurrent * static_cast<double>(model.spec.recurrent.state_bytes());
   const double more = (three.decode.device.bytes - one.decode.device.bytes) / kFew.n_generate;
   CHECK(more > 1.9 * states);
