@@ -85,8 +85,8 @@ enum class Activation : uint8_t {
   kSigmoid,        // 1 / (1 + e^-x): the gate of attention's output; no FFN has it
   kIdentity,       // x: the gates of short convolutions; no FFN has it
   kSoftplus,       // ln(1 + e^x): the same
-  kSwigluClamped,  // min(silu(gate), limit) * (up clamped to [-limit, limit]); only on the CPU
-  kXielu,          // see Xielu; only on the CPU
+  kSwigluClamped,  // min(silu(gate), limit) * (up clamped to [-limit, limit])
+  kXielu,          // see Xielu
 };
 
 /// The numbers of the activation xIELU (Huang, Schlag 2024, arXiv 2411.13010): alpha_p x^2 + beta x for x >

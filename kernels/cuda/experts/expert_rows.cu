@@ -16,10 +16,10 @@ constexpr int kThreads = 256;
 template <Activation kKind>
 __global__ void __launch_bounds__(kThreads)
     expert_activation_kernel(const float* gate, const float* up, const int32_t* n_rows, int64_t d_expert,
-                             float at_least, float* out, QuantizedActivations quantized) {
+                             ActivationNumbers numbers, float* out, QuantizedActivations quantized) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= *n_rows * d_expert) return;
-  const float value = gated<kKind>(gate[i], up == nullptr ? nullptr : up + i, at_least);
+  const float value = gated<kKind>(gate[i], up == nullptr ? nullptr : up + i, numbers);
   out[i] = value;
   if (quantized.high != nullptr) quantize_own(value, i, quantized);
 }
@@ -41,7 +41,7 @@ void expert_activation(FfnActivation act, const float* gate, const float* up, co
                                   .instructions = 40.0 * static_cast<double>(n)};
               },
               gpu_kernel<expert_activation_kernel<kKind>>, blocks_for(groups.n_pairs * d_expert), kThreads, 0,
-              stream, gate, up, groups.counts + 1, d_expert, least_kept(act), out, quantized),
+              stream, gate, up, groups.counts + 1, d_expert, numbers_of(act), out, quantized),
           "applying experts' activation");
   });
 }

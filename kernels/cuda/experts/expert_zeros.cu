@@ -35,7 +35,7 @@ constexpr int kListThreads = 256, kListWarps = kListThreads / 32;
 template <Activation kKind>
 __global__ void __launch_bounds__(kListThreads)
     list_active_kernel(const float* gate, const float* up, const int32_t* n_rows, int64_t d_expert,
-                       float at_least, ActiveOfRows to, DeviceCounts* counts) {
+                       ActivationNumbers numbers, ActiveOfRows to, DeviceCounts* counts) {
   __shared__ int of_warp[kListWarps];
   const int64_t row = blockIdx.x;
   if (row >= *n_rows) return;
@@ -45,10 +45,10 @@ __global__ void __launch_bounds__(kListThreads)
     const int64_t neuron = begin + thread, i = row * d_expert + neuron;
     float value = 0.0f;
     if (neuron < d_expert) {
-      const float act = activated<kKind>(gate[i], at_least);
+      const float act = activated<kKind>(gate[i], numbers);
       const bool passes = act != 0.0f;
       n_passed += passes ? 1 : 0;
-      if (passes) value = gated<kKind>(gate[i], up == nullptr ? nullptr : up + i, at_least);
+      if (passes) value = gated<kKind>(gate[i], up == nullptr ? nullptr : up + i, numbers);
     }
     const bool is_active = value != 0.0f;
     const unsigned of_lanes = __ballot_sync(0xffffffffu, is_active ? 1 : 0);
@@ -85,7 +85,7 @@ void list_active(FfnActivation act, const float* gate, const float* up, const Ex
                                   .bytes = floats((up == nullptr ? 1 : 2) * rows * d_expert + rows)};
               },
               gpu_kernel<list_active_kernel<kKind>>, static_cast<unsigned>(groups.n_pairs), kListThreads, 0,
-              stream, gate, up, groups.counts + 1, d_expert, least_kept(act), to, counts),
+              stream, gate, up, groups.counts + 1, d_expert, numbers_of(act), to, counts),
           "listing experts' active neurons");
   });
 }

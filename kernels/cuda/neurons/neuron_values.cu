@@ -25,12 +25,13 @@ struct Gated {
   int64_t gates_stride;
   bool by_number;
   const float* ups;
-  float at_least, threshold;
+  ActivationNumbers numbers;
+  float threshold;
 
   __device__ float operator()(int64_t t, int64_t place, int32_t id, int64_t max, int& passed) const {
     const float gate = gates[t * gates_stride + (by_number ? id : place)];
     passed += gate <= threshold ? 0 : 1;  // NaN passes
-    return gated<kKind>(gate, ups == nullptr ? nullptr : ups + t * max + place, at_least);
+    return gated<kKind>(gate, ups == nullptr ? nullptr : ups + t * max + place, numbers);
   }
 };
 
@@ -102,7 +103,7 @@ void neuron_values(const GatedNeurons& neurons, float* values, DeviceCounts* cou
   const FfnActivation act = neurons.activation;
   visit_activation(act.kind, [&]<Activation kKind>() {
     launch(Gated<kKind>{neurons.gates, neurons.gates_stride, neurons.gates_by_number, neurons.ups,
-                        least_kept(act), act.threshold},
+                        numbers_of(act), act.threshold},
            neurons.ups == nullptr ? 1 : 2, neurons.set, neurons.passed,
            {.gates = !neurons.gates_by_number, .ups = neurons.ups != nullptr}, values, counts, stream);
   });

@@ -86,7 +86,7 @@ constexpr int kHeld = 4;
 // kernel spills on sm_90.
 template <Activation kKind>
 __global__ void __launch_bounds__(kKeepThreads, 1)
-    keep_in_block_kernel(float at_least, const uint64_t* wanted, int64_t set_words, int n_tokens,
+    keep_in_block_kernel(ActivationNumbers numbers, const uint64_t* wanted, int64_t set_words, int n_tokens,
                          DeviceList in, const float* gates, int64_t gates_stride, DeviceList out,
                          float* gates_out) {
   const int64_t n_listed = *in.n;
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kKeepThreads, 1)
       passed[k] = false;
       for (int t = 0; t < n_tokens && ids[k] >= 0; ++t) {
         passed[k] |= (wanted[t * set_words + ids[k] / 64] >> (ids[k] % 64) & 1) != 0 &&
-                     activated<kKind>(gates[t * gates_stride + first + k], at_least) != 0.0f;
+                     activated<kKind>(gates[t * gates_stride + first + k], numbers) != 0.0f;
       }
       count += passed[k] ? 1 : 0;
     }
@@ -122,14 +122,15 @@ __global__ void __launch_bounds__(kKeepThreads, 1)
 
 template <Activation kKind>
 __global__ void __launch_bounds__(kListThreads)
-    pass_kernel(float at_least, const uint64_t* wanted, int64_t set_words, int n_tokens, const int32_t* ids,
-                const int32_t* n, int64_t max, const float* gates, int64_t gates_stride, uint64_t* passed) {
+    pass_kernel(ActivationNumbers numbers, const uint64_t* wanted, int64_t set_words, int n_tokens,
+                const int32_t* ids, const int32_t* n, int64_t max, const float* gates, int64_t gates_stride,
+                uint64_t* passed) {
   const int64_t n_listed = *n;
   const auto passes = [&](int t, int64_t i) {
     if (i >= n_listed) return false;
     const int32_t id = ids[i];
     return (wanted[t * set_words + id / 64] >> (id % 64) & 1) != 0 &&
-           activated<kKind>(gates[t * gates_stride + i], at_least) != 0.0f;
+           activated<kKind>(gates[t * gates_stride + i], numbers) != 0.0f;
   };
   find_bits(n_tokens, max, passed, passes, [](int, int64_t, uint64_t) {});
 }
@@ -160,7 +161,7 @@ void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList
                                              bit_sets(set.n_tokens, set.n_neurons),
                                     .decides = true};
                 },
-                gpu_kernel<keep_in_block_kernel<kKind>>, 1, kKeepThreads, 0, stream, least_kept(act),
+                gpu_kernel<keep_in_block_kernel<kKind>>, 1, kKeepThreads, 0, stream, numbers_of(act),
                 set.wanted, (set.n_neurons + 63) / 64, set.n_tokens, in, gates, gates_stride, out, gates_out),
             "keeping the neurons whose gates passed");
     });
@@ -175,7 +176,7 @@ void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList
                                            bit_sets(set.n_tokens, set.n_neurons) + bit_sets(1, in.max),
                                   .decides = true};
               },
-              gpu_kernel<pass_kernel<kKind>>, find_blocks(in.max), kListThreads, 0, stream, least_kept(act),
+              gpu_kernel<pass_kernel<kKind>>, find_blocks(in.max), kListThreads, 0, stream, numbers_of(act),
               set.wanted, (set.n_neurons + 63) / 64, set.n_tokens, in.ids, in.n, in.max, gates, gates_stride,
               passed),
           "testing the gates of neurons");

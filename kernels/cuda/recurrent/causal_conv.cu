@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kConvThreads) convolve_kernel(const ConvArgs a
     GPU_UNROLL
     for (int i = 1; i < kTaps; ++i) sum = __fmaf_rn(taps[i], window[i], sum);
     if (args.bias != nullptr) sum = __fadd_rn(sum, bias);
-    out[t * out_width] = args.silu ? activated<Activation::kSilu>(sum, 0.0f) : sum;
+    out[t * out_width] = args.silu ? silu(sum) : sum;
     GPU_UNROLL
     for (int i = 0; i < kTaps - 1; ++i) window[i] = window[i + 1];
   }

@@ -2,8 +2,6 @@
 // gated_activation() in kernels/cpu/lanes/rows_inl.h operation by operation.
 #pragma once
 
-#include <stdexcept>
-
 #include "kernels/backend.h"
 #include "kernels/cuda/rows/exponential.cuh"
 
@@ -13,6 +11,11 @@ namespace hearth::cuda {
 /// kernels rely on it.
 __device__ __forceinline__ float max_or_second(float a, float b) { return a > b ? a : b; }
 __device__ __forceinline__ float min_or_second(float a, float b) { return a < b ? a : b; }
+
+/// x / (1 + e^-x).
+__device__ __forceinline__ float silu(float x) {
+  return __fdiv_rn(x, __fadd_rn(1.0f, exponential(__fsub_rn(0.0f, x))));
+}
 
 __device__ __forceinline__ float gelu_erf(float x) {
   const float size = max_or_second(__fsub_rn(0.0f, x), x);
@@ -49,12 +52,44 @@ __device__ __forceinline__ float softplus(float x) {
   return __fmaf_rn(__fadd_rn(s, s), p, max_or_second(0.0f, x));
 }
 
-/// Returns act(x). `at_least`: the smallest value that FATReLU keeps, from least_kept(). Other activations
-/// ignore it.
+/// The numbers of an activation, as an argument of kernels.
+struct ActivationNumbers {
+  float bound = 0.0f;  // FATReLU: the smallest value that it keeps, or 0; kSwigluClamped: the limit
+  Xielu xielu = {};
+};
+
+/// Host code.
+inline ActivationNumbers numbers_of(const FfnActivation& act) {
+  if (act.kind == Activation::kSwigluClamped) return {.bound = act.limit};
+  // FATReLU keeps what is above its threshold.
+  const float least = act.threshold > 0.0f ? __builtin_nextafterf(act.threshold, __builtin_inff()) : 0.0f;
+  return {.bound = least, .xielu = act.xielu};
+}
+
+/// Operation by operation as in kernels/cpu/lanes/rows_inl.h, which explains them.
+__device__ __forceinline__ float xielu(float x, const Xielu& numbers) {
+  const float linear = __fmul_rn(numbers.beta, x);
+  const float positive = __fmaf_rn(__fmul_rn(numbers.alpha_p, x), x, linear);
+  const float m = min_or_second(numbers.eps, x);
+  float p = 1.0f / 40320.0f;
+  p = __fmaf_rn(p, m, 1.0f / 5040.0f);
+  p = __fmaf_rn(p, m, 1.0f / 720.0f);
+  p = __fmaf_rn(p, m, 1.0f / 120.0f);
+  p = __fmaf_rn(p, m, 1.0f / 24.0f);
+  p = __fmaf_rn(p, m, 1.0f / 6.0f);
+  p = __fmaf_rn(p, m, 0.5f);
+  const float flat = __fmul_rn(__fmul_rn(m, m), p);
+  const float steep = __fsub_rn(__fsub_rn(exponential(m), 1.0f), m);
+  const float g = __fadd_rn(m < -0x1.fffffep-2f ? 0.0f : flat, __fsub_rn(0.0f, m) < 0.5f ? 0.0f : steep);
+  const float negative = __fmaf_rn(numbers.alpha_n, __fadd_rn(g, __fsub_rn(m, x)), linear);
+  return __fadd_rn(x < 0x1p-149f ? 0.0f : positive, __fsub_rn(0.0f, x) < 0.0f ? 0.0f : negative);
+}
+
+/// Returns act(x).
 template <Activation kKind>
-__device__ __forceinline__ float activated(float x, float at_least) {
+__device__ __forceinline__ float activated(float x, const ActivationNumbers& numbers) {
   if constexpr (kKind == Activation::kSilu) {
-    return __fdiv_rn(x, __fadd_rn(1.0f, exponential(__fsub_rn(0.0f, x))));
+    return silu(x);
   } else if constexpr (kKind == Activation::kGelu) {
     constexpr float kCubic = -2.0f * 0.797884561f * 0.044715f, kLinear = -2.0f * 0.797884561f;
     const float slope = __fmaf_rn(__fmul_rn(x, x), kCubic, kLinear);
@@ -62,7 +97,7 @@ __device__ __forceinline__ float activated(float x, float at_least) {
   } else if constexpr (kKind == Activation::kGeluErf) {
     return gelu_erf(x);
   } else if constexpr (kKind == Activation::kRelu) {
-    if (at_least > 0.0f) return x < at_least ? 0.0f : x;
+    if (numbers.bound > 0.0f) return x < numbers.bound ? 0.0f : x;
     return max_or_second(0.0f, x);
   } else if constexpr (kKind == Activation::kRelu2) {
     const float positive = max_or_second(0.0f, x);
@@ -76,28 +111,29 @@ __device__ __forceinline__ float activated(float x, float at_least) {
     return x;
   } else if constexpr (kKind == Activation::kSoftplus) {
     return softplus(x);
+  } else if constexpr (kKind == Activation::kSwigluClamped) {
+    return min_or_second(numbers.bound, silu(x));
+  } else if constexpr (kKind == Activation::kXielu) {
+    return xielu(x, numbers.xielu);
   } else {
     return max_or_second(0.0f, x);  // dReLU: gated() calls this for the gate and for up
   }
 }
 
 /// Returns act(gate) * up, or act(gate) if `up` is null. For dReLU, the product is relu(gate) * relu(up). For
-/// gpt-oss (kSwigluOai), it is act(gate) * (clamp(up, -7, 7) + 1).
+/// gpt-oss (kSwigluOai), it is act(gate) * (clamp(up, -7, 7) + 1). kSwigluClamped clamps up to its limit.
 template <Activation kKind>
-__device__ __forceinline__ float gated(float gate, const float* up, float at_least) {
-  const float value = activated<kKind>(gate, at_least);
+__device__ __forceinline__ float gated(float gate, const float* up, const ActivationNumbers& numbers) {
+  const float value = activated<kKind>(gate, numbers);
   if (up == nullptr) return value;
-  if constexpr (kKind == Activation::kDRelu) return __fmul_rn(value, activated<kKind>(*up, at_least));
+  if constexpr (kKind == Activation::kDRelu) return __fmul_rn(value, activated<kKind>(*up, numbers));
   if constexpr (kKind == Activation::kSwigluOai) {
     return __fmul_rn(value, __fadd_rn(min_or_second(7.0f, max_or_second(-7.0f, *up)), 1.0f));
   }
+  if constexpr (kKind == Activation::kSwigluClamped) {
+    return __fmul_rn(value, min_or_second(numbers.bound, max_or_second(-numbers.bound, *up)));
+  }
   return __fmul_rn(value, *up);
-}
-
-/// Returns the smallest value that FATReLU keeps, which is the next float above its threshold, or 0 if there
-/// is no threshold. Host code.
-inline float least_kept(FfnActivation act) {
-  return act.threshold > 0.0f ? __builtin_nextafterf(act.threshold, __builtin_inff()) : 0.0f;
 }
 
 /// Calls visit.template operator()<kKind>(), where kKind is the activation's kind. Host code.
@@ -125,8 +161,9 @@ void visit_activation(Activation kind, Visitor&& visit) {
     case Activation::kSoftplus:
       return visit.template operator()<Activation::kSoftplus>();
     case Activation::kSwigluClamped:
+      return visit.template operator()<Activation::kSwigluClamped>();
     case Activation::kXielu:
-      throw std::logic_error("CUDA devices have no activation whose numbers differ between layers.");
+      return visit.template operator()<Activation::kXielu>();
   }
 }
 

@@ -113,11 +113,11 @@ namespace {
 
 template <Activation kKind>
 __global__ void __launch_bounds__(kThreads)
-    gated_kernel(const float* gate, const float* up, int64_t n, float at_least, float* out,
+    gated_kernel(const float* gate, const float* up, int64_t n, ActivationNumbers numbers, float* out,
                  QuantizedActivations quantized) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= n) return;
-  const float value = gated<kKind>(gate[i], up == nullptr ? nullptr : up + i, at_least);
+  const float value = gated<kKind>(gate[i], up == nullptr ? nullptr : up + i, numbers);
   out[i] = value;
   if (quantized.high != nullptr) quantize_own(value, i, quantized);
 }
@@ -135,7 +135,7 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
                                            (quantized.high == nullptr ? 0 : quantized_written(n)),
                                   .instructions = 40.0 * static_cast<double>(n)};
               },
-              gpu_kernel<gated_kernel<kKind>>, blocks, kThreads, 0, stream, gate, up, n, least_kept(act), out,
+              gpu_kernel<gated_kernel<kKind>>, blocks, kThreads, 0, stream, gate, up, n, numbers_of(act), out,
               quantized),
           "applying an FFN's activation");
   });

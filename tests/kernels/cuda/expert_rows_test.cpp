@@ -127,10 +127,12 @@ TEST_CASE("CUDA applies the activation to the rows of resident pairs only") {
   if (!fused_isa()) return;
   const TestStream stream;
   std::mt19937 rng(72);
-  for (const Activation kind : {Activation::kSilu, Activation::kSwigluOai, Activation::kRelu2}) {
+  for (const FfnActivation act : {FfnActivation{Activation::kSilu}, FfnActivation{Activation::kSwigluOai},
+                                  FfnActivation{Activation::kRelu2},
+                                  FfnActivation{.kind = Activation::kSwigluClamped, .limit = 0.7f}}) {
     for (const int missing : {0, 1, 2}) {
       for (const bool gated : {false, true}) {
-        if (!gated && kind == Activation::kSwigluOai) continue;
+        if (!gated && act.kind == Activation::kSwigluOai) continue;
         constexpr int kTokens = 5, kUsed = 3;
         constexpr int64_t kWidth = 96;
         const HostChoice choice = some_choice(kTokens, kUsed, missing, rng);
@@ -142,10 +144,10 @@ TEST_CASE("CUDA applies the activation to the rows of resident pairs only") {
                                  up = normal_numbers(kTokens * kUsed * kWidth, rng);
         std::vector<float> expected(gate.size(), -7.0f);
         vector_kernels(*fused_isa())
-            .gated_activation({kind}, gate.data(), gated ? up.data() : nullptr, n, expected.data());
+            .gated_activation(act, gate.data(), gated ? up.data() : nullptr, n, expected.data());
         const DeviceArray<float> gates(gate), ups(up), out(std::vector<float>(gate.size(), -7.0f));
         const QuantizedOutput quantized(n);
-        cuda::expert_activation({kind}, gates.data(), gated ? ups.data() : nullptr, groups.view(), kWidth,
+        cuda::expert_activation(act, gates.data(), gated ? ups.data() : nullptr, groups.view(), kWidth,
                                 out.data(), stream, quantized.view());
         REQUIRE(different(out.read(stream), expected) == 0);
         REQUIRE(quantized.is_of(out.data(), stream));

@@ -16,8 +16,15 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 constexpr FfnActivation kActivations[] = {
-    {Activation::kSilu},       {Activation::kGelu},  {Activation::kGeluErf}, {Activation::kRelu},
-    {Activation::kRelu, 0.4f}, {Activation::kRelu2}, {Activation::kDRelu}};
+    {Activation::kSilu},
+    {Activation::kGelu},
+    {Activation::kGeluErf},
+    {Activation::kRelu},
+    {Activation::kRelu, 0.4f},
+    {Activation::kRelu2},
+    {Activation::kDRelu},
+    {.kind = Activation::kSwigluClamped, .limit = 1.5f},
+    {.kind = Activation::kXielu, .xielu = {.alpha_p = 0.8f, .alpha_n = 0.6f, .beta = 0.5f}}};
 
 /// Gates with zeros of both signs and NaNs.
 std::vector<float> some_gates(int64_t n, std::mt19937& rng) {

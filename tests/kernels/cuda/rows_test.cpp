@@ -207,6 +207,12 @@ std::vector<float> all_kinds_of_numbers(size_t n, unsigned seed) {
   return x;
 }
 
+constexpr FfnActivation kClamped{.kind = Activation::kSwigluClamped, .limit = 1.5f};
+constexpr FfnActivation kXieluSmall{.kind = Activation::kXielu,
+                                    .xielu = {.alpha_p = 0.8f, .alpha_n = 0.6f, .beta = 0.5f}};
+constexpr FfnActivation kXieluWide{
+    .kind = Activation::kXielu, .xielu = {.alpha_p = 3.1f, .alpha_n = 0.02f, .beta = -0.25f, .eps = -0.75f}};
+
 TEST_CASE("every activation has the CPU's bits, from zero to infinity") {
   const test::TestStream stream;
   for (FfnActivation act : {FfnActivation{Activation::kSilu}, FfnActivation{Activation::kGelu},
@@ -214,7 +220,7 @@ TEST_CASE("every activation has the CPU's bits, from zero to infinity") {
                             FfnActivation{Activation::kRelu, 0.5f}, FfnActivation{Activation::kRelu2},
                             FfnActivation{Activation::kDRelu}, FfnActivation{Activation::kSwigluOai},
                             FfnActivation{Activation::kSigmoid}, FfnActivation{Activation::kIdentity},
-                            FfnActivation{Activation::kSoftplus}}) {
+                            FfnActivation{Activation::kSoftplus}, kClamped, kXieluSmall, kXieluWide}) {
     for (size_t n : {0, 1, 15, 17, 255, 256, 257, 20000}) {
       const std::vector<float> gate = all_kinds_of_numbers(n, 5), up = normal_numbers(int64_t(n), 6);
       const DeviceArray<float> gates(gate), ups(up), result(n);
@@ -240,14 +246,17 @@ TEST_CASE("activations are those of a double reference") {
   const test::TestStream stream;
   const std::vector<float> gate = normal_numbers(3000, 7), up = normal_numbers(3000, 8);
   const DeviceArray<float> gates(gate), ups(up), result(gate.size());
-  for (Activation kind : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf, Activation::kRelu,
-                          Activation::kRelu2, Activation::kDRelu, Activation::kSwigluOai,
-                          Activation::kSigmoid, Activation::kIdentity, Activation::kSoftplus}) {
-    cuda::gated_activation({kind}, gates.data(), ups.data(), 3000, result.data(), stream);
+  for (const FfnActivation act : {FfnActivation{Activation::kSilu}, FfnActivation{Activation::kGelu},
+                                  FfnActivation{Activation::kGeluErf}, FfnActivation{Activation::kRelu},
+                                  FfnActivation{Activation::kRelu2}, FfnActivation{Activation::kDRelu},
+                                  FfnActivation{Activation::kSwigluOai}, FfnActivation{Activation::kSigmoid},
+                                  FfnActivation{Activation::kIdentity}, FfnActivation{Activation::kSoftplus},
+                                  kClamped, kXieluSmall, kXieluWide}) {
+    cuda::gated_activation(act, gates.data(), ups.data(), 3000, result.data(), stream);
     const std::vector<float> out = result.read(stream);
     for (size_t i = 0; i < out.size(); ++i) {
-      const double expected = testing::reference_gated({kind}, gate[i], up[i]);
-      INFO("activation " << static_cast<int>(kind) << " of " << gate[i]);
+      const double expected = testing::reference_gated(act, gate[i], up[i]);
+      INFO("activation " << static_cast<int>(act.kind) << " of " << gate[i]);
       // The largest bound that vector_kernels_test.cpp justifies: an argument of exp rounded three times, or
       // digits that cancel in the tail.
       const double size = std::abs(expected) + 0.05 * std::abs(double{gate[i]} * up[i]);
