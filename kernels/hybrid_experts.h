@@ -4,7 +4,8 @@
 //
 // One layer of one step, in this order:
 //   1. choice     the device chooses each token's experts from the router's logits
-//   2. hand-over  the CPU gets the choice, the slots of the chosen experts, and the experts' input
+//   2. hand-over  the CPU gets the choice, the slots of the chosen experts, and the experts' input (weighted,
+//                 if HybridExpertCall::weighted_x is set)
 //   3. rows       both compute their pairs' outputs at the same time: a row of d_model floats per pair. If
 //                 the experts have down columns, both skip zeros
 //   4. sum        the device adds up each token's rows, in the order of choice
@@ -49,6 +50,9 @@ struct HybridExpertCall {
   Router router;
   int n_tokens = 0;
   float* out = nullptr;  // [n_tokens, d_model], to which the sum is added
+  /// [n_tokens, d_model] scratch: experts read x times the weight of their token, and the sum has weights
+  /// of 1. Null: they read x. REQUIRES: null unless router.n_used is 1.
+  float* weighted_x = nullptr;
   // Whether the choice is handed over even if the CPU has nothing to compute.
   bool wants_choice = false;
 };

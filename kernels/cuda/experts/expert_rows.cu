@@ -46,6 +46,35 @@ void expert_activation(FfnActivation act, const float* gate, const float* up, co
   });
 }
 
+// out = x times the weight of each token's expert.
+namespace {
+
+__global__ void __launch_bounds__(kThreads)
+    weigh_kernel(const float* weights, const float* x, int64_t n, int64_t n_cols, float* out,
+                 QuantizedActivations quantized) {
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= n) return;
+  const float value = __fmul_rn(x[i], weights[i / n_cols]);
+  out[i] = value;
+  if (quantized.high != nullptr) quantize_own(value, i, quantized);
+}
+
+}  // namespace
+
+void weigh_inputs(const DeviceChoice& choice, const float* x, int64_t n_cols, float* out, cudaStream_t stream,
+                  const QuantizedActivations& quantized) {
+  const int64_t n = choice.n_tokens * n_cols;
+  if (n == 0) return;
+  check(gpu_launch(
+            [=] {
+              return KernelWork{.bytes = floats(2 * n + choice.n_tokens) +
+                                         (quantized.high == nullptr ? 0 : quantized_written(n))};
+            },
+            gpu_kernel<weigh_kernel>, blocks_for(n), kThreads, 0, stream, choice.weights, x, n, n_cols, out,
+            quantized),
+        "weighting experts' inputs");
+}
+
 // out += the weighted sum of a token's rows.
 namespace {
 
@@ -74,7 +103,7 @@ __device__ __forceinline__ float weighted_sum(const CombineArgs& args, int64_t t
       const int row = args.row_of_pair[pair];
       const float* from = row >= 0 ? args.rows + row * args.d_model : args.host_rows + pair * args.d_model;
       value[j] = from[column];
-      weight[j] = args.choice.weights[pair];
+      weight[j] = args.choice.weights == nullptr ? 1.0f : args.choice.weights[pair];
     }
     GPU_UNROLL
     for (int j = 0; j < kBatch; ++j) {
@@ -118,7 +147,8 @@ void combine(const DeviceChoice& choice, const int32_t* row_of_pair, const float
   check(gpu_launch(
             [=] {
               const int64_t pairs = choice.n_pairs(), resident = count_resident(row_of_pair, pairs);
-              const int64_t read = resident * d_model + (shared.logits == nullptr ? 0 : n) + 2 * pairs;
+              const int64_t read = resident * d_model + (shared.logits == nullptr ? 0 : n) +
+                                   (choice.weights == nullptr ? 1 : 2) * pairs;
               return KernelWork{
                   .kind = KernelClass::kSums,
                   .bytes = floats(read + 2 * n) + (quantized.high == nullptr ? 0 : quantized_written(n)),

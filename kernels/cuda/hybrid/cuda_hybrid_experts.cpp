@@ -59,18 +59,35 @@ void CudaHybridExperts::begin(const HybridExpertLayer& layer, const HybridExpert
   on_host_ = !layer.all_resident();
   if (streamed_now_) divide_missing();
   hands_over_ = call.wants_choice || on_host_;
-  const QuantizedActivations x = work_.quantized(call.x, call.n_tokens, layer.device->up.n_cols);
+  const QuantizedActivations x = weighs_input() ? QuantizedActivations() : quantized_input();
   if (streamed_now_) return begin_streamed(x);
   const DeviceChoice choice = this->choice();
   const ExpertGroups groups = this->groups();
   work_.enqueue(
       [=, logits = call.logits, router = call.router, slot_of = layer.device->slot_of,
        stream = work_.stream()] { route_and_group(logits, router, slot_of, choice, groups, stream); });
+  const QuantizedActivations read = routed_input(x);
   if (hands_over_) hand_over_choice();
   work_.mark("attention, router", layer.layer);
-  multiply(input_stage(x), groups);
+  multiply(input_stage(read), groups);
   activate(groups);
   multiply(down_stage(), groups);
+}
+
+/// Returns what experts read, in quantized form.
+QuantizedActivations CudaHybridExperts::quantized_input() {
+  return work_.quantized(input(), call_.n_tokens, layer_.device->up.n_cols);
+}
+
+/// Returns x, the quantized input, if experts read it as it is. Otherwise multiplies the input by the weights
+/// of the choice, and returns the product in quantized form.
+QuantizedActivations CudaHybridExperts::routed_input(const QuantizedActivations& x) {
+  if (!weighs_input()) return x;
+  const int64_t n_cols = layer_.device->up.n_cols;
+  work_.enqueue([=, choice = choice(), from = call_.x, out = call_.weighted_x,
+                 quantized = work_.writes_input(call_.weighted_x, call_.n_tokens, n_cols),
+                 stream = work_.stream()] { weigh_inputs(choice, from, n_cols, out, stream, quantized); });
+  return quantized_input();
 }
 
 /// Enqueues the hand-over of the choice and, if the CPU computes missing experts, of their input.
@@ -80,7 +97,7 @@ void CudaHybridExperts::hand_over_choice() {
   const auto n_x = on_host_ ? static_cast<size_t>(call_.n_tokens * layer_.device->up.n_cols) : 0;
   work_.enqueue([=, stream = work_.stream(),
                  what = exchange_.begin({reinterpret_cast<const float*>(choice.experts), n_choice},
-                                        {call_.x, n_x})] { hearth::cuda::hand_over(what, stream); });
+                                        {input(), n_x})] { hearth::cuda::hand_over(what, stream); });
   given_ = exchange_.arrived();
 }
 
@@ -106,11 +123,12 @@ void CudaHybridExperts::begin_streamed(const QuantizedActivations& x) {
   const ExpertGroups all = groups_in(work_.scratch().experts.groups, call_.n_tokens, call_.router.n_used,
                                      n_experts, n_slots + static_cast<int>(copied_.size()));
   route_and_group(call_.logits, call_.router, numbers, choice(), all, work_.stream());
+  const QuantizedActivations read = routed_input(x);
   if (hands_over_) hand_over_choice();
   work_.mark("attention, router", layer_.layer);
   ExpertGroups resident = all;
   resident.end_slot = n_slots;
-  for (const Stage& stage : {input_stage(x), down_stage()}) {
+  for (const Stage& stage : {input_stage(read), down_stage()}) {
     if (stage.inputs.by_pair) activate(all);
     multiply(stage, resident);
     multiply_copied(stage, all);
@@ -125,7 +143,7 @@ CudaHybridExperts::Stage CudaHybridExperts::input_stage(const QuantizedActivatio
                          .n_rows = d_expert(),
                          .bias = device.up_bias,
                          .out = gated ? scratch.ups : scratch.hidden};
-  const ExpertInputs inputs{.x = call_.x, .quantized = x};
+  const ExpertInputs inputs{.x = input(), .quantized = x};
   if (!gated) return {{up, ExpertProduct()}, {&Expert::up, nullptr}, inputs};
   const ExpertProduct gate{
       .weight = device.gate, .n_rows = d_expert(), .bias = device.gate_bias, .out = scratch.hidden};
@@ -311,9 +329,11 @@ void CudaHybridExperts::end(const GatedSharedExpert& shared, ExpertCounts& count
   work_.begin_span();
   const int64_t d_model = this->d_model();
   work_.writes(call_.out, call_.n_tokens * d_model);
-  work_.enqueue([=, this, choice = choice(), row_of_pair = groups().row_of_pair, out = call_.out,
+  DeviceChoice summed = choice();
+  if (weighs_input()) summed.weights = nullptr;
+  work_.enqueue([=, this, row_of_pair = groups().row_of_pair, out = call_.out,
                  host_rows = on_host_ ? rows_.data() : nullptr, stream = work_.stream()] {
-    combine(choice, row_of_pair, work_.scratch().experts.rows, host_rows, shared, d_model, out, stream);
+    combine(summed, row_of_pair, work_.scratch().experts.rows, host_rows, shared, d_model, out, stream);
   });
 }
 

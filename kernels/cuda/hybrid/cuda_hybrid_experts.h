@@ -60,6 +60,11 @@ class CudaHybridExperts final : public HybridExperts {
   void hand_over_choice();
   void divide_missing();
   void begin_streamed(const QuantizedActivations& x);
+  bool weighs_input() const { return call_.weighted_x != nullptr; }
+  /// What experts read.
+  const float* input() const { return weighs_input() ? call_.weighted_x : call_.x; }
+  QuantizedActivations quantized_input();
+  QuantizedActivations routed_input(const QuantizedActivations& x);
   /// One stage of a layer: the products with gate and up, or the products with down.
   struct Stage {
     std::array<ExpertProduct, 2> products;  // by slot; the second may be empty

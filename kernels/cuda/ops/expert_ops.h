@@ -160,11 +160,17 @@ void list_active(FfnActivation act, const float* gate, const float* up, const Ex
 void add_active_rows(const DownColumns& first, size_t slot_bytes, const ActiveOfRows& active,
                      const ExpertGroups& groups, const float* bias, float* out, cudaStream_t stream);
 
+/// out [n_tokens, n_cols] = x [n_tokens, n_cols] times the weight of each token's only expert. If the arrays
+/// of `quantized` are not null, they get the quantized output, and n_cols is a multiple of 32. REQUIRES:
+/// choice.n_used is 1.
+void weigh_inputs(const DeviceChoice& choice, const float* x, int64_t n_cols, float* out, cudaStream_t stream,
+                  const QuantizedActivations& quantized = {});
+
 /// out [n_tokens, d_model] += the sum of weight * row over each token's pairs, in the order of choice, plus
 /// the gated row of the shared expert if there is one. The bits are the same as after three steps on the CPU:
 /// CpuBackend::experts() into zeros, adding the shared expert, and Backend::add(). rows: [groups.n_pairs,
-/// d_model], indexed by row_of_pair. host_rows: [n_pairs, d_model] in pinned host memory, indexed by pair and
-/// read only for missing pairs; null: no pair is missing.
+/// d_model], indexed by row_of_pair. If choice.weights is null, all weights are 1. host_rows: [n_pairs,
+/// d_model] in pinned host memory, indexed by pair and read only for missing pairs; null: no pair is missing.
 void combine(const DeviceChoice& choice, const int32_t* row_of_pair, const float* rows,
              const float* host_rows, const GatedSharedExpert& shared, int64_t d_model, float* out,
              cudaStream_t stream, const QuantizedActivations& quantized = {});

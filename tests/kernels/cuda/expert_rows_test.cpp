@@ -123,6 +123,48 @@ TEST_CASE("CUDA adds up the rows of experts as the CPU does, wherever they are",
   }
 }
 
+TEST_CASE("CUDA weights the inputs of each token's only expert, and then adds its row as it is") {
+  if (!fused_isa()) return;
+  const TestStream stream;
+  std::mt19937 rng(73);
+  for (const int n_tokens : {0, 1, 5}) {
+    for (const int64_t n_cols : {31, 32, 576}) {
+      const bool quantizes = n_cols % 32 == 0;
+      HostChoice choice = some_choice(n_tokens, 1, 0, rng);
+      const DeviceChoiceArrays there(choice);
+      const std::vector<float> x = normal_numbers(n_tokens * n_cols, rng);
+      std::vector<float> expected = x;
+      for (size_t i = 0; i < x.size(); ++i) expected[i] *= choice.weights[i / static_cast<size_t>(n_cols)];
+      const DeviceArray<float> inputs(x), weighted(x.size());
+      QuantizedOutput quantized(quantizes ? n_tokens * n_cols : 0);
+      cuda::weigh_inputs(there.view(), inputs.data(), n_cols, weighted.data(), stream,
+                         quantizes ? quantized.view() : cuda::QuantizedActivations{});
+      INFO(n_tokens << " tokens, " << n_cols << " columns");
+      REQUIRE(different(weighted.read(stream), expected) == 0);
+      if (quantizes) REQUIRE(quantized.is_of(weighted.data(), stream));
+
+      const DeviceGroups groups(n_tokens, 1, kSomeExperts, kSomeExperts);
+      cuda::group_pairs(there.view(), groups.view(), stream);
+      const HostGroups found = groups.read(stream);
+      const std::vector<float> by_pair = odd_numbers(n_tokens * n_cols, rng),
+                               before = odd_numbers(n_tokens * n_cols, rng);
+      std::vector<float> rows(by_pair.size());
+      for (size_t pair = 0; pair < choice.n_pairs(); ++pair) {
+        std::copy_n(by_pair.begin() + static_cast<int64_t>(pair) * n_cols, n_cols,
+                    rows.begin() + found.row_of_pair[pair] * n_cols);
+      }
+      const DeviceArray<float> rows_there(rows), out(before);
+      cuda::DeviceChoice as_they_are = there.view();
+      as_they_are.weights = nullptr;
+      cuda::combine(as_they_are, groups.view().row_of_pair, rows_there.data(), nullptr, {}, n_cols,
+                    out.data(), stream);
+      choice.weights.assign(choice.weights.size(), 1.0f);
+      REQUIRE(different(out.read(stream), combined_on_cpu(choice, by_pair, nullptr, {}, n_cols, before)) ==
+              0);
+    }
+  }
+}
+
 TEST_CASE("CUDA applies the activation to the rows of resident pairs only") {
   if (!fused_isa()) return;
   const TestStream stream;

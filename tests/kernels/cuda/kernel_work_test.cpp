@@ -359,6 +359,8 @@ TEST_CASE_METHOD(KernelWorkTest, "choosing, grouping and adding up experts decla
     cuda::combine(choice.view(), groups.view().row_of_pair, rows.data(), nullptr, {}, kModel, out.data(),
                   stream);
   });
+  const test::DeviceChoiceArrays of_one(kTokens, 1);
+  check(stream, 3, [&] { cuda::weigh_inputs(of_one.view(), rows.data(), kModel, out.data(), stream); });
   const DeviceArray<float> hidden(kTokens * kUsed * kModel);
   check(stream, 3, [&] {
     cuda::expert_activation({Activation::kSilu}, rows.data(), nullptr, groups.view(), kModel, hidden.data(),
