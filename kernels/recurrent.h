@@ -94,7 +94,7 @@ struct RecurrentShape {
   int key_rows = 0;  // numbers of a key, if they are not as many as a value's; 0: head_dim
   RecurrentKind kind = RecurrentKind::kGatedDelta;
   int n_channels = 0;       // of kShortConv
-  bool row_decays = false;  // of kGatedDelta: each row of S has its own decay; only on the CPU
+  bool row_decays = false;  // of kGatedDelta: each row of S has its own decay
 
   bool operator==(const RecurrentShape&) const = default;
   explicit constexpr operator bool() const { return n_taps > 0; }

@@ -32,7 +32,7 @@ inline const std::vector<RecurrentShape> kShapes = {
     {1, 2, 33, 8, false},      scan_shape(2, 6, 16, 24),  // fewer columns than rows, and more
     scan_shape(1, 3, 64, 128), scan_shape(4, 4, 37, 18, 3)};
 
-/// Layers whose rows of states have their own decays, which only the CPU computes.
+/// Layers whose rows of states have their own decays.
 inline const std::vector<RecurrentShape> kRowDecays = {
     {.n_k_heads = 3, .n_v_heads = 3, .head_dim = 16, .n_taps = 4, .row_decays = true},
     {.n_k_heads = 2, .n_v_heads = 2, .head_dim = 37, .n_taps = 3, .row_decays = true},
@@ -54,12 +54,6 @@ inline int64_t first_channel(const RecurrentShape& shape, char part) {
 inline std::vector<RecurrentShape> all_kinds() {
   std::vector<RecurrentShape> all = kShapes;
   all.insert(all.end(), kShortConvs.begin(), kShortConvs.end());
-  return all;
-}
-
-/// All shapes that the CPU computes.
-inline std::vector<RecurrentShape> kinds_of_cpu() {
-  std::vector<RecurrentShape> all = all_kinds();
   all.insert(all.end(), kRowDecays.begin(), kRowDecays.end());
   return all;
 }

@@ -226,7 +226,7 @@ TEST_CASE("recurrent layers follow their formulas", "[recurrent]") {
   // tenth of its terms.
   constexpr double kConvTolerance = 1e-6, kOutTolerance = 1e-5;
   for (const Isa isa : supported_isas()) {
-    for (const RecurrentShape& shape : kinds_of_cpu()) {
+    for (const RecurrentShape& shape : all_kinds()) {
       for (const int n : {1, 2, 3, 16, 17, 70}) {
         const Inputs sequence(shape, n, 1);
         Layer layer(shape, isa, 2);
@@ -372,7 +372,7 @@ TEST_CASE("a selective scan stores steps times values, and values also pass it b
 }
 
 TEST_CASE("recurrent layers have the same bits on all ISAs that fuse multiply-adds", "[recurrent]") {
-  for (const RecurrentShape& shape : kinds_of_cpu()) {
+  for (const RecurrentShape& shape : all_kinds()) {
     const Inputs sequence(shape, 70, 1);
     std::vector<float> first;
     for (const Isa isa : supported_isas()) {
@@ -388,7 +388,7 @@ TEST_CASE("recurrent layers have the same bits on all ISAs that fuse multiply-ad
 
 TEST_CASE("a recurrent layer gives the same bits however a prompt is cut", "[recurrent]") {
   for (const Isa isa : testing::model_isas()) {
-    for (const RecurrentShape& shape : kinds_of_cpu()) {
+    for (const RecurrentShape& shape : all_kinds()) {
       const Inputs sequence(shape, 70, 1);
       Layer one(shape, isa, 1);
       const std::vector<float> all = whole(one, sequence, 70);
@@ -428,7 +428,7 @@ TEST_CASE("a recurrent layer gives the same bits with any number of threads", "[
 TEST_CASE("drafts that are accepted are replayed, and rejected ones leave no trace", "[recurrent]") {
   constexpr int kTokens = 60, kMaxDrafts = 4;
   for (const Isa isa : testing::model_isas()) {
-    for (const RecurrentShape& shape : kinds_of_cpu()) {
+    for (const RecurrentShape& shape : all_kinds()) {
       const Inputs sequence(shape, kTokens + kMaxDrafts, 1), wrong(shape, kTokens + kMaxDrafts, 50);
       Layer one(shape, isa, 1);
       const std::vector<float> all = whole(one, sequence, kTokens);
@@ -482,7 +482,7 @@ TEST_CASE("a state does not contain the drafts of its last step", "[recurrent]")
 
 TEST_CASE("a sequence gives the same bits beside others as alone", "[recurrent]") {
   for (const Isa isa : testing::model_isas()) {
-    for (const RecurrentShape& shape : kinds_of_cpu()) {
+    for (const RecurrentShape& shape : all_kinds()) {
       const Inputs a(shape, 40, 1), b(shape, 40, 2), c(shape, 40, 3);
       Layer alone(shape, isa, 1, 3);
       const std::vector<float> all_a = whole(alone, a, 40, 0), all_b = whole(alone, b, 40, 1),
@@ -521,7 +521,7 @@ TEST_CASE("a sequence gives the same bits beside others as alone", "[recurrent]"
 
 TEST_CASE("copies in the middle of a prompt are the states of shorter prompts", "[recurrent]") {
   for (const Isa isa : testing::model_isas()) {
-    for (const RecurrentShape& shape : kinds_of_cpu()) {
+    for (const RecurrentShape& shape : all_kinds()) {
       const Inputs a(shape, 30, 1), b(shape, 30, 2);
       Layer layer(shape, isa, 2, 2);
       std::map<int, Kept> copies;

@@ -7,9 +7,10 @@
 // whatever the number of tokens. For other states, the rows are in shared memory, and loads are not
 // overlapped.
 //
-// Keys, queries, values and gates come through shared memory: while a block computes some tokens, it loads
-// the next ones into registers. Replayed drafts pass the same way as tokens, but have only a key, a u and a
-// decay. A draft changes only registers; its key, u and decay go to the log.
+// Keys, queries, values and gates, among them a decay for each row if rows have their own, come through
+// shared memory: while a block computes some tokens, it loads the next ones into registers. Replayed drafts
+// pass the same way as tokens, but have only a key, a u and a decay. A draft changes only registers; its key,
+// u and decay go to the log.
 //
 // Speed. Decoding is bound by the bytes of the state: each sequence reads and writes RecurrentShape::
 // state_bytes() once per step and layer, 4 MiB together for 32 heads of 128. That is 256 blocks, whose loads
@@ -50,18 +51,27 @@ constexpr int rows_of_part(int n_rows, int part) { return (n_rows - part + kPart
 /// banks apart, so that a warp's lanes write different banks, and so do the parts when they read four rows.
 constexpr int part_stride(int n_rows) { return (rows_of_part(n_rows, 0) + 3) / 4 * 4 + 8; }
 
-template <int kRows>
+/// What a token does to the state.
+enum class Rule : uint8_t {
+  kDelta,      // the gated delta rule, with one decay for a head
+  kRowDeltas,  // the same with a decay for each row (RecurrentShape::row_decays)
+  kScan,       // the selective scan
+};
+
+template <int kRows, Rule kRule>
 constexpr int buffer_floats(int n_rows) {
   using S = Sizes<kRows>;
-  return S::kTokens * (2 * kParts * part_stride(n_rows) + S::kColumns + 2);
+  constexpr int kVectors = kRule == Rule::kRowDeltas ? 3 : 2;  // keys, queries and decays
+  return S::kTokens * (kVectors * kParts * part_stride(n_rows) + S::kColumns + 2);
 }
-template <int kRows>
+template <int kRows, Rule kRule>
 constexpr size_t shared_bytes(int n_rows) {
   using S = Sizes<kRows>;
   const int rows = S::kInRegisters ? 0 : S::kThreads * rows_of_part(n_rows, 0);
-  return sizeof(float) * static_cast<size_t>(S::kBuffers * buffer_floats<kRows>(n_rows) + rows);
+  return sizeof(float) * static_cast<size_t>(S::kBuffers * buffer_floats<kRows, kRule>(n_rows) + rows);
 }
-static_assert(shared_bytes<0>(kMaxDeltaHeadDim) <= 48 << 10);  // more would have to be requested
+static_assert(shared_bytes<0, Rule::kRowDeltas>(kMaxDeltaHeadDim) <=
+              48 << 10);  // more would have to be requested
 
 struct DeltaArgs {
   RecurrentShape shape;
@@ -136,17 +146,19 @@ struct Place {
 
 /// A buffer in shared memory for the inputs of kTokens positions. Positions count the replayed drafts and
 /// then the tokens of the run.
-template <int kRows>
+template <int kRows, Rule kRule>
 struct Staged {
   using S = Sizes<kRows>;
 
   __device__ Staged(float* memory, int n_rows) : stride(part_stride(n_rows)) {
+    const int vector = S::kTokens * kParts * stride;
     k = memory;
-    q = k + S::kTokens * kParts * stride;
-    v = q + S::kTokens * kParts * stride;
+    q = k + vector;
+    decays = q + vector;
+    v = kRule == Rule::kRowDeltas ? decays + vector : decays;
     gates = v + S::kTokens * S::kColumns;
   }
-  /// Row i of position t of a key or query.
+  /// Row i of position t of a key, query or row's decay.
   __device__ float& row(float* rows, int t, int i) const {
     return rows[(t * kParts + i % kParts) * stride + i / kParts];
   }
@@ -156,9 +168,10 @@ struct Staged {
   }
 
   int stride;
-  float *k, *q;  // [kTokens][kParts][stride]
-  float* v;      // [kTokens][kColumns] of replayed drafts: u
-  float* gates;  // [kTokens][2] decay, beta
+  float *k, *q;   // [kTokens][kParts][stride]
+  float* decays;  // the same, of kRowDeltas
+  float* v;       // [kTokens][kColumns] of replayed drafts: u
+  float* gates;   // [kTokens][2] decay (not of kRowDeltas), beta
 };
 
 /// Reads the inputs of a block from global memory.
@@ -192,8 +205,15 @@ struct Source {
     return replays(position) ? logged(position)[args.shape.key_dim() + at]
                              : args.v[token(position) * args.shape.value_dim() + at];
   }
-  /// which: 0 decay, 1 beta, which a replayed draft does not have.
+  /// The decays of a state's rows.
+  __device__ const float* decays(int position) const {
+    const int64_t head = int64_t{place.head} * place.n_rows;
+    return replays(position) ? logged(position) + args.shape.key_dim() + args.shape.value_dim() + head
+                             : args.decay + token(position) * args.shape.decay_dim() + head;
+  }
+  /// which: 0 decay, if it is one for a head; 1 beta, which a replayed draft does not have.
   __device__ float gate(int position, int which) const {
+    if (which == 0 && args.shape.row_decays) return 0.0f;
     if (replays(position)) {
       return which == 0 ? logged(position)[args.shape.key_dim() + args.shape.value_dim() + place.head] : 0.0f;
     }
@@ -202,12 +222,14 @@ struct Source {
 };
 
 /// The part of kTokens positions that a thread loads for its block while the block computes.
-template <int kRows>
+template <int kRows, Rule kRule>
 struct Fetched {
   using S = Sizes<kRows>;
+  static constexpr bool kRowDecays = kRule == Rule::kRowDeltas;
   static constexpr int kFloats = kParts * kRows / S::kThreads;  // of a key or query
+  static constexpr int kDecays = kRowDecays ? kFloats : 1;
 
-  float k[S::kTokens][kFloats] = {}, q[S::kTokens][kFloats] = {};
+  float k[S::kTokens][kFloats] = {}, q[S::kTokens][kFloats] = {}, decays[S::kTokens][kDecays] = {};
   float value = 0.0f, gate = 0.0f;
 
   /// Loads n positions.
@@ -219,6 +241,11 @@ struct Fetched {
       const float* const key = from.key(first + t);
       GPU_UNROLL
       for (int i = 0; i < kFloats; ++i) k[t][i] = key[thread + i * S::kThreads];
+      if constexpr (kRowDecays) {
+        const float* const of_rows = from.decays(first + t);
+        GPU_UNROLL
+        for (int i = 0; i < kFloats; ++i) decays[t][i] = of_rows[thread + i * S::kThreads];
+      }
       if (from.replays(first + t)) continue;
       const float* const query = from.query(first + t);
       GPU_UNROLL
@@ -227,7 +254,7 @@ struct Fetched {
     if (thread / S::kColumns < n) value = from.value(first + thread / S::kColumns, thread % S::kColumns);
     if (thread / 2 < n) gate = from.gate(first + thread / 2, thread % 2);
   }
-  __device__ __forceinline__ void store(const Source<kRows>& from, const Staged<kRows>& to) const {
+  __device__ __forceinline__ void store(const Source<kRows>& from, const Staged<kRows, kRule>& to) const {
     const int thread = from.place.thread;
     GPU_UNROLL
     for (int t = 0; t < S::kTokens; ++t) {
@@ -235,6 +262,7 @@ struct Fetched {
       for (int i = 0; i < kFloats; ++i) {
         to.row(to.k, t, thread + i * S::kThreads) = k[t][i];
         to.row(to.q, t, thread + i * S::kThreads) = q[t][i];
+        if constexpr (kRowDecays) to.row(to.decays, t, thread + i * S::kThreads) = decays[t][i];
       }
     }
     if (thread < S::kTokens * S::kColumns) to.v[thread] = value;
@@ -243,8 +271,8 @@ struct Fetched {
 };
 
 /// Copies one position of a head with any number of dimensions, without registers in between.
-template <>
-struct Fetched<0> {
+template <Rule kRule>
+struct Fetched<0, kRule> {
   using S = Sizes<0>;
 
   int position = 0, n = 0;  // n: 0 or 1
@@ -253,11 +281,15 @@ struct Fetched<0> {
     position = first;
     n = n_positions;
   }
-  __device__ void store(const Source<0>& from, const Staged<0>& to) const {
+  __device__ void store(const Source<0>& from, const Staged<0, kRule>& to) const {
     if (n == 0) return;
     const int thread = from.place.thread, n_rows = from.place.n_rows;
     const float* const key = from.key(position);
     for (int i = thread; i < n_rows; i += S::kThreads) to.row(to.k, 0, i) = key[i];
+    if constexpr (kRule == Rule::kRowDeltas) {
+      const float* const of_rows = from.decays(position);
+      for (int i = thread; i < n_rows; i += S::kThreads) to.row(to.decays, 0, i) = of_rows[i];
+    }
     if (!from.replays(position)) {
       const float* const query = from.query(position);
       for (int i = thread; i < n_rows; i += S::kThreads) to.row(to.q, 0, i) = query[i];
@@ -281,14 +313,39 @@ struct FourRows {
   }
 };
 
+/// The decays of a thread's rows: one for all, or one for each.
+template <Rule kRule>
+struct Decays {
+  float of_all;
+  const float* of_rows;
+  /// Four rows from row j on.
+  struct Four {
+    float of_all;
+    __device__ float at(int /*e*/) const { return of_all; }
+  };
+  __device__ Four from(int /*j*/) const { return {of_all}; }
+};
+template <>
+struct Decays<Rule::kRowDeltas> {
+  float of_all;  // not used
+  const float* of_rows;
+  struct Four {
+    FourRows rows;
+    __device__ float at(int e) const { return rows.at[e]; }
+  };
+  __device__ Four from(int j) const { return {FourRows(of_rows + j)}; }
+};
+
 /// S[i] = k[i] * u + decay * S[i].
-template <int kRows>
-__device__ __forceinline__ void replay(OwnRows<kRows>& rows, const float* k, float u, float decay) {
+template <int kRows, Rule kRule>
+__device__ __forceinline__ void replay(OwnRows<kRows>& rows, const float* k, float u,
+                                       const Decays<kRule>& decays) {
   rows.for_fours([&](int j, int n) {
     const FourRows keys(k + j);
+    const auto decay = decays.from(j);
     GPU_UNROLL
     for (int e = 0; e < 4; ++e) {
-      if (e < n) rows.at(j + e) = __fmaf_rn(keys.at[e], u, __fmul_rn(decay, rows.at(j + e)));
+      if (e < n) rows.at(j + e) = __fmaf_rn(keys.at[e], u, __fmul_rn(decay.at(e), rows.at(j + e)));
     }
   });
 }
@@ -297,20 +354,23 @@ __device__ __forceinline__ void replay(OwnRows<kRows>& rows, const float* k, flo
 struct Column {
   float u, out;
 };
-template <int kRows>
+/// A token of the gated delta rule.
+template <int kRows, Rule kRule>
 __device__ __forceinline__ Column advance(OwnRows<kRows>& rows, const float* k, const float* q, float v,
-                                          float decay, float beta) {
+                                          const Decays<kRule>& decays, float beta) {
+  constexpr bool kOfRows = kRule == Rule::kRowDeltas;
   float sum = 0.0f;
   rows.for_fours([&](int j, int n) {
     const FourRows keys(k + j);
+    const auto decay = decays.from(j);
     GPU_UNROLL
     for (int e = 0; e < 4; ++e) {
       if (e >= n) continue;
-      sum = __fmaf_rn(rows.at(j + e), keys.at[e], sum);
-      rows.at(j + e) = __fmul_rn(decay, rows.at(j + e));  // here, because it does not wait for u
+      sum = __fmaf_rn(rows.at(j + e), kOfRows ? __fmul_rn(decay.at(e), keys.at[e]) : keys.at[e], sum);
+      rows.at(j + e) = __fmul_rn(decay.at(e), rows.at(j + e));  // here, because it does not wait for u
     }
   });
-  const float u = __fmul_rn(beta, __fmaf_rn(-decay, total(sum), v));
+  const float u = __fmul_rn(beta, __fmaf_rn(kOfRows ? -1.0f : -decays.of_all, total(sum), v));
   float out = 0.0f;
   rows.for_fours([&](int j, int n) {
     const FourRows keys(k + j), queries(q + j);
@@ -368,16 +428,18 @@ __device__ void log_drafts(const DeltaArgs& args, const Place<kRows>& place) {
       for (int row = place.thread; row < place.n_rows; row += S::kThreads)
         logged[first + row] = args.k[token * shape.key_dim() + first + row];
     }
+    const int64_t n_decays = shape.row_decays ? place.n_rows : 1;  // of a head
     for (int h = place.thread; h < shape.n_v_heads; h += S::kThreads) {
       if (shape.key_head(h) % kDeltaCounters == counter) {
-        logged[shape.key_dim() + shape.value_dim() + h] = args.decay[token * shape.n_v_heads + h];
+        for (int64_t j = h * n_decays; j < (h + 1) * n_decays; ++j)
+          logged[shape.key_dim() + shape.value_dim() + j] = args.decay[token * shape.decay_dim() + j];
       }
     }
   }
 }
 
 /// blockIdx: group of columns of a head, run.
-template <int kRows, bool kScans>
+template <int kRows, Rule kRule>
 __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const DeltaArgs args) {
   using S = Sizes<kRows>;
   GPU_DYN_SHARED(float, memory);
@@ -391,12 +453,12 @@ __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const 
   const int64_t first_row = place.first_row(shape);
   float* const state = args.memory.state(shape, run.slot) + first_row;
   const int n_rows = rows_of_part(place.n_rows, place.part);
-  Staged<kRows> staged(memory, place.n_rows);
-  Fetched<kRows> fetched;
+  Staged<kRows, kRule> staged(memory, place.n_rows);
+  Fetched<kRows, kRule> fetched;
   fetched.load(source, 0, min(S::kTokens, n_positions));
   OwnRows<kRows> rows;
   if constexpr (!S::kInRegisters) {
-    rows.cells = memory + S::kBuffers * buffer_floats<kRows>(place.n_rows) + place.thread;
+    rows.cells = memory + S::kBuffers * buffer_floats<kRows, kRule>(place.n_rows) + place.thread;
     rows.n = n_rows;
   }
   const auto write = [&](float* to) {
@@ -419,7 +481,7 @@ __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const 
 
   const bool writes_out = place.part == 0 && place.column() < place.head_dim;
   const int64_t value_at = int64_t{place.head} * place.head_dim + place.column();
-  const float skip = kScans ? args.skip[place.head] : 0.0f;
+  const float skip = kRule == Rule::kScan ? args.skip[place.head] : 0.0f;
   int next_copy = 0;
   while (next_copy < args.copies.n && args.copies.after_token[next_copy] < run.first_token) ++next_copy;
   for (int begin = 0; begin < n_positions; begin += S::kTokens) {
@@ -428,17 +490,18 @@ __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const 
     for (int t = 0; t < S::kTokens && begin + t < n_positions; ++t) {
       const int position = begin + t;
       const float* const k = staged.part(staged.k, t, place.part);
-      const float v = staged.v[t * S::kColumns + place.within], decay = staged.gates[2 * t];
+      const float v = staged.v[t * S::kColumns + place.within];
+      const Decays<kRule> decays{staged.gates[2 * t], staged.part(staged.decays, t, place.part)};
       if (source.replays(position)) {
-        replay(rows, k, v, decay);
+        replay(rows, k, v, decays);
       } else {
         const float* const q = staged.part(staged.q, t, place.part);
         const float beta = staged.gates[2 * t + 1];
         Column column;
-        if constexpr (kScans) {
-          column = scan(rows, k, q, v, decay, beta, skip);
+        if constexpr (kRule == Rule::kScan) {
+          column = scan(rows, k, q, v, decays.of_all, beta, skip);
         } else {
-          column = advance(rows, k, q, v, decay, beta);
+          column = advance(rows, k, q, v, decays, beta);
         }
         const int64_t token = source.token(position);
         if (writes_out) {
@@ -454,7 +517,7 @@ __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const 
     }
     if constexpr (S::kBuffers > 1) {
       const int other = next / S::kTokens % S::kBuffers;
-      staged = Staged<kRows>(memory + other * buffer_floats<kRows>(place.n_rows), place.n_rows);
+      staged = Staged<kRows, kRule>(memory + other * buffer_floats<kRows, kRule>(place.n_rows), place.n_rows);
     } else {
       __syncthreads();
     }
@@ -467,14 +530,15 @@ __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const 
 
 /// The products with the state, and per element of the state and token four operations and two loads.
 KernelWork delta_work(const RecurrentShape& shape, const DeviceRuns& runs, int n_copies, bool scans) {
-  const int64_t state = shape.state_floats(), logged = shape.key_dim() + shape.value_dim() + shape.n_v_heads;
+  const int64_t state = shape.state_floats(),
+                logged = shape.key_dim() + shape.value_dim() + shape.decay_dim();
   int64_t n_floats = n_copies * state, n_positions = 0;
   for (int i = 0; i < runs.n; ++i) {
     const DeviceRun& run = runs.runs[i];
     if (run.slot < 0) continue;
     const bool writes = run.n_replayed + run.n_tokens - run.n_uncertain > 0 || run.fresh != 0;
     n_floats += ((run.fresh != 0 ? 0 : 1) + (writes ? 1 : 0)) * state;
-    n_floats += 2 * run.n_tokens * (shape.key_dim() + shape.value_dim() + shape.n_v_heads);
+    n_floats += run.n_tokens * (shape.key_dim() + shape.value_dim() + shape.n_v_heads + logged);
     n_floats += (run.n_replayed + run.n_uncertain) * logged;
     n_positions += run.n_replayed + run.n_tokens;
   }
@@ -484,20 +548,20 @@ KernelWork delta_work(const RecurrentShape& shape, const DeviceRuns& runs, int n
           .instructions = 6.0 * static_cast<double>(n_positions * state)};
 }
 
-template <int kRows, bool kScans>
+template <int kRows, Rule kRule>
 void launch_delta(const DeltaArgs& args, const DeviceRuns& runs, cudaStream_t stream) {
   using S = Sizes<kRows>;
   const RecurrentShape& shape = args.shape;
   const dim3 grid(static_cast<unsigned>(shape.n_v_heads * shape.n_column_groups() * S::kBlocks),
                   static_cast<unsigned>(runs.n));
-  check(gpu_launch([=, n = args.copies.n] { return delta_work(shape, runs, n, kScans); },
-                   gpu_kernel<delta_kernel<kRows, kScans>>, grid, S::kThreads,
-                   shared_bytes<kRows>(shape.n_rows()), stream, args),
+  check(gpu_launch([=, n = args.copies.n] { return delta_work(shape, runs, n, kRule == Rule::kScan); },
+                   gpu_kernel<delta_kernel<kRows, kRule>>, grid, S::kThreads,
+                   shared_bytes<kRows, kRule>(shape.n_rows()), stream, args),
         "computing a recurrent layer");
 }
 
-/// skip: of a selective scan; unused without kScans.
-template <bool kScans>
+/// skip: only of a selective scan.
+template <Rule kRule>
 void compute(const GatedDelta& call, const float* skip, const DeviceRuns& runs, uint32_t* counters,
              cudaStream_t stream) {
   if (runs.n == 0) return;
@@ -510,23 +574,24 @@ void compute(const GatedDelta& call, const float* skip, const DeviceRuns& runs, 
                        call.beta,  call.memory, call.out, skip,   counters, device_copies(call.copies)};
   switch (call.shape.n_rows()) {
     case 64:
-      return launch_delta<16, kScans>(args, runs, stream);
+      return launch_delta<16, kRule>(args, runs, stream);
     case 128:
-      return launch_delta<32, kScans>(args, runs, stream);
+      return launch_delta<32, kRule>(args, runs, stream);
     default:
-      return launch_delta<0, kScans>(args, runs, stream);
+      return launch_delta<0, kRule>(args, runs, stream);
   }
 }
 
 }  // namespace
 
 void gated_delta(const GatedDelta& call, const DeviceRuns& runs, uint32_t* counters, cudaStream_t stream) {
-  compute<false>(call, nullptr, runs, counters, stream);
+  if (call.shape.row_decays) return compute<Rule::kRowDeltas>(call, nullptr, runs, counters, stream);
+  compute<Rule::kDelta>(call, nullptr, runs, counters, stream);
 }
 
 void selective_scan(const SelectiveScan& call, const DeviceRuns& runs, uint32_t* counters,
                     cudaStream_t stream) {
-  compute<true>(call.state, call.skip, runs, counters, stream);
+  compute<Rule::kScan>(call.state, call.skip, runs, counters, stream);
 }
 
 }  // namespace hearth::cuda

@@ -38,6 +38,7 @@ std::vector<RecurrentShape> shapes() {
   all.push_back({2, 4, 64, 3, true});
   all.push_back({1, 1, 256, 5, false});
   all.push_back(scan_shape(2, 4, 40, 64));
+  all.push_back({.n_k_heads = 2, .n_v_heads = 2, .head_dim = 64, .n_taps = 4, .row_decays = true});
   return all;
 }
 
@@ -90,8 +91,8 @@ class DeviceAccess final : public Access {
 struct Rows {
   Rows(const RecurrentShape& shape, int n_rows)
       : raw(static_cast<size_t>(n_rows * shape.conv_dim()), NAN),
-        alpha(static_cast<size_t>(n_rows) * static_cast<size_t>(shape.n_v_heads), NAN),
-        beta(alpha) {}
+        alpha(static_cast<size_t>(n_rows * shape.decay_dim()), NAN),
+        beta(static_cast<size_t>(n_rows) * static_cast<size_t>(shape.n_v_heads), NAN) {}
 
   int n(const RecurrentShape& shape) const {
     return static_cast<int>(raw.size()) / static_cast<int>(shape.conv_dim());
@@ -102,7 +103,7 @@ struct Rows {
       std::copy_n(from.begin() + position * n, n, to.begin() + row * n);
     };
     copy(sequence.raw, raw, shape.conv_dim());
-    copy(sequence.alpha, alpha, shape.n_v_heads);
+    copy(sequence.alpha, alpha, shape.decay_dim());
     copy(sequence.beta, beta, shape.n_v_heads);
   }
 
@@ -133,7 +134,9 @@ class Layer {
     const std::array<const char*, 3> parts = parts_of(shape);
     for (size_t i = 0; i < parts.size(); ++i) array(parts[i], kMaxRows * shape.conv_parts()[i], kUnwritten);
     array("out", kMaxRows * shape.value_dim(), kUnwritten);
-    for (const char* name : {"decay", "beta"}) array(name, int64_t{kMaxRows} * shape.n_v_heads, kUnwritten);
+    array("decay", kMaxRows * shape.decay_dim(), kUnwritten);
+    if (shape.row_decays) array("steps", kMaxRows * shape.decay_dim(), kUnwritten);
+    array("beta", int64_t{kMaxRows} * shape.n_v_heads, kUnwritten);
     for (int i = 0; i < kCopies; ++i) {
       array("copied state " + std::to_string(i), shape.state_floats(), kUnwritten);
       array("copied tail " + std::to_string(i), shape.tail_floats(), kUnwritten);
@@ -179,8 +182,15 @@ class Layer {
       scale(at("q"), q_weights_);
       scale(at("k"), k_weights_);
     }
-    ops.delta_gates({n_rows, shape_.n_v_heads, at("decay"), scans(shape_) ? nullptr : at("beta"), dt_, a_,
-                     at("decay"), at("beta")});
+    if (shape_.row_decays) {
+      ops.delta_gates({n_rows, static_cast<int>(shape_.decay_dim()), at("decay"), nullptr, dt_, a_,
+                       at("decay"), at("steps")});
+      access_.backend().gated_activation({Activation::kSigmoid}, at("beta"), nullptr,
+                                         int64_t{n_rows} * shape_.n_v_heads, at("beta"));
+    } else {
+      ops.delta_gates({n_rows, shape_.n_v_heads, at("decay"), scans(shape_) ? nullptr : at("beta"), dt_, a_,
+                       at("decay"), at("beta")});
+    }
     const GatedDelta call{shape_,  runs,        states,     at("q"), at("k"),
                           at("v"), at("decay"), at("beta"), memory_, at("out")};
     if (scans(shape_)) {
@@ -495,7 +505,7 @@ TEST_CASE("CUDA: NaNs and infinities spread as on the CPU") {
         Inputs spoiled = clean;
         if (kind == 0) spoiled.raw[static_cast<size_t>(4 * shape.conv_dim() + key)] = bad;
         if (kind == 1) spoiled.raw[static_cast<size_t>(4 * shape.conv_dim() + value)] = bad;
-        if (kind == 2) spoiled.alpha[static_cast<size_t>(gate)] = bad;
+        if (kind == 2) spoiled.alpha[static_cast<size_t>(5 * shape.decay_dim() - 1)] = bad;
         if (kind == 3) spoiled.beta[static_cast<size_t>(gate)] = bad;
         INFO("kind " << kind << ", " << bad);
         Both both(shape);
@@ -546,7 +556,13 @@ TEST_CASE("CUDA: gates have the CPU's bits over the whole range of floats") {
 TEST_CASE("CUDA: the largest heads, and more key heads than counters") {
   for (const RecurrentShape& shape :
        {RecurrentShape{1, 1, cuda::kMaxDeltaHeadDim, 4, true}, RecurrentShape{40, 40, 4, 4, false},
-        scan_shape(1, 2, 1, cuda::kMaxDeltaHeadDim), scan_shape(40, 80, 20, 4)}) {
+        scan_shape(1, 2, 1, cuda::kMaxDeltaHeadDim), scan_shape(40, 80, 20, 4),
+        RecurrentShape{.n_k_heads = 1,
+        .n_v_heads = 1,
+        .head_dim = cuda::kMaxDeltaHeadDim,
+        .n_taps = 4,
+        .row_decays = true},
+        RecurrentShape{.n_k_heads = 40, .n_v_heads = 40, .head_dim = 4, .n_taps = 4, .row_decays = true}}) {
     const Inputs sequence(shape, 4, 1);
     Both both(shape, 1, 2);
     both.piece(sequence, 0, 3, /*n_uncertain=*/2);
@@ -558,7 +574,7 @@ TEST_CASE("CUDA: the largest heads, and more key heads than counters") {
 TEST_CASE("CUDA: decoding steps are played back with other runs") {
   constexpr int kSlots = 4;
   const RecurrentShape shape = GENERATE(RecurrentShape{1, 2, 64, 4, true}, RecurrentShape{2, 6, 20, 4, false},
-                                        scan_shape(1, 2, 24, 128));
+                                        scan_shape(1, 2, 24, 128), kRowDecays[2]);
   const StepShape decoding{
       .n_tokens = 4, .n_logit_rows = 4, .n_tables = kSlots, .longest = 9, .decoding = true};
   const std::vector<Inputs> sequences = {Inputs(shape, 60, 1), Inputs(shape, 60, 2), Inputs(shape, 60, 3),
