@@ -285,7 +285,8 @@ void FfnPass::observe_shared(const LayerCall& call) {
   float *gate = on_cpu_.gate.floats(), *up = layer.host.up ? on_cpu_.up.floats() : nullptr;
   split_.run(call, &FfnNeurons::gate, &FfnNeurons::gate_bias, gate);
   if (up != nullptr) split_.run(call, &FfnNeurons::up, &FfnNeurons::up_bias, up);
-  devices_.cpu().gated_activation(spec_.activation, gate, up, int64_t{call.n_tokens} * spec_.d_ff, gate);
+  devices_.cpu().gated_activation(call.neurons.ffn.activation, gate, up, int64_t{call.n_tokens} * spec_.d_ff,
+                                  gate);
   observers_.report_values(call.layer, gate, call.neurons.down_sizes, call.n_tokens);
 }
 

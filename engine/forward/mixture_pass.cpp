@@ -170,6 +170,7 @@ void MixturePass::run_on_both(const LayerCall& call, const LayerCall& beside, Ff
                      .router = router,
                      .n_tokens = call.n_tokens,
                      .out = call.out,
+                     .weighted_x = spec_.arch.mixture.weighs_input ? work_of(call).input.floats() : nullptr,
                      .wants_choice = observers.wants_choices()});
   run_beside(beside, observers);
   const GatedSharedExpert shared = run_gated_expert(call);

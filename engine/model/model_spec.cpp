@@ -520,13 +520,6 @@ std::string_view ModelSpec::cpu_only_kind() const {
   if (n_streams > 1) return "a model with several residual streams";
   if (std::ranges::any_of(layers, [](const LayerSpec& one) { return one.gate_cut.has_value(); }))
     return "a model whose FFNs keep only their largest gates";
-  if (arch.row_decays) return "a model whose states have a decay for each row";
-  if (has_experts() && arch.mixture.weighs_input) return "a model whose experts read weighted inputs";
-  if (std::ranges::any_of(layers, [](const LayerSpec& one) {
-        return one.ffn_activation.has_value() || one.expert_activation.has_value();
-      })) {
-    return "a model whose activations have numbers of their own in each layer";
-  }
   return {};
 }
 

@@ -90,7 +90,8 @@ TEST_CASE("today's dense models give the CPU's bits on the device") {
                                                         "falcon-h1",  "lfm2",
                                                         "lfm2-wide",  "seed_oss",
                                                         "ernie4_5",   "arcee",
-                                                        "mamba2",     "gemma4-e2b"})));
+                                                        "mamba2",     "gemma4-e2b",
+                                                        "apertus"})));
   const fs::path path = data() / "arch" / (name + ".gguf");
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
@@ -165,7 +166,11 @@ TEST_CASE("a mixture gives the CPU's bits wherever its experts are") {
                                                         "gemma4-moe",
                                                         "gemma4-moe-split",
                                                         "afmoe",
-                                                        "laguna"})));
+                                                        "laguna",
+                                                        "step35",
+                                                        "llama4",
+                                                        "llama4-maverick",
+                                                        "kimi-linear"})));
   const fs::path path = data() / "arch" / (name + ".gguf");
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
@@ -199,8 +204,8 @@ TEST_CASE("a mixture gives the CPU's bits wherever its experts are") {
 }
 
 TEST_CASE("a mixture gives the CPU's bits while experts are exchanged") {
-  const std::string name = GENERATE(
-      from_range(some_of({"qwen3moe", "gpt-oss-mxfp4", "deepseek2-v3", "smallthinker", "gemma4-moe"})));
+  const std::string name = GENERATE(from_range(
+      some_of({"qwen3moe", "gpt-oss-mxfp4", "deepseek2-v3", "smallthinker", "gemma4-moe", "llama4"})));
   INFO(name);
   LoadOptions options =
       options_of(data() / "arch" / (name + ".gguf"), name == "smallthinker" ? "exact" : "dense", false);
@@ -430,7 +435,8 @@ void check_shares(const std::string& name, const std::string& mode) {
 }
 
 TEST_CASE("dense: neurons may be shared between the device and the CPU in any way with the same bits") {
-  check_shares(GENERATE(from_range(some_of({"relu-llama", "llama", "falcon-7b.powerinfer"}))), "dense");
+  check_shares(GENERATE(from_range(some_of({"relu-llama", "llama", "falcon-7b.powerinfer", "apertus"}))),
+               "dense");
 }
 
 TEST_CASE("exact: neurons may be shared between the device and the CPU in any way with the same bits") {
@@ -547,7 +553,8 @@ void check_streaming(const std::string& name, const std::string& mode) {
 }
 
 TEST_CASE("long steps give the same bits with neurons brought to the device: dense") {
-  check_streaming(GENERATE(from_range(some_of({"relu-llama", "llama", "falcon-7b.powerinfer"}))), "dense");
+  check_streaming(GENERATE(from_range(some_of({"relu-llama", "llama", "falcon-7b.powerinfer", "apertus"}))),
+                  "dense");
 }
 
 TEST_CASE("long steps give the same bits with neurons brought to the device: exact") {

@@ -129,7 +129,7 @@ Counted counted(ModelRuntime& model, const std::vector<float>& thresholds, int c
 }
 
 std::string calibrated_model() {
-  return GENERATE(from_range(some_of({"llama", "falcon-7b", "gemma2", "phi2"})));
+  return GENERATE(from_range(some_of({"llama", "falcon-7b", "gemma2", "phi2", "apertus"})));
 }
 
 double mean_difference(const std::vector<float>& a, const std::vector<float>& b) {
