@@ -20,8 +20,8 @@ enum class Rearrange : uint8_t {
   kTurn,         // transposes [inputs, outputs] to [outputs, inputs]
   kSplit,        // the stored tensor holds two tensors, one below the other (in each expert)
   kSplitTurned,  // the stored tensor [inputs, outputs] holds two tensors in alternating columns (gpt-oss)
-  // Experts of Qwen3-VL, as published. transformers 5 saves kSplit and kNone under their names; the model's
-  // width tells which form a tensor has.
+  // Experts of Qwen3-VL, as published. transformers 5 saves tensors in the forms kSplit and kNone under the
+  // same names; the model's width tells which form a tensor has.
   kSplitBeside,   // [inputs, outputs] holds two tensors, one beside the other
   kTurnDown,      // transposes [inputs, outputs]
   kSplitColumns,  // biases whose elements alternate (gpt-oss)

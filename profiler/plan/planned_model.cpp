@@ -51,8 +51,8 @@ class ShapeMaker {
     spec.gated = spec.arch.gated;
     spec.rope.n_rot = shape_.n_rot > 0 ? shape_.n_rot : spec.head_dim;
     spec.recurrent = shape_.recurrent;
-    // For these shapes, PowerInfer publishes model files with predictors. In these files, the activation
-    // differs from the architecture's original one.
+    // If a shape has a predictor rank, PowerInfer publishes model files of this shape with predictors. In
+    // these files, the activation differs from the architecture's original one.
     spec.activation = shape_.predictor_rank > 0 ? *spec.arch.powerinfer_activation : spec.arch.activation;
     if (!ffn_activation.empty()) {
       const std::optional<FfnActivation> said = parse_ffn_activation(ffn_activation);

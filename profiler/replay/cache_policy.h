@@ -74,9 +74,9 @@ class CachePolicy {
   virtual void begin_prefetch(int /*n_in_time*/) {}
 };
 
-/// Makes a policy. At its beginning, the GPU's cache contains the experts that hottest_experts() returns;
-/// with kNone, the cache stays empty. link_bytes_per_s: the rate of copies. The trace must outlive the
-/// policy. REQUIRES: policy is neither kPrefetch nor kOptimum.
+/// Makes a policy. When the replay begins, the GPU's cache contains the experts that hottest_experts()
+/// returns; with kNone, the cache stays empty. link_bytes_per_s: the rate of copies. The trace must outlive
+/// the policy. REQUIRES: policy is neither kPrefetch nor kOptimum.
 std::unique_ptr<CachePolicy> make_policy(ReplayPolicy policy, const ExpertTrace& trace, const KnownUse& known,
                                          double budget_bytes, double link_bytes_per_s);
 

@@ -18,11 +18,12 @@
 
 namespace hearth {
 
-/// The tokens of a trace that are decoded: those that were generated, or all if `prompts` is set.
+/// Returns the tokens of a trace that are replayed as decoded ones: those that were generated, or all tokens
+/// if `prompts` is set.
 ExpertTrace decoded_part(const ExpertTrace& trace, bool prompts);
 
-/// How often experts are used: by the tokens [begin, end) of a trace, or by the tokens that an activity file
-/// counts, in the layers of `trace`. REQUIRES: the counts are of the trace's model.
+/// Return how often experts are used: by the tokens [begin, end) of a trace, or by the tokens that an
+/// activity file counts, in the layers of `trace`. REQUIRES: the counts are of the trace's model.
 KnownUse use_in_trace(const ExpertTrace& trace, uint64_t begin, uint64_t end);
 KnownUse use_in_counts(const ExpertTrace& trace, const ActivityCounts& counts);
 
