@@ -34,8 +34,8 @@ class BenchWeights {
 struct KernelCase {
   std::string kernel, size, type;
   int n_tokens = 1;
-  /// Enqueues the operation. declared: pass list lengths and token positions in memory that the host can also
-  /// read, which WorkMeter::sum() needs.
+  /// Enqueues the operation. declared: whether list lengths and token positions are passed in memory that the
+  /// host can also read; WorkMeter::sum() needs this.
   std::function<void(int turn, bool declared)> launch;
 };
 

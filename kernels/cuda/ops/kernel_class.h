@@ -13,10 +13,10 @@ namespace hearth::cuda {
 
 /// The class for products with one token or a few tokens. listed: whether only listed rows are computed.
 inline KernelClass product_class(DType type, bool listed = false) {
-  // For the slow quantized types, the kernels of matmul_few.cu use at least 153 registers per thread, but 92
-  // to 128 for all other types (ptxas for sm_90). These kernels and those of matmul_floats.cu load only two
-  // bytes at a time, and so do those for IQ1 to IQ3 and TQ, which also take up to 2.8 times as many
-  // instructions as Q4_0. Only experts have these types.
+  // For the slow quantized types, the kernels of matmul_few.cu use at least 153 registers per thread; for all
+  // other types, 92 to 128 (ptxas for sm_90). The kernels for slow types and those of matmul_floats.cu load
+  // only two bytes at a time. So do the kernels for IQ1 to IQ3 and TQ, which only experts have; they also
+  // take up to 2.8 times as many instructions as those for Q4_0.
   bool slow = !uses_quantized_activations(type) || type == DType::kQ3_K || type == DType::kQ5_K ||
               type == DType::kQ6_K;
   visit_block_type(type, [&]<class Block>() { slow |= kDecodedFirst<Block> && type != DType::kNVFP4; });

@@ -8,17 +8,18 @@
 // overlapped.
 //
 // Keys, queries, values and gates, among them a decay for each row if rows have their own, come through
-// shared memory: while a block computes some tokens, it loads the next ones into registers. Replayed drafts
-// pass the same way as tokens, but have only a key, a u and a decay. A draft changes only registers; its key,
-// u and decay go to the log.
+// shared memory: while a thread block computes some tokens, it loads the next ones into registers. Replayed
+// drafts pass the same way as tokens, but have only a key, a u and a decay. A draft changes only registers;
+// its key, u and decay go to the log.
 //
-// Speed. Decoding is bound by the bytes of the state: each sequence reads and writes RecurrentShape::
-// state_bytes() once per step and layer, 4 MiB together for 32 heads of 128. That is 256 blocks, whose loads
-// are all under way at once. Nothing was measured. With eight or more sequences the kernel should reach 80 to
-// 90 % of the memory's rate; a single sequence takes about as long as a read, two chains of 32 fused
-// multiply-adds and a write take one after another, some 3 us, which is a third of that rate on an H200. A
-// prompt is bound by the chain from one token to the next: 32 multiply-adds, two shuffles and the update,
-// some 250 clocks for heads of 128, for any number of heads up to two blocks per multiprocessor.
+// Speed (estimated, not measured). Decoding is bound by the bytes of the state: each sequence reads and
+// writes RecurrentShape::state_bytes() once per step and layer, 4 MiB together for 32 heads of 128. That is
+// 256 thread blocks, whose loads are all under way at once. With eight or more sequences, the kernel should
+// reach 80 to 90 % of the memory's rate. A single sequence takes some 3 us, because a read, two chains of 32
+// fused multiply-adds and a write follow each other. On an H200, this is a third of the memory's rate. A
+// prompt is bound by the chain from one token to the next: 32 multiply-adds, two shuffles and the update. For
+// heads of 128, this chain takes some 250 clocks, for any number of heads up to two thread blocks per
+// multiprocessor.
 #include <stdexcept>
 #include <string>
 
@@ -32,7 +33,8 @@ namespace {
 constexpr int kParts = 4;        // partial sums
 constexpr int kWarpColumns = 8;  // lane l has part l / 8 of column l % 8
 
-/// The sizes of a block. kRows: rows of a thread, if they are in registers; 0: they are in shared memory.
+/// The sizes of a thread block. kRows: rows of a thread, if they are in registers; 0: they are in shared
+/// memory.
 template <int kRows>
 struct Sizes {
   static constexpr bool kInRegisters = kRows > 0;
@@ -107,7 +109,7 @@ struct OwnRows<0> {
   }
 };
 
-/// Where a block works.
+/// The part of the work that belongs to a thread block.
 template <int kRows>
 struct Place {
   using S = Sizes<kRows>;
@@ -174,7 +176,7 @@ struct Staged {
   float* gates;   // [kTokens][2] decay (not of kRowDeltas), beta
 };
 
-/// Reads the inputs of a block from global memory.
+/// Reads the inputs of a thread block from global memory.
 template <int kRows>
 struct Source {
   using S = Sizes<kRows>;
@@ -221,7 +223,7 @@ struct Source {
   }
 };
 
-/// The part of kTokens positions that a thread loads for its block while the block computes.
+/// The part of kTokens positions that a thread loads for its thread block while the thread block computes.
 template <int kRows, Rule kRule>
 struct Fetched {
   using S = Sizes<kRows>;
@@ -402,8 +404,8 @@ __device__ __forceinline__ Column scan(OwnRows<kRows>& rows, const float* k, con
   return {u, __fmaf_rn(skip, v, total(out))};
 }
 
-/// Writes the keys and decays of a run's drafts to the log. Other blocks of the run replay the previous
-/// drafts from there, so the last block that reads a key head does it.
+/// Writes the keys and decays of a run's drafts to the log. Other thread blocks of the run replay the
+/// previous drafts from there, so only the last thread block that reads a key head writes.
 template <int kRows>
 __device__ void log_drafts(const DeltaArgs& args, const Place<kRows>& place) {
   using S = Sizes<kRows>;
@@ -524,7 +526,7 @@ __global__ void __launch_bounds__(Sizes<kRows>::kThreads, 1) delta_kernel(const 
     if (next < n_positions) fetched.store(source, staged);
     __syncthreads();
   }
-  // The block has staged the previous drafts before its last barrier.
+  // The thread block has staged the previous drafts before its last barrier.
   if (run.n_uncertain > 0) log_drafts(args, place);
 }
 
