@@ -68,8 +68,8 @@ class ExpertExchanger {
   ExpertCache cache_;
   CopyAllowance allowance_;
   int most_changes_;
-  // Indices in layers_. In a step, only layers from first_ on begin exchanges. If fewer may begin than a step
-  // has, next_first_ is the first layer that could begin none, and the next step starts there.
+  // Indices in layers_. In a step, only layers from first_ on begin exchanges. If a step has more exchanges
+  // than may begin, next_first_ is the first layer that could begin none, and the next step starts there.
   int first_ = 0, next_first_ = 0;
   bool counts_step_ = false;
   const double use_seconds_;              // in which the CPU reads a missing expert; 0: unknown

@@ -17,8 +17,8 @@
 
 namespace hearth {
 
-/// exp(x) for x <= 0, including -infinity. The relative error is below 2e-7; the result is 0 for x below
-/// -87.7. REQUIRES: not NaN.
+/// Returns exp(x) for x <= 0, including -infinity. The relative error is below 2e-7; the result is 0 for x
+/// below -87.7. REQUIRES: not NaN.
 inline float exp_nonpositive(float x) {
   // x = n ln 2 + r with |r| <= ln 2 / 2, and exp(x) = 2^n exp(r) (Cody and Waite 1980). ln 2 is split into
   // two parts; the first has so few bits that its product with n is exact. exp(r) is computed by its Taylor

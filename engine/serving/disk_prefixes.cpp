@@ -9,8 +9,8 @@ namespace hearth {
 namespace {
 
 // Limits of copying between two steps: the number of files to write, which together have the keys and values
-// of 256 tokens, and the number of bytes that were read. For a model with 128 KB per token, copying this much
-// takes 8 ms and some 30 ms.
+// of 256 tokens, and the number of bytes that were read. For a model with 128 KB per token, the former takes
+// 8 ms, and the latter some 30 ms.
 constexpr int kSavesAtOnce = 16;
 constexpr size_t kReadAtOnce = size_t{128} << 20;
 

@@ -41,8 +41,8 @@ struct LayerExpertTotals {
 struct ExchangeTotals {
   uint64_t experts = 0;  // copied to the GPU, each in exchange for another one
   uint64_t bytes = 0;    // of these copies
-  /// Exchanges that promised to pay but did not begin, because the link had copied enough for now or its
-  /// buffers were full. An exchange counts again in each step that refuses it.
+  /// Exchanges that were expected to save time but did not begin, because the link had copied enough for now
+  /// or its buffers were full. An exchange counts again in each step that refuses it.
   uint64_t refused = 0;
 };
 

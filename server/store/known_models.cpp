@@ -1,5 +1,5 @@
 // Quantizations and sizes are copied from the repositories' pages, to which docs/quickstart.md links; those
-// of this year's models come from other people's lists of these files, most of which state exact bytes.
+// of models published in 2026 come from other people's lists of these files, most of which state exact bytes.
 #include "server/store/known_models.h"
 
 #include <array>
