@@ -58,7 +58,7 @@ struct LoadOptions {
 
   // Slots, context and steps.
   int n_slots = 4;         // sequences that run at once
-  int context_tokens = 0;  // tokens per sequence; 0: the model's training context, at most kDefaultContext
+  int context_tokens = 0;  // tokens per sequence; 0: ModelSpec::unindexed_context(), at most kDefaultContext
   int prefill_chunk = kCpuPrefillChunk;  // maximum number of prompt tokens in one step; 0: see prompt_step()
   // Number of contexts whose keys and values fit in memory at once: all sequences share a pool for
   // n_kv_contexts * context_tokens positions. With fewer contexts than slots, long sequences may have to wait

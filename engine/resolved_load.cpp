@@ -32,7 +32,7 @@ void check_option(const char* name, int value, int low) {
 /// Returns the context of one sequence: the requested context or, if none is requested, the default, limited
 /// by the model's training context. Throws if the requested context exceeds the training context.
 int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
-  if (asked == 0) return std::min(spec.context_train, kDefaultContext);
+  if (asked == 0) return std::min(spec.unindexed_context(), kDefaultContext);
   if (asked > spec.context_train) {
     file_error::fail(file_error::file_label(file.path().string()),
                      "a context of " + std::to_string(asked) +
@@ -111,6 +111,7 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
     file_error::fail(r.label, why);
   r.kv_counts.type = options.kv_type;
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
+                 IndexerPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_context) +
                  facts.weights.copied_bytes();
   if (facts.nextn != nullptr && !device.usable) {
     r.bounds = bounds_with_nextn(r.bounds, *facts.nextn);
@@ -131,10 +132,11 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
 }
 
 /// Returns the reason why the options or the model's file rule out the GPU; empty if they allow it.
-std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
+std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts, int context_tokens) {
   if (options.activation_bits == ActivationBits::k8) return "--activation-bits 8 runs on the CPU only";
   if (const std::string_view kind = facts.spec.cpu_only_kind(); !kind.empty())
     return "A" + std::string(kind.substr(1)) + " runs on the CPU only";
+  if (std::string why = facts.spec.why_context_on_cpu(context_tokens); !why.empty()) return why;
   if (const int head_dim = facts.spec.widest_head_dim(); head_dim > cuda::kDeviceHeadDim) {
     return "Heads of " + std::to_string(head_dim) + " dimensions are longer than the " +
            std::to_string(cuda::kDeviceHeadDim) + " that the GPU's attention takes";
@@ -157,7 +159,7 @@ std::variant<cuda::Device, std::string> ready_device() try {
 }
 
 /// Throws std::invalid_argument (one sentence) if the options require a GPU but none can be used.
-DeviceAnswer choose_device(const LoadOptions& options, const LoadFacts& facts) {
+DeviceAnswer choose_device(const LoadOptions& options, const LoadFacts& facts, int context_tokens) {
   DeviceAnswer answer;
   if (options.device == DeviceChoice::kCpu) return answer;
   const bool insists = options.device == DeviceChoice::kCuda;
@@ -169,7 +171,7 @@ DeviceAnswer choose_device(const LoadOptions& options, const LoadFacts& facts) {
     }
     return answer;
   }
-  if (const std::string why = why_only_cpu(options, facts); !why.empty()) {
+  if (const std::string why = why_only_cpu(options, facts, context_tokens); !why.empty()) {
     if (insists) throw std::invalid_argument(why + "; take --device auto or cpu.");
     answer.notes.push_back(why + ": the GPU is not used");
     return answer;
@@ -247,7 +249,7 @@ void set_contexts(Reservation& memory, int n_contexts, const ModelSpec& spec) {
 
 ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure) {
   const int context_tokens = decide_context(facts.file, facts.spec, options.context_tokens);
-  DeviceAnswer device = choose_device(options, facts);
+  DeviceAnswer device = choose_device(options, facts, context_tokens);
   Reservation memory = reserve(options, facts, context_tokens, device);
   memory.bounds.library = device.library;
   memory.bounds.library_decodes = device.library_decodes;

@@ -194,7 +194,7 @@ void ModelPool::publish() {
                      .is_default = is_first,
                      .any_name = is_first && std::ranges::find(options_.alias, "*") != options_.alias.end(),
                      .facts = lane->facts.facts,
-                     .context_tokens = std::min(lane->facts.context_train, kDefaultContext),
+                     .context_tokens = std::min(lane->facts.usual_context, kDefaultContext),
                      .state = &lane->state};
     if (options_.context > 0) one.context_tokens = options_.context;
     models.push_back(std::make_shared<const CatalogModel>(std::move(one)));

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/forward/latent_attention.h"
 #include "engine/forward/mamba_pass.h"
 
 namespace hearth {
@@ -129,6 +130,7 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       on_cpu_(devices.cpu(), spec, bounds.max_tokens),
       states_(spec, bounds.n_states, bounds.n_snapshots, devices),
       output_(devices.of_output(), spec, bounds.max_logit_rows),
+      indexer_(devices.cpu(), spec, kv, bounds.max_tokens, bounds.max_context),
       layer_embeddings_(devices.cpu(), devices.of_layer(0), spec, weights, bounds.max_tokens),
       residual_streams_(devices.cpu(), spec, weights, bounds.max_tokens) {
   if (spec.arch.position_offset || spec.arch.token_types)
@@ -467,10 +469,18 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
   const KvShape kv_shape = kv_.shape(index);
   const int n_tokens = batch.n_tokens();
   float *q = work.q.floats(), *k = work.k.floats();
+  const bool chooses = static_cast<bool>(indexer_);
   if (spec_.latent) {
-    project_latent(side, index, batch);
+    const LatentBuffers buffers{.normed = work.normed.floats(),
+                                .q_latent = work.q_latent.floats(),
+                                .q_projected = work.q_projected.floats(),
+                                .q = q,
+                                .k = k,
+                                .scratch = work.v.floats()};
+    project_latent(backend, spec_, layer, batch.positions, facts.turns ? &rope_ : nullptr, buffers);
     backend.kv_append(k, k, spec_.kv_dim(index), places, kv_shape,
                       kv_layer);  // the latent is both key and value
+    if (chooses) indexer_.choose(index, layer.indexer, buffers.normed, buffers.q_latent, rope_, places);
   } else {
     project(side, index, batch, places);
   }
@@ -482,9 +492,16 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                                .growth_span = spec_.growth_span,
                                .growth_from = spec_.arch.growth_from,
                                .sectioned = spec_.arch.window.sections};
-  backend.attention(q, spec_.q_dim(index), spec_.heads_of(index), scores, places, kv_shape, kv_layer,
+  if (chooses) {
+    indexer_.attend(index, {q, spec_.q_dim(index), spec_.heads_of(index), scores.scale}, places,
                     work.attended.floats());
-  if (spec_.latent) unfold_values(side, index, n_tokens);
+  } else {
+    backend.attention(q, spec_.q_dim(index), spec_.heads_of(index), scores, places, kv_shape, kv_layer,
+                      work.attended.floats());
+  }
+  if (spec_.latent) {
+    unfold_values(backend, spec_, layer.latent, n_tokens, work.attended.floats(), work.values.floats());
+  }
   if (spec_.arch.gated_attention) {
     float* const attended = work.attended.floats();
     backend.gated_activation({Activation::kSigmoid}, work.values.floats(), attended,
@@ -582,79 +599,6 @@ void ForwardPass::turn_queries(const Side& side, int index, const Batch& batch) 
   if (!facts.turns) return;
   backend.rope(q, spec_.q_dim(index), spec_.heads_of(index), spec_.head_dim_of(index), batch.positions,
                facts.local_rope ? local_rope_ : rope_);
-}
-
-/// Computes q and k of a layer with latent attention (LatentWeights). k is the normed latent followed by the
-/// rotated key, and all heads share it. The query of a head is projected to the latent's space, which gives
-/// q. So the product of q with the latent equals the product of the unprojected query with the key that would
-/// be computed from the latent.
-void ForwardPass::project_latent(const Side& side, int index, const Batch& batch) {
-  Backend& backend = *side.backend;
-  const Workspace& work = *side.work;
-  const LayerWeights& layer = layer_weights(index);
-  const LatentWeights& weights = layer.latent;
-  const LatentSpec& latent = spec_.latent;
-  const int n_tokens = batch.n_tokens();
-  const int rank = latent.kv_rank, d_key = latent.d_nope + latent.d_rope, cached = spec_.head_dim;
-  const float eps = spec_.arch.latent_norm_eps;
-  float *q = work.q.floats(), *k = work.k.floats(), *queries = work.q_projected.floats();
-
-  // 1. Multiply by the projections. If the model has a latent for queries, compute the latent first, then the
-  //    queries from it.
-  if (latent.q_rank > 0) {
-    float* q_latent = work.q_latent.floats();
-    backend.matmul(work.normed.floats(), n_tokens,
-                   std::array{product(weights.q_a, q_latent), product(weights.kv_a, k)});
-    backend.rms_norm(q_latent, weights.q_a_norm, eps, n_tokens, latent.q_rank, q_latent);
-    backend.matmul(q_latent, n_tokens, std::array{product(layer.q, queries)});
-  } else {
-    backend.matmul(work.normed.floats(), n_tokens,
-                   std::array{product(layer.q, queries), product(weights.kv_a, k)});
-  }
-
-  // 2. Norm the latent; rotate the rotary parts. The buffer v is not needed otherwise here, so it temporarily
-  //    holds the latent without the rotary key.
-  float* alone = work.v.floats();
-  backend.copy_rows(k, cached, n_tokens, rank, alone, rank);
-  backend.rms_norm(alone, weights.kv_a_norm, eps, n_tokens, rank, alone);
-  backend.copy_rows(alone, rank, n_tokens, rank, k, cached);
-  if (spec_.layer(index).turns) {
-    backend.rope(queries + latent.d_nope, spec_.projected_q_dim(), spec_.n_heads, d_key, batch.positions,
-                 rope_);
-    backend.rope(k + rank, cached, 1, cached, batch.positions, rope_);
-  }
-
-  // 3. Project each head's query to the latent's space, except the query's rotary part.
-  backend.multiply_heads({.weight = {weights.keys.data, weights.keys.dtype, rank, latent.d_nope},
-                          .rows_apart = rank,
-                          .n_heads = spec_.n_heads,
-                          .x = queries,
-                          .x_stride = spec_.projected_q_dim(),
-                          .x_head_stride = d_key,
-                          .out = q,
-                          .out_stride = spec_.q_dim(),
-                          .out_head_stride = cached},
-                         n_tokens);
-  backend.copy_rows(queries + latent.d_nope, d_key, int64_t{n_tokens} * spec_.n_heads, latent.d_rope,
-                    q + rank, cached);
-}
-
-/// The attention result of each head is a latent. Computes each head's values from this latent.
-void ForwardPass::unfold_values(const Side& side, int index, int n_tokens) {
-  const LatentWeights& weights = weights_.layers[static_cast<size_t>(index)].latent;
-  const LatentSpec& latent = spec_.latent;
-  const Matrix& values = weights.values;
-  side.backend->multiply_heads(
-      {.weight = {values.row(weights.first_value), values.dtype, latent.d_value, latent.kv_rank},
-       .rows_apart = weights.rows_apart,
-       .n_heads = spec_.n_heads,
-       .x = side.work->attended.floats(),
-       .x_stride = spec_.q_dim(),
-       .x_head_stride = spec_.head_dim,
-       .out = side.work->values.floats(),
-       .out_stride = spec_.attended_dim(),
-       .out_head_stride = latent.d_value},
-      n_tokens);
 }
 
 /// Norms q and k, each head separately or all heads as a whole. k is null in layers without keys.

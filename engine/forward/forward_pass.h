@@ -8,6 +8,7 @@
 
 #include "engine/forward/delta_pass.h"
 #include "engine/forward/ffn_pass.h"
+#include "engine/forward/indexer_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/forward/layer_call.h"
 #include "engine/forward/layer_embeddings.h"
@@ -128,8 +129,6 @@ class ForwardPass {
   void fill_up_values(const Side& side, int index, int n_tokens);
   void separate_gates(const Side& side, int index, int n_tokens);
   void apply_gate(const Side& side, int index, int n_tokens);
-  void project_latent(const Side& side, int index, const Batch& batch);
-  void unfold_values(const Side& side, int index, int n_tokens);
   void norm_qk(Backend& backend, int index, int n_tokens, float* q, float* k);
   void add_branch(const Side& side, const NormWeights& post_norm, int n_tokens);
   Rope rope_of(const RopeFrequencies& frequencies, const RopeSpec& spec) const;
@@ -153,6 +152,7 @@ class ForwardPass {
   std::span<const RecurrentRun> runs_;  // of the step; empty without recurrent layers
   bool has_library_ = false;            // on the device, a matrix library multiplies prompt tokens
   OutputWorkspace output_;
+  IndexerPass indexer_;
   LayerEmbeddings layer_embeddings_;
   ResidualStreams residual_streams_;
   std::vector<int32_t> table_rows_;  // [max_tokens] rows of learned positions or token types

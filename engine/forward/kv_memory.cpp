@@ -9,7 +9,9 @@ namespace hearth {
 KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk,
                               KvType type) {
   const int64_t blocks_of_context = (int64_t{context_tokens} + kKvBlockTokens - 1) / kKvBlockTokens;
-  KvBlockCounts counts{.n_blocks = blocks_of_context * n_contexts, .type = type};
+  KvBlockCounts counts{.n_blocks = blocks_of_context * n_contexts,
+                       .type = type,
+                       .indexed = spec.needs_indexer(context_tokens)};
   const int window = spec.window();
   // In an encoder, a step has a whole text, and all of it is needed until the step ends.
   if (window == 0 || window >= context_tokens || spec.arch.looks_ahead) return counts;
@@ -43,6 +45,7 @@ KvMemory::KvMemory(const ModelSpec& spec, const KvBlockCounts& counts, const Dev
     const size_t bytes = layer_bytes(spec, counts, i);
     keys_.push_back(devices.of_layer(i).allocate(bytes));
     values_.push_back(devices.of_layer(i).allocate(bytes));
+    index_keys_.push_back(devices.of_layer(i).allocate(index_bytes(spec, counts, i)));
   }
 }
 
@@ -52,12 +55,19 @@ size_t KvMemory::layer_bytes(const ModelSpec& spec, const KvBlockCounts& counts,
   return static_cast<size_t>(counts.of_layer(spec, layer)) * static_cast<size_t>(block);
 }
 
+size_t KvMemory::index_bytes(const ModelSpec& spec, const KvBlockCounts& counts, int layer) {
+  if (!counts.indexed || !spec.layer(layer).indexes) return 0;
+  const int64_t block = kv_bytes(KvType::kF16, int64_t{kKvBlockTokens} * spec.indexer.head_dim);
+  return static_cast<size_t>(counts.of_layer(spec, layer)) * static_cast<size_t>(block);
+}
+
 double KvMemory::bytes_needed(const ModelSpec& spec, const KvBlockCounts& counts) {
   double bytes = 0;
   for (int i = 0; i < spec.n_layers; ++i) {
     if (!spec.has_own_kv(i)) continue;
     bytes += kv_position_bytes(spec, i, counts.type) * kKvBlockTokens *
              static_cast<double>(counts.of_layer(spec, i));
+    bytes += static_cast<double>(index_bytes(spec, counts, i));
   }
   return bytes;
 }
@@ -90,6 +100,11 @@ void KvMemory::each_part(int32_t block, int32_t separate,
     const size_t offset = static_cast<size_t>(is_window(i) ? separate : block) * n_bytes;
     visit(static_cast<std::byte*>(layer(i).k) + offset, n_bytes);
     visit(static_cast<std::byte*>(layer(i).v) + offset, n_bytes);
+    const size_t of_index = index_bytes(spec_, counts_, i) / static_cast<size_t>(counts_.n_blocks);
+    if (of_index > 0) {
+      const auto keys = static_cast<std::byte*>(index_keys_[static_cast<size_t>(i)].data());
+      visit(keys + static_cast<size_t>(block) * of_index, of_index);
+    }
   }
 }
 
@@ -113,6 +128,7 @@ std::span<const std::byte> KvMemory::copy_in(int32_t block, int32_t separate,
 size_t KvMemory::bytes() const {
   size_t bytes = 0;
   for (const Buffer& keys : keys_) bytes += 2 * keys.bytes();
+  for (const Buffer& keys : index_keys_) bytes += keys.bytes();
   return bytes;
 }
 

@@ -27,6 +27,7 @@ struct KvBlockCounts {
   int64_t n_blocks = 0;        // KV blocks in each layer with attention, without separate KV blocks
   KvWindow window = {};        // the separate KV blocks of layers with a window, if any
   KvType type = KvType::kF16;  // type of the keys and values in all layers
+  bool indexed = false;        // layers with an indexer also have its keys (ModelSpec::needs_indexer)
 
   /// Whether the layer has a window and therefore uses the separate KV blocks.
   bool is_window(const ModelSpec& spec, int layer) const { return window && spec.layer(layer).window > 0; }
@@ -48,8 +49,8 @@ KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_c
 /// Returns the reason why a model cannot have keys and values of this type, as one sentence; empty if it can.
 std::string why_not_kv_type(const ModelSpec& spec, KvType type);
 
-/// Bytes of one position's key and value in one layer; 0 if the layer has no attention. REQUIRES: the model
-/// can have keys and values of this type.
+/// Bytes of one position's key and value in one layer, without an indexer's key; 0 if the layer has no
+/// attention. REQUIRES: the model can have keys and values of this type.
 inline double kv_position_bytes(const ModelSpec& spec, int layer, KvType type) {
   return !spec.attends(layer) ? 0.0 : 2.0 * static_cast<double>(kv_bytes(type, spec.kv_dim(layer)));
 }
@@ -62,6 +63,8 @@ class KvMemory {
 
   /// Bytes that the constructor allocates. A double, so that absurd sizes do not overflow.
   static double bytes_needed(const ModelSpec& spec, const KvBlockCounts& counts);
+  /// Bytes of the keys of one layer's indexer; 0 if it has none.
+  static size_t index_bytes(const ModelSpec& spec, const KvBlockCounts& counts, int layer);
   /// Bytes of one layer's keys. Its values take the same number of bytes.
   static size_t layer_bytes(const ModelSpec& spec, const KvBlockCounts& counts, int layer);
 
@@ -69,6 +72,10 @@ class KvMemory {
   KvShape shape(int layer) const;
   /// The keys and values that the layer reads: its own, or those of LayerSpec::kv_source.
   KvLayer layer(int index) const;
+  /// The keys of the layer's indexer (kernels/indexer.h); null if it has none.
+  uint16_t* index_keys(int layer) const {
+    return static_cast<uint16_t*>(index_keys_[static_cast<size_t>(layer)].data());
+  }
   /// Whether Batch::window_tables, rather than Batch::block_tables, lists the layer's KV blocks.
   bool is_window(int layer) const { return counts_.is_window(spec_, layer); }
   size_t bytes() const;
@@ -82,13 +89,15 @@ class KvMemory {
   size_t bytes_of_keys(int layer) const { return keys_[static_cast<size_t>(layer)].bytes(); }
 
  private:
-  /// Calls with the address and bytes of each layer's keys and values, always in the same order.
+  /// Calls with the address and bytes of each layer's keys and values, and of its indexer's keys, always in
+  /// the same order.
   void each_part(int32_t block, int32_t separate,
                  const std::function<void(std::byte* part, size_t n_bytes)>& visit) const;
 
   const ModelSpec& spec_;
   KvBlockCounts counts_;
   std::vector<Buffer> keys_, values_;  // [n_layers]
+  std::vector<Buffer> index_keys_;     // [n_layers]
 };
 
 }  // namespace hearth

@@ -133,9 +133,11 @@ struct Architecture {
                                     // are added
   ParallelFrom parallel_from = ParallelFrom::kArchitecture;
   bool latent = false;  // the keys and values of all heads come from one latent, see LatentSpec
-  /// The model has an indexer, which chooses the positions that attention sees if there are more than the key
-  /// attention.indexer.top_k says. Hearth does not run indexers, so this is the longest context.
-  bool indexer = false;
+  /// The rotary embedding of indexers, which choose the positions that attention reads if a token sees more
+  /// of them than the key attention.indexer.top_k says (ModelSpec::indexer). kNone: the model has no
+  /// indexers.
+  RopeKind indexer_rope = RopeKind::kNone;
+  bool indexers_shared = false;  // layers without an indexer use the choice of the one before
   bool sinks = false;  // the softmax of each head has an additional logit, from the tensor attn_sinks
   bool sinks_in_windows = false;  // layers with a window have it, and no others
   bool queries_grow = false;     // queries are scaled by a factor that grows with their position, if the file

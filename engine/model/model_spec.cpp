@@ -9,6 +9,7 @@
 #include "engine/model/ffn_activation.h"
 #include "engine/model/read_delta.h"
 #include "engine/model/read_head.h"
+#include "engine/model/read_indexer.h"
 #include "engine/model/read_layer_activations.h"
 #include "engine/model/read_layer_heads.h"
 #include "engine/model/read_mamba.h"
@@ -523,6 +524,12 @@ std::string_view ModelSpec::cpu_only_kind() const {
   return {};
 }
 
+std::string ModelSpec::why_context_on_cpu(int context_tokens) const {
+  if (!needs_indexer(context_tokens)) return {};
+  return "A context of more than " + std::to_string(indexer.top_k) +
+         " tokens, from which the model's indexers choose, runs on the CPU only";
+}
+
 int ModelSpec::widest_head_dim() const {
   int widest = head_dim;
   for (const LayerSpec& layer : layers) widest = std::max(widest, layer.head_dim);
@@ -644,10 +651,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   read_scales(keys, spec);
   if (spec.latent) spec.attention_scale = latent_score_scale(keys, spec.latent, spec.rope);
   check_growth(keys, spec);
-  if (arch.indexer) {
-    const int top = keys.integer("attention.indexer.top_k", 1, SpecKeys::kMaxContext);
-    spec.context_train = std::min(spec.context_train, top);
-  }
+  if (arch.indexer_rope != RopeKind::kNone) read_indexer(keys, n_blocks, spec);
   read_head(keys, spec);
   return spec;
 }

@@ -15,6 +15,7 @@
 #include "engine/model/model_file.h"
 #include "engine/model/pooling.h"
 #include "kernels/backend.h"
+#include "kernels/indexer.h"
 #include "kernels/recurrent.h"
 
 namespace hearth {
@@ -46,6 +47,7 @@ struct LayerSpec {
                             // not apply
   bool mixes = true;        // attention or a recurrence; false: the layer is an FFN alone
   bool has_ffn = true;      // false: the layer has no FFN
+  bool indexes = false;     // the layer has an indexer, see ModelSpec::indexer
   int n_heads = 0;          // 0: ModelSpec::n_heads
   int n_kv_heads = 0;       // 0: ModelSpec::n_kv_heads
   int head_dim = 0;         // 0: ModelSpec::head_dim
@@ -121,6 +123,7 @@ struct ModelSpec {
   float query_growth = 0.0f;
   int growth_span = 1;
   LatentSpec latent;
+  IndexerShape indexer;                  // chooses the positions that attention reads; false: it reads all
   RecurrentShape recurrent;              // of all recurrent layers; false: there are none
   int n_streams = 1, active_stream = 0;  // see ResidualStreams; layers compute the active stream
   int d_layer_embedding = 0;             // size of a token's embedding for each layer; 0: there is none
@@ -219,6 +222,12 @@ struct ModelSpec {
   /// Whether one device must compute all layers. This is so if a layer reads keys and values of other layers,
   /// or if all layers read embeddings that are computed once a step (LayerEmbeddings).
   bool stays_whole() const { return !all_have_own_kv() || d_layer_embedding > 0; }
+  /// Whether attention over a context of so many positions needs the indexer.
+  bool needs_indexer(int context_tokens) const { return indexer && context_tokens > indexer.top_k; }
+  /// Returns the longest context that does not need the indexer.
+  int unindexed_context() const { return indexer ? std::min(context_train, indexer.top_k) : context_train; }
+  /// Returns why a GPU cannot compute a context of so many positions, without a full stop; empty if it can.
+  std::string why_context_on_cpu(int context_tokens) const;
   /// Returns what kind of model it is if no GPU can compute its layers ("an encoder"), otherwise an empty
   /// text.
   std::string_view cpu_only_kind() const;

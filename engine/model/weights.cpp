@@ -11,6 +11,7 @@
 #include "engine/model/binder.h"
 #include "engine/model/delta_weights.h"
 #include "engine/model/head_weights.h"
+#include "engine/model/indexer_weights.h"
 #include "engine/model/mamba_weights.h"
 #include "engine/model/nextn_weights.h"
 #include "kernels/quant/dequantize.h"
@@ -106,9 +107,6 @@ void bind_latent(Binder& bind, const ModelSpec& spec, const std::string& prefix,
     w.q = bind.linear(prefix + "attn_q_b", spec.projected_q_dim(), latent.q_rank);
   } else {
     w.q = bind.linear(prefix + "attn_q", spec.projected_q_dim(), spec.d_model);
-  }
-  if (spec.arch.indexer) {
-    bind.pass_over(prefix + "indexer.", {"k_norm.", "proj.", "attn_k.", "attn_q_b."});
   }
   l.kv_a = bind.linear(prefix + "attn_kv_a_mqa", latent.kv_rank + latent.d_rope, spec.d_model);
   l.kv_a_norm = bind.vector(prefix + "attn_kv_a_norm.weight", latent.kv_rank);
@@ -260,6 +258,7 @@ void bind_attention(Binder& bind, const ModelSpec& spec, int layer, const std::s
                     LayerWeights& w, std::vector<float>& turned_keys) {
   if (spec.latent) {
     bind_latent(bind, spec, prefix, w, turned_keys);
+    w.indexer = bind_indexer(bind, spec, spec.layer(layer).indexes, prefix);
   } else {
     bind_qkv(bind, spec, layer, prefix, w);
     bind_qk_norms(bind, spec, layer, prefix, w);

@@ -53,6 +53,16 @@ struct LatentWeights {
   int64_t first_value = 0, rows_apart = 0;
 };
 
+/// The weights of a layer's indexer (kernels/indexer.h); empty in layers without one. The queries are q times
+/// the queries' normed latent; keys and the weights of heads are products with the layer's input. They stay
+/// in host memory.
+struct IndexerWeights {
+  Linear q;            // [n_heads * head_dim, q_rank]
+  Linear k;            // [head_dim, d_model]
+  Linear heads;        // [n_heads, d_model]
+  NormWeights k_norm;  // [head_dim], a layer norm of each key before it is rotated
+};
+
 /// The weights of a recurrent layer with states (LayerSpec::recurrent, shapes in RecurrentShape); empty in
 /// other layers. Let x be the layer's normed input. qkv x goes through the convolution and gives queries,
 /// keys and values; z x is the gate of the norm of the result, which `out` projects.
@@ -132,6 +142,7 @@ struct LayerWeights {
   /// gate. In recurrent layers, q, k, v and attention_out are null.
   Linear q, k, v;
   LatentWeights latent;
+  IndexerWeights indexer;
   DeltaWeights delta;
   ShortConvWeights short_conv;
   const float* q_norm = nullptr;  // shape: ModelSpec::qk_norm_shape(); null: no norm

@@ -100,7 +100,8 @@ CpuBackend::CpuBackend(int n_threads, Isa isa, ActivationBits bits, double quota
       sparse_(pool_, matmul_, vector_, down_kernels(isa), down_sums_kernels(isa)),
       router_(pool_, vector_),
       experts_(pool_, matmul_, vector_, down_kernels(isa), bits, products_),
-      recurrent_(pool_, vector_) {}
+      recurrent_(pool_, vector_),
+      indexer_(pool_, vector_, attention_) {}
 
 std::string CpuBackend::description() const {
   const int n = pool_.n_threads();

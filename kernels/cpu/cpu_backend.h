@@ -16,6 +16,7 @@
 #include "kernels/cpu/experts/expert_router.h"
 #include "kernels/cpu/host_experts.h"
 #include "kernels/cpu/host_neurons.h"
+#include "kernels/cpu/indexer_cpu.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cpu/isa/vector_kernels.h"
@@ -28,7 +29,7 @@
 
 namespace hearth {
 
-class CpuBackend : public Backend, public HostNeurons, public HostExperts {
+class CpuBackend : public Backend, public HostNeurons, public HostExperts, public IndexerOps {
  public:
   /// Throws std::invalid_argument if n_threads < 1 or the machine cannot run `isa`, std::system_error if the
   /// system grants no more threads.
@@ -93,6 +94,20 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
                const ExpertChoice& choice, float* out, ExpertCounts& counts) override;
   RecurrentOps* recurrent() override { return &recurrent_; }
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override;
+
+  // See IndexerOps.
+  void reserve_indexer(const IndexerBounds& bounds) override { indexer_.reserve(bounds, *this); }
+  void append_index(const float* k, const KvPlaces& places, int block_tokens, uint16_t* keys) override {
+    indexer_.append(k, places, block_tokens, keys);
+  }
+  void choose_positions(const IndexQueries& queries, const KvPlaces& places, int block_tokens,
+                        const uint16_t* keys, int32_t* chosen) override {
+    indexer_.choose(queries, places, block_tokens, keys, chosen);
+  }
+  void attend_to_chosen(const ChosenQueries& queries, const KvPlaces& places, const KvShape& shape,
+                        KvLayer layer, const int32_t* chosen, float* out) override {
+    indexer_.attend(queries, places, shape, layer, chosen, out);
+  }
 
   // These functions take a set in host memory instead of a NeuronSetId.
   using Backend::to_host;
@@ -159,6 +174,7 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts {
   ExpertRouter router_;
   ExpertFfn experts_;
   RecurrentCpu recurrent_;
+  IndexerCpu indexer_;
   int few_tokens_ = SparseFfn::kMaxFewTokens;
   RowChoice row_choice_ = RowChoice::kMeasured;
   RowCost row_cost_;

@@ -132,7 +132,7 @@ int run_replay(const ReplayCommand& command) {
   const ExpertTrace trace = read_expert_trace(command.trace);
   const PlannedModel model = model_of_trace(command, trace);
   const int context = command.options.context > 0 ? command.options.context
-                                                  : std::min(kDefaultContext, model.spec.context_train);
+                                                  : std::min(kDefaultContext, model.spec.unindexed_context());
   if (context > model.spec.context_train) {
     throw std::runtime_error(fmt::format("--context is {}, but {} was trained on {} tokens; choose fewer.",
                                          context, model.name, model.spec.context_train));

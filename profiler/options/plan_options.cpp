@@ -155,7 +155,9 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
       .machine = {},
       .vram_bytes = std::nullopt,
       .ram_bytes = std::nullopt,
-      .load = {.context_tokens = options.context > 0 ? options.context : std::min(kDefaultContext, possible),
+      .load = {.context_tokens = options.context > 0
+                                     ? options.context
+                                     : std::min(kDefaultContext, model.spec.unindexed_context()),
                .n_slots = options.slots,
                .n_kv_contexts = engine_kv_contexts(options.kv_contexts),
                .prefill_chunk = options.prefill_chunk,

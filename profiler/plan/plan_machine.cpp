@@ -34,8 +34,11 @@ std::string set_machine(PlanQuestion& question, MachineProfile machine) {
   question.machine = std::move(machine);
   std::string lost;
   const std::optional<DType> cpu_only = question.model.cpu_only_type();
-  if (cpu_only && question.machine.gpu) {
-    lost = "weights of type " + std::string(dtype_info(*cpu_only).name) + " are multiplied on the CPU only";
+  const std::string long_context = question.model.spec.why_context_on_cpu(question.load.context_tokens);
+  if ((cpu_only || !long_context.empty()) && question.machine.gpu) {
+    lost = cpu_only ? "weights of type " + std::string(dtype_info(*cpu_only).name) +
+                          " are multiplied on the CPU only"
+                    : "a" + long_context.substr(1);
     question.machine.gpu.reset();
     question.machine.name += " without its GPU, as " + lost;
   }

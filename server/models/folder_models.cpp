@@ -38,7 +38,7 @@ FolderModel describe_model(std::string name, fs::path path) {
     const ModelFile file = ModelFile::open(model.path);
     const ModelSpec spec = read_model_spec(file, {});
     model.facts = read_model_file_facts(file, spec);
-    model.context_train = spec.context_train;
+    model.usual_context = spec.unindexed_context();
   } catch (const ModelFileError&) {
   } catch (const std::invalid_argument&) {
   }

@@ -17,7 +17,7 @@ struct FolderModel {
   std::string name;  // as `hearthd list` shows it; the path below the folder if several have this name
   std::filesystem::path path;           // the file, or the first part of a split model
   std::optional<ModelFileFacts> facts;  // absent if the file cannot be read as a model
-  int context_train = 0;                // tokens of context in training; 0 without facts
+  int usual_context = 0;                // ModelSpec::unindexed_context(); 0 without facts
 };
 
 struct FolderScan {

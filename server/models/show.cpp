@@ -161,8 +161,9 @@ PlanQuestion question_of(const PlannedModel& model, const Options& options) {
       .machine = {},
       .vram_bytes = std::nullopt,
       .ram_bytes = std::nullopt,
-      .load = {.context_tokens = options.context > 0 ? std::min(options.context, model.spec.context_train)
-                                                     : std::min(kDefaultContext, model.spec.context_train),
+      .load = {.context_tokens = options.context > 0
+                                     ? std::min(options.context, model.spec.context_train)
+                                     : std::min(kDefaultContext, model.spec.unindexed_context()),
                .n_slots = options.slots,
                .n_kv_contexts = engine_kv_contexts(options.kv_contexts),
                .prefill_chunk = options.prefill_chunk,

@@ -12,8 +12,10 @@
 #include "engine/model_runtime.h"
 #include "engine/serving/pooled_state.h"
 #include "tests/support/catch.h"
+#include "tests/support/changed_model.h"
 #include "tests/support/golden.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/temp_folder.h"
 
 namespace hearth::testing {
 namespace {
@@ -309,6 +311,63 @@ TEST_CASE(
   options.n_threads = 2;
   const auto model = ModelRuntime::load(options);
   for (const int chunk : {1, 5, 13, kTokens}) CHECK(logits_of(*model, golden_tokens(), chunk) == whole);
+}
+
+TEST_CASE("models whose indexers choose positions give the logits that transformers gives") {
+  const std::string name = GENERATE("deepseek32-chooses", "glm-dsa-chooses");
+  INFO(name);
+  const std::vector<float> golden = golden_logits(name);
+  LoadOptions options;
+  options.path = folder() / (name + ".gguf");
+  options.n_slots = 1;
+  options.context_tokens = kContext;
+  for (const Isa isa : model_isas()) {
+    INFO(isa_name(isa));
+    options.isa = isa;
+    options.n_threads = 1;
+    const std::vector<float> whole = logits_of(*ModelRuntime::load(options), golden_tokens(), kTokens);
+    CHECK(other_choices(whole, golden) == 0);
+    CHECK(worst_difference(whole, golden) < kCachedTolerance);
+    options.n_threads = 2;
+    const auto model = ModelRuntime::load(options);
+    for (const int chunk : {1, 5, 13}) CHECK(logits_of(*model, golden_tokens(), chunk) == whole);
+  }
+  // The golden does not come from attention over all positions.
+  const test::TempFolder changed;
+  write_changed(options.path, changed / "model.gguf", {{".attention.indexer.top_k", kContext}});
+  options.path = changed / "model.gguf";
+  CHECK(worst_difference(logits_of(*ModelRuntime::load(options), golden_tokens(), kTokens), golden) > 0.1);
+}
+
+TEST_CASE("the blocks of a model with indexers go on elsewhere with the same bits") {
+  LoadOptions options;
+  options.path = folder() / "glm-dsa-chooses.gguf";
+  options.n_slots = 1;
+  options.n_threads = 1;
+  options.context_tokens = kContext;
+  const auto from = ModelRuntime::load(options), to = ModelRuntime::load(options);
+  const StepLimits limits = from->limits();
+  REQUIRE(limits.block_tokens == 16);
+  const std::vector<float> whole = logits_of(*from, golden_tokens(), kTokens);
+  // Three layers of keys and values of 32 + 16 halves, and two indexers' keys of 16.
+  CHECK(limits.block_bytes == 16 * 2 * (3 * 2 * 48 + 2 * 16));
+  std::vector<std::byte> block(limits.block_bytes);
+  const std::vector<int32_t> tables{2, 0, 1};
+  for (int i = 0; i < 2; ++i) {
+    from->copy_out(limits.n_blocks - 1 - i, -1, block);
+    to->copy_in(tables[static_cast<size_t>(i)], -1, block);
+  }
+  Batch batch;
+  batch.block_tables = tables;
+  batch.max_blocks = 3;
+  for (int t = 32; t < kTokens; ++t) {
+    batch.tokens.push_back(golden_tokens()[static_cast<size_t>(t)]);
+    batch.positions.push_back(t);
+    batch.slots.push_back(0);
+    batch.logit_rows.push_back(t - 32);
+  }
+  const std::span<const float> rows = to->forward(batch).logits;
+  CHECK(std::ranges::equal(rows, std::span(whole).last(rows.size())));
 }
 
 TEST_CASE("layers without keys leave out tokens that nobody wants, and the others keep their bits") {

@@ -109,6 +109,22 @@ struct DeltaReplay {
   bool row_decays = false;
 };
 
+/// The positions [begin, end) of a sequence, scored for one token by an indexer (kernels/indexer.h).
+struct IndexTile {
+  const float* q = nullptr;        // [n_heads, head_dim]
+  const float* weights = nullptr;  // [n_heads]
+  int n_heads = 0;
+  int head_dim = 0;
+  int begin = 0;  // a multiple of 16
+  int end = 0;
+  const uint16_t* keys =
+      nullptr;  // the keys [head_dim, block_tokens] of KV block b begin at b * block_stride
+  int64_t block_stride = 0;
+  const int32_t* blocks = nullptr;  // the sequence's block table
+  int block_tokens = 0;             // a multiple of 16
+  float* scores = nullptr;          // [end - begin] out
+};
+
 struct VectorKernels {
   /// out = x / sqrt(mean(x^2) + eps) * weight, for n floats. out may be x. The squares are summed in 64 float
   /// lanes. A lane adds n/64 positive terms, so the sum's relative error is below (n/64 + 6) * 2^-24, which
@@ -173,6 +189,8 @@ struct VectorKernels {
   void (*delta_tokens)(const DeltaTokens& call);
   void (*scan_tokens)(const DeltaTokens& call);
   void (*delta_replay)(const DeltaReplay& call);
+
+  void (*index_scores)(const IndexTile& tile);
 };
 
 /// REQUIRES: isa is one of supported_isas().

@@ -1,11 +1,12 @@
-// The table VectorKernels of one ISA: the functions of rows_inl.h, attention_inl.h and recurrent_inl.h, in
-// the order of its members.
+// The table VectorKernels of one ISA: the functions of rows_inl.h, attention_inl.h, recurrent_inl.h and
+// indexer_inl.h, in the order of its members.
 //
 // Only <isa>/vector_<isa>.cpp includes this, after one of the lanes_*.h.
 #pragma once
 
 #include "kernels/cpu/isa/vector_kernels.h"
 #include "kernels/cpu/lanes/attention_inl.h"
+#include "kernels/cpu/lanes/indexer_inl.h"
 #include "kernels/cpu/lanes/recurrent_inl.h"
 #include "kernels/cpu/lanes/rows_inl.h"
 
@@ -30,7 +31,8 @@ constexpr VectorKernels kVectorKernels = {rms_norm,
                                           delta_gates,
                                           delta_tokens,
                                           scan_tokens,
-                                          delta_replay};
+                                          delta_replay,
+                                          index_scores};
 
 }  // namespace
 }  // namespace hearth

@@ -326,15 +326,17 @@ INDEXER = {f"self_attn.indexer.{name}": f"indexer.{to}" for name, to in (
     ("wq_b", "attn_q_b"), ("wk", "attn_k"), ("weights_proj", "proj"), ("k_norm", "k_norm"))}
 
 
-def indexed(kind, arch, **more):
-    """A model with an indexer that may choose as many positions as there are, so that it changes nothing."""
+def indexed(kind, arch, top_k, **more):
+    """A model with an indexer that chooses top_k positions. With more heads, fewer scores are equal, namely 0."""
+    n_heads = 4 if top_k == CONTEXT else 10
     tiny = deepseek2(kind, 1.0, q_lora_rank=40, n_routed_experts=9, norm_topk_prob=True, routed_scaling_factor=2.5,
-                     index_topk=CONTEXT, index_head_dim=16, index_n_heads=4, **more)
+                     index_topk=top_k, index_head_dim=16, index_n_heads=n_heads, **more)
     tiny.arch, tiny.scores = arch, biased_scores
     tiny.names |= {name: to.replace("indexer.", "indexer_") for name, to in INDEXER.items()}
-    tiny.keys |= {"attention.indexer.head_count": 4, "attention.indexer.key_length": 16,
-                  "attention.indexer.top_k": CONTEXT, "expert_gating_func": 2, "expert_weights_norm": True,
+    tiny.keys |= {"attention.indexer.head_count": n_heads, "attention.indexer.key_length": 16,
+                  "attention.indexer.top_k": top_k, "expert_gating_func": 2, "expert_weights_norm": True,
                   "context_length": 4096}
+    tiny.top_k = top_k if top_k < CONTEXT else 0
 
     def change(name, data):
         return absorbed(name.replace(".indexer_", ".indexer."), data)
@@ -342,18 +344,31 @@ def indexed(kind, arch, **more):
     return tiny
 
 
-def deepseek32():
+def deepseek32(top_k=CONTEXT):
     """deepseek2-v3 with an indexer in each layer, which chooses as many positions as the context has."""
-    tiny = indexed(transformers.DeepseekV32Config, "deepseek32", n_group=3, topk_group=2)
+    tiny = indexed(transformers.DeepseekV32Config, "deepseek32", top_k, n_group=3, topk_group=2)
     tiny.groups = lambda scores: scores.view(len(scores), 3, -1).topk(2).values.sum(-1)
     tiny.n_groups_used = 2
     return tiny
 
 
-def glm_dsa():
+def deepseek32_chooses():
+    """An indexer that chooses 13 positions."""
+    return deepseek32(13)
+
+
+def glm_dsa(top_k=CONTEXT):
     """GLM 5.2: the indexer of layer 0 chooses for layer 1 too, which has none; no groups, and another epsilon."""
-    tiny = indexed(transformers.GlmMoeDsaConfig, "glm-dsa", rms_norm_eps=1e-5, indexer_types=["full", "shared", "full"])
+    tiny = indexed(transformers.GlmMoeDsaConfig, "glm-dsa", top_k, rms_norm_eps=1e-5,
+                   indexer_types=["full", "shared", "full"])
     tiny.keys |= {"attention.indexer.types": [True, False, True]}
+    return tiny
+
+
+def glm_dsa_chooses():
+    """An indexer that chooses 16 positions. The file does not say which layers have one."""
+    tiny = glm_dsa(16)
+    del tiny.keys["attention.indexer.types"]
     return tiny
 
 
@@ -639,6 +654,8 @@ MODELS = {
     "mistral4": mistral4,
     "deepseek32": deepseek32,
     "glm-dsa": glm_dsa,
+    "deepseek32-chooses": deepseek32_chooses,
+    "glm-dsa-chooses": glm_dsa_chooses,
     "smallthinker": smallthinker,
     "smallthinker-sigmoid": smallthinker_sigmoid,
     "qwen3vlmoe": qwen3vlmoe,

@@ -23,6 +23,8 @@ from make_models import CONTEXT, N_VOCAB, TOKENS, interleave
 # The minimum difference between the scores of the last expert chosen and the first one left out, for every token and
 # layer, in standard deviations of the router's scores. Keys and values in half precision change scores by about 0.001.
 ROUTER_MARGIN = 0.01
+# The same of an indexer's scores. Golden choices are made with keys of half precision, as engines make them.
+INDEXER_MARGIN = 0.001
 MXFP4 = gguf.GGMLQuantizationType.MXFP4
 
 # transformers' names of a layer's parts, and GGUF's, as most of these models have them.
@@ -54,6 +56,7 @@ class Tiny:
     n_used: int = 0
     groups: Callable[[torch.Tensor], torch.Tensor] | None = None  # scores of groups of experts
     n_groups_used: int = 0
+    top_k: int = 0  # positions that an indexer chooses; 0: there is none, or it chooses all
     auto: Any = transformers.AutoModelForCausalLM
     spreads: dict[str, float] = dataclasses.field(default_factory=dict)  # of weights by a part of their names
     extra: Callable[[], dict[str, np.ndarray]] = dict  # further tensors of the file
@@ -68,6 +71,8 @@ class Tiny:
     mxfp4: tuple[str, ...] = ()  # parts of the names of the file's tensors that are MXFP4
     # Changes a checkpoint's tensors and config.json, of models that transformers has under another name
     published: Callable[[dict, dict], dict] = lambda tensors, config: tensors
+    # Writes further files of a checkpoint into its folder
+    files: Callable[[pathlib.Path], None] = lambda folder: None
     # Rounds the model's weights to what its file can hold, after they were drawn
     settle: Callable[[torch.nn.Module], None] = lambda model: None
     # Golden logits of the layer that predicts later tokens; None: there is no such layer, or no golden
@@ -210,11 +215,36 @@ def cache_of_halves(model):
         function = original(self, *arguments)
         return lambda module, q, k, v, *more, **named: function(module, q, k.half().float(), v.half().float(), *more, **named)
 
+    update = transformers.Cache.update_indexer
+
+    def update_indexer(self, key, *arguments):
+        return update(self, key.half().float(), *arguments)
+
     setattr(owner, name, expand_kv if attention else get_interface)
+    transformers.Cache.update_indexer = update_indexer
     try:
         yield
     finally:
         setattr(owner, name, original)
+        transformers.Cache.update_indexer = update
+
+
+@contextlib.contextmanager
+def watched_choices(top_k, gaps):
+    """Appends the smallest gap of each choice of top_k positions among those that a token sees."""
+    original = torch.Tensor.topk
+
+    def topk(self, k, *arguments, **named):
+        if k == top_k and self.ndim == 3 and self.shape[1] == self.shape[2]:
+            for seen in range(top_k + 1, self.shape[1] + 1):
+                gaps.append(gap(self[0, seen - 1:seen, :seen], top_k) * ROUTER_MARGIN / INDEXER_MARGIN)
+        return original(self, k, *arguments, **named)
+
+    torch.Tensor.topk = topk
+    try:
+        yield
+    finally:
+        torch.Tensor.topk = original
 
 
 def run(tiny, model):
@@ -235,7 +265,7 @@ def run(tiny, model):
         handles = [module.register_forward_pre_hook(watch) for name, module in model.named_modules()
                    if name.endswith("." + tiny.router)]
         assert handles, "no routers"
-    with torch.no_grad():
+    with torch.no_grad(), watched_choices(tiny.top_k, gaps):
         output = model(torch.tensor([TOKENS]))
         golden = output.last_hidden_state[0] if hasattr(output, "last_hidden_state") else output.logits[0]
     for handle in handles:
@@ -404,7 +434,8 @@ def make_all(models):
         for attempt in itertools.count():
             rng = np.random.default_rng([attempt, *(tiny.seed or name).encode()])
             randomise(tiny, model, rng)
-            _, smallest = run(tiny, model)
+            with cache_of_halves(model) if tiny.top_k else contextlib.nullcontext():
+                _, smallest = run(tiny, model)
             if smallest is None or smallest > ROUTER_MARGIN:
                 break
         tiny.check(model)
@@ -416,6 +447,7 @@ def make_all(models):
         write_gguf(out / f"{name}.gguf", tiny, tensors_of(tiny, model))
         if CHECKPOINTS in sys.argv and tiny.converts:
             write_checkpoint(out / name, model, tiny.vocabulary, tiny.published)
+            tiny.files(out / name)
         if of_nextn is not None:
             of_nextn.numpy().astype("<f4").tofile(out / f"{name}.nextn.logits")
         golden = more.get("scores", golden)

@@ -302,26 +302,6 @@ TEST_CASE("model spec: Gemma 3n has streams, cut gates, and layers that read the
   CHECK_THAT(cuts({INFINITY, 1.0f, 1.0f, 1.0f}), ContainsSubstring("inf in layer 0"));
 }
 
-TEST_CASE("model spec: with an indexer, the context is what the indexer can choose") {
-  const auto indexed = [](const std::string& arch, int top) {
-    return TinyModel(arch)
-        .key(arch + ".attention.head_count_kv", 1)
-        .key(arch + ".attention.kv_lora_rank", 32)
-        .key(arch + ".rope.dimension_count", 16)
-        .key(arch + ".attention.key_length", 48)
-        .key(arch + ".attention.value_length", 40)
-        .key(arch + ".context_length", 4096)
-        .key(arch + ".attention.indexer.top_k", top);
-  };
-  const std::string arch = GENERATE("deepseek32", "glm-dsa");
-  CHECK(spec_of(indexed(arch, 2048)).context_train == 2048);
-  CHECK(spec_of(indexed(arch, 8192)).context_train == 4096);
-  CHECK(spec_of(indexed(arch, 2048)).rope.original_context == 4096);
-  CHECK_THAT(complaint(indexed(arch, 2048).without_key(arch + ".attention.indexer.top_k")),
-             ContainsSubstring("indexer.top_k") && ContainsSubstring("is missing"));
-  CHECK_THAT(complaint(indexed(arch, 0)), ContainsSubstring("indexer.top_k"));
-}
-
 TEST_CASE("model spec: norms of heads have one row of weights, or one for each head") {
   CHECK(spec_of(TinyModel("qwen3")).qk_norm_shape(4, 0).n_rows == 1);
   CHECK(spec_of(TinyModel("qwen3")).qk_norm_shape(4, 0).n_cols == 8);

@@ -38,6 +38,8 @@ const std::map<std::string_view, std::vector<std::string>> kCheckedWith = {
     {"smallthinker", {"smallthinker", "smallthinker-sigmoid"}},
     {"gpt-oss", {"gpt-oss", "gpt-oss-mxfp4"}},
     {"deepseek2", {"deepseek2-lite", "deepseek2-v2", "deepseek2-v3"}},
+    {"deepseek32", {"deepseek32", "deepseek32-chooses"}},
+    {"glm-dsa", {"glm-dsa", "glm-dsa-chooses"}},
     {"gemma4", {"gemma4", "gemma4-e2b", "gemma4-moe", "gemma4-moe-split"}},
     {"lfm2", {"lfm2", "lfm2-wide"}},
     {"phi3", {"phi3", "phi3-long", "phi3-short"}},
