@@ -44,9 +44,10 @@ while read -r library; do
   install -m 0644 "$library" "$libraries/"
 done </tmp/libraries
 
-# 4. The packages of these files, and their licenses. The list includes packages whose headers become part of
-#    the programs. Packages of one source may share a copy of the license, and slim base images lack the links
-#    to it, so the copy of any package of the same source is used.
+# 4. The packages of these files, and their licenses. The list includes packages whose headers, or whose
+#    libraries for the page, become part of the programs. Packages of one source may share a copy of the
+#    license, and slim base images lack the links to it, so the copy of any package of the same source is
+#    used.
 copyright_of() {
   for package in "$1" $(dpkg-query -W -f='${source:Package} ${Package}\n' |
     sed -n "s/^$(dpkg-query -W -f='${source:Package}' "$1") //p"); do
@@ -59,7 +60,8 @@ copyright_of() {
 {
   while read -r library; do dpkg-query -S "*/$triplet/$(basename "$library")"; done </tmp/libraries |
     sed 's/[:,].*//'
-  printf '%s\n' nlohmann-json3-dev libcli11-dev libtomlplusplus-dev ca-certificates base-files
+  printf '%s\n' nlohmann-json3-dev libcli11-dev libtomlplusplus-dev ca-certificates base-files \
+    node-markdown-it node-punycode node-dompurify node-highlight.js libjs-katex fonts-katex
 } | sort -u >/tmp/packages
 while read -r name; do
   dpkg-query -s "$name" | sed '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d; /^ /d}' \

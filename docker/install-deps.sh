@@ -21,7 +21,8 @@ set -eu
 
 build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 python3-venv unzip
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev libutf8proc-dev
-  zlib1g-dev libtomlplusplus-dev prometheus-cpp-dev libcurl4-openssl-dev libssl-dev'
+  zlib1g-dev libtomlplusplus-dev prometheus-cpp-dev libcurl4-openssl-dev libssl-dev
+  esbuild node-markdown-it node-punycode node-dompurify node-highlight.js libjs-katex fonts-katex'
 test="$build catch2"
 all="$test clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus man-db mandoc
   zsh fish systemd-container"

@@ -116,6 +116,7 @@ constexpr std::array kEndpoints = [] {
       {"/tokenizer_info", "GET", kUse, kWakes, tokenizer_info},
       {"/openapi.json", "GET", kUse, kNone, openapi},
       {"/page/events", "GET", kUse, kWatches, page_events, true},
+      {"/page/*", "GET", kEveryone, kNone, page_part, true},
       {"/health", "GET", kEveryone, kNone, health, false, true},
       {"/livez", "GET", kEveryone, kNone, live, false, true},
       {"/readyz", "GET", kEveryone, kNone, ready, false, true},

@@ -1,122 +1,20 @@
 """The page at / in a browser, as its users see it: chats, errors, keys, the neuron map, and actions that it
-must never take.
-
-The browser is chromium; without it these tests are skipped. The models are those of tests/data/relu: small
-and sparse, with meaningless output. If a text matters, the test itself answers the browser's requests.
+must never take. test_page_markdown.py and the other test_page_*.py have its parts.
 """
 import contextlib
-import http.server
 import json
 import re
-import shutil
-import threading
-import time
 
 import httpx
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 import hearthd
 import small_model
+from browser_page import PHONE, answering, body_of, chunk, ended, endless, needs_chromium, say, settings
+from browser_page import browser, look, slowly, small  # noqa: F401 (fixtures)
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="not run: chromium is not installed")
-PATIENCE_MS = hearthd.PATIENCE * 1000
-expect.set_options(timeout=PATIENCE_MS)
-WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 360, "height": 740}
-
-
-@pytest.fixture(scope="module")
-def small():
-    server = hearthd.Hearthd("--slots", "2", "--threads", "1", model=small_model.path())
-    yield server
-    server.kill()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, chromium_sandbox=False)
-        yield browser
-        browser.close()
-
-
-class Looked:
-    """A page, and a record of everything that it must not do."""
-
-    def __init__(self, context, url, expected_errors):
-        self.origin, self.faults, self.expected = url, [], expected_errors
-        self.page = context.new_page()
-        self.page.set_default_timeout(PATIENCE_MS)
-        self.page.on("console", self.on_console)
-        self.page.on("pageerror", lambda error: self.faults.append(f"exception: {error}"))
-        self.page.on("request", self.on_request)
-        self.page.add_init_script(
-            "addEventListener('securitypolicyviolation', (e) => "
-            "console.error('policy: ' + e.violatedDirective + ' ' + e.blockedURI))")
-        self.page.goto(url + "/")
-
-    def on_console(self, message):
-        if (message.type in ("error", "warning")
-            and not (self.expected and re.search(self.expected, message.text))):
-            self.faults.append(f"console: {message.text}")
-
-    def on_request(self, request):
-        if not request.url.startswith((self.origin + "/", "data:", "blob:" + self.origin)):
-            self.faults.append(f"request: {request.url}")
-
-
-@pytest.fixture()
-def look(browser):
-    """look(server) -> a fresh page. If the page does anything that it must not do, the test fails."""
-    opened = []
-    with contextlib.ExitStack() as stack:
-        def open_page(server, viewport=WIDE, expected_errors=None, before=None, **options):
-            context = browser.new_context(viewport=viewport, **options)
-            stack.callback(context.close)
-            if before:
-                before(context)
-            opened.append(Looked(context, server.url, expected_errors))
-            return opened[-1].page
-
-        yield open_page
-        for one in opened:
-            assert one.faults == []
-
-
-def chunk(delta, **choice):
-    return "data: " + json.dumps(
-        {"choices": [{"index": 0, "delta": delta, "finish_reason": None, **choice}]}) + "\n\n"
-
-
-def answering(*deltas):
-    """Answers every chat of a browser context with these deltas."""
-    body = "".join(chunk(delta) for delta in deltas) + chunk({}, finish_reason="stop") + "data: [DONE]\n\n"
-    return lambda context: context.route("**/v1/chat/completions", lambda route: route.fulfill(
-        status=200, content_type="text/event-stream", body=body))
-
-
-def say(page, text):
-    page.get_by_label("Message", exact=True).fill(text)
-    page.keyboard.press("Enter")
-
-
-def ended(page, n=1):
-    """Waits until n answers are complete, and returns the last one."""
-    answers = page.get_by_role("article", name="Answer")
-    expect(answers.get_by_role("button", name="Retry")).to_have_count(n)
-    return answers.last
-
-
-def body_of(answer):
-    return answer.locator("> .body")
-
-
-def settings(page, **values):
-    page.get_by_role("tab", name="Settings").click()
-    for label, value in values.items():
-        page.get_by_label(label.replace("_", " "), exact=True).fill(str(value))
-    page.get_by_role("tab", name="Live").click()
+pytestmark = needs_chromium
 
 
 def test_the_page_is_served_whole_with_a_strict_policy_and_is_not_sent_twice(small):
@@ -165,42 +63,8 @@ def test_a_chat_streams_and_goes_on(small, look):
     assert [word for word in words if word.isalnum()][:3] == [word for word in shown if word.isalnum()][:3]
 
 
-class Endless(http.server.BaseHTTPRequestHandler):
-    """Answers a chat with words until its client leaves. server.left counts the clients that left."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Connection", "close")
-        self.end_headers()
-        with contextlib.suppress(OSError):
-            while True:
-                self.wfile.write(chunk({"content": "on and "}).encode())
-                time.sleep(0.02)
-        self.close_connection = True
-        self.server.left += 1
-
-    def log_message(self, *arguments):
-        pass
-
-
-@pytest.fixture()
-def endless():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endless)
-    server.left = 0
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-def test_an_answer_is_stopped_by_button_and_by_key(small, look, endless):
-    page = look(small,
-                before=lambda context: context.route("**/v1/chat/completions", lambda route: route.continue_(
-                    url=f"http://127.0.0.1:{endless.server_port}/")))
+def test_an_answer_is_stopped_by_button_and_by_key(small, look, slowly):
+    page = look(small, before=slowly(endless))
     for n, stop in enumerate((lambda: page.get_by_role("button", name="Stop").click(),
                               lambda: page.keyboard.press("Escape"))):
         page.get_by_role("button", name="New chat").click()
@@ -211,7 +75,7 @@ def test_an_answer_is_stopped_by_button_and_by_key(small, look, endless):
         expect(answer).to_contain_text("stopped")
         expect(body_of(answer)).to_contain_text("on and on and")
         expect(page.get_by_role("button", name="Send")).to_be_visible()
-        hearthd.wait_until(lambda: endless.left == n + 1, "the connection to be closed")
+        hearthd.wait_until(lambda: slowly.server.left == n + 1, "the connection to be closed")
 
 
 def test_what_is_sent_before_the_model_is_known_names_the_right_one(small, look):
@@ -328,53 +192,6 @@ def test_events_need_the_key(closed):
                       timeout=hearthd.PATIENCE) as answer:
         assert answer.status_code == 200
         assert next(answer.iter_lines()) == "event: model"
-
-
-MARKDOWN = """# Title
-
-A *soft* and **loud** `line` with [a link](https://example.org/x) and ~~this~~.
-<script>window.broken = 1</script> <img src=x onerror="window.broken = 2">
-
-[bad](javascript:window.broken=3) [worse](  JaVaScRiPt:alert(1)) [data](data:text/html,<script>1</script>) \
-![picture](https://example.org/p.png)
-
-1. one
-2. two
-   - inner
-
-```python
-print("<b>hello</b>")
-```
-
-| a | b |
-|---|--:|
-| 1 | <i>2</i> |
-
-> quoted
-"""
-
-
-def test_markdown_is_shown_and_cannot_inject(small, look):
-    page = look(small, before=answering({"role": "assistant", "content": ""},
-                                        *[{"content": part} for part in re.findall(r"(?s).{1,7}", MARKDOWN)]))
-    say(page, "Show me")
-    answer = ended(page)
-    body = body_of(answer)
-    expect(body.get_by_role("heading", name="Title")).to_be_visible()
-    expect(body.locator("em")).to_have_text("soft")
-    expect(body.locator("strong")).to_have_text("loud")
-    expect(body.locator("p code")).to_have_text("line")
-    expect(body.locator("del")).to_have_text("this")
-    expect(body.locator("ol > li")).to_have_count(2)
-    expect(body.locator("ol ul > li")).to_have_text("inner")
-    expect(body.locator("pre")).to_have_text('print("<b>hello</b>")')
-    expect(body.locator("td").nth(1)).to_have_text("<i>2</i>")
-    expect(body.locator("blockquote")).to_have_text("quoted")
-    assert [link.get_attribute("href") for link in body.locator("a").all()] == [
-        "https://example.org/x", "https://example.org/p.png"]
-    assert body.locator("script, img, i, b").count() == 0
-    assert "<script>window.broken = 1</script>" in body.inner_text()
-    assert page.evaluate("window.broken") is None
 
 
 def test_thinking_is_folded_and_calls_have_name_and_arguments(small, look):

@@ -1,212 +1,104 @@
-// Converts Markdown to DOM nodes: paragraphs, headings, lists, code, quotes, tables, rules. HTML stays text.
-// While an answer grows, only changed parts are created again.
+// Converts Markdown to DOM nodes with markdown-it. HTML in the Markdown stays text. DOMPurify checks the
+// result a second time: only the elements and attributes that these rules make pass.
 
-import { button, element } from "./dom.js";
-import { inlineNodes } from "./markdown_inline.js";
-import { copyText } from "./clipboard.js";
+import DOMPurify from "dompurify";
+import MarkdownIt from "markdown-it";
+import { codeFigure } from "./code_view.js";
+import { element } from "./dom.js";
+import { addMath } from "./markdown_math.js";
 
-const kFence = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
-const kHeading = /^ {0,3}(#{1,6})(?:\s+(.*?))?(?:\s+#+)?\s*$/;
-const kRule = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
-const kItem = /^(\s*)([-*+]|\d{1,9}[.)])(?:\s+|$)/;
-const kQuote = /^ {0,3}>\s?/;
-const kTableRule = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
-const kMaxPartDepth = 8;  // nesting of lists and quotes; deeper ones stay text
+const kTags = ["p", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong", "s", "a", "br", "hr",
+  "table", "thead", "tbody", "tr", "th", "td", "div", "span"];
+const kAttributes = ["href", "title", "start", "class"];
 
-const isBlank = (line) => line.trim() === "";
-const indentOf = (line) => /^\s*/.exec(line)[0].replace(/\t/g, "    ").length;
-
-function beginsTable(lines, at) {
-  return lines[at].includes("|") && at + 1 < lines.length && lines[at + 1].includes("-") && kTableRule.test(lines[at + 1]) &&
-    cellsOf(lines[at]).length === cellsOf(lines[at + 1]).length;
+/** Whether links may have this address. */
+function isSafe(address) {
+  return /^(https?:\/\/|mailto:)/i.test(address.trim());
 }
 
-/** Whether this line ends the paragraph before it. */
-function interrupts(lines, at) {
-  const line = lines[at];
-  return isBlank(line) || kFence.test(line) || kHeading.test(line) || kRule.test(line) || kQuote.test(line) ||
-    (kItem.test(line) && !/^\s*\d+[.)]/.test(line)) || /^\s*1[.)]\s/.test(line) || beginsTable(lines, at);
+/** <br> is the only tag that is known, because models write it in cells of tables. */
+function breakRule(state, silent) {
+  const found = /^<br\s*\/?>/i.exec(state.src.slice(state.pos, state.pos + 8));
+  if (found === null) return false;
+  if (!silent) state.push("hardbreak", "br", 0);
+  state.pos += found[0].length;
+  return true;
 }
 
-function endOfFence(lines, at) {
-  const fence = kFence.exec(lines[at])[1];
-  const close = new RegExp(`^ {0,3}\\${fence[0]}{${fence.length},}\\s*$`);
-  for (let i = at + 1; i < lines.length; ++i) {
-    if (close.test(lines[i])) return i + 1;
-  }
-  return lines.length;
-}
-
-function endOfList(lines, at) {
-  const first = kItem.exec(lines[at]);
-  const indent = indentOf(first[1]);
-  let end = at + 1;
-  for (let i = at + 1; i < lines.length; ++i) {
-    if (isBlank(lines[i])) continue;
-    const inside = indentOf(lines[i]) > indent || (kItem.test(lines[i]) && indentOf(lines[i]) === indent);
-    const lazy = i === end && !isBlank(lines[i - 1]) && !interrupts(lines, i);
-    if (!inside && !lazy) break;
-    if (kFence.test(lines[i].trim()) && indentOf(lines[i]) > indent) {
-      const stripped = lines.map((line) => line.trim());
-      i = endOfFence(stripped, i) - 1;
-    }
-    end = i + 1;
-  }
-  return end;
-}
-
-function endOfPart(lines, at) {
-  const line = lines[at];
-  if (kFence.test(line)) return endOfFence(lines, at);
-  if (kHeading.test(line) || kRule.test(line)) return at + 1;
-  if (kItem.test(line)) return endOfList(lines, at);
-  let end = at + 1;
-  if (kQuote.test(line)) {
-    while (end < lines.length && !isBlank(lines[end])) ++end;
-  } else if (beginsTable(lines, at)) {
-    while (end < lines.length && lines[end].includes("|")) ++end;
-  } else {
-    while (end < lines.length && !interrupts(lines, end)) ++end;
-  }
-  return end;
-}
-
-/** Returns the sources of the text's parts in order. A part is, for example, a paragraph, a list or a code
- *  block. */
-export function partsOf(text) {
-  const lines = text.split("\n");
-  const parts = [];
-  for (let at = 0; at < lines.length;) {
-    if (isBlank(lines[at])) {
-      ++at;
-      continue;
-    }
-    const end = endOfPart(lines, at);
-    parts.push(lines.slice(at, end).join("\n"));
-    at = end;
-  }
-  return parts;
-}
-
-function codeNode(lines) {
-  const [, fence, language] = kFence.exec(lines[0]);
-  const close = new RegExp(`^ {0,3}\\${fence[0]}{${fence.length},}\\s*$`);
-  const closed = lines.length > 1 && close.test(lines[lines.length - 1]);
-  return codeFigure(lines.slice(1, closed ? -1 : undefined).join("\n"), language.trim().split(/\s/)[0]);
-}
-
-/** Creates a code block with the name of its language and a button that copies it. */
-export function codeFigure(code, language) {
-  const copy = button("Copy", () => copyText(code, copy), {className: "quiet", "aria-label": "Copy the code"});
-  return element("figure", {className: "code"},
-    element("figcaption", {}, element("span", {}, language || "text"), copy),
-    element("pre", {tabIndex: 0, role: "region", "aria-label": "Code"}, element("code", {}, code)));
-}
-
-function listNode(lines, depth) {
-  const first = kItem.exec(lines[0]);
-  const indent = indentOf(first[1]);
-  const ordered = /\d/.test(first[2]);
-  const items = [];
-  for (const line of lines) {
-    const mark = kItem.exec(line);
-    if (mark && indentOf(mark[1]) <= indent) {
-      items.push({width: mark[0].length, lines: [line.slice(mark[0].length)]});
-    } else {
-      const item = items[items.length - 1];
-      item.lines.push(line.slice(Math.min(item.width, indentOf(line))));
-    }
-  }
-  const list = element(ordered ? "ol" : "ul", ordered ? {start: parseInt(first[2], 10)} : {});
-  for (const item of items) {
-    const parts = partNodes(partsOf(item.lines.join("\n")), depth + 1);
-    const tight = parts.length > 0 && parts[0].nodeName === "P";
-    list.append(element("li", {}, ...(tight ? [...parts[0].childNodes, ...parts.slice(1)] : parts)));
-  }
-  return list;
-}
-
-function cellsOf(line) {
-  const cells = [];
-  let cell = "", inCode = false;
-  for (let i = 0; i < line.length; ++i) {
-    if (line[i] === "\\" && line[i + 1] === "|") {
-      cell += "|";
-      ++i;
-    } else if (line[i] === "|" && !inCode) {
-      cells.push(cell.trim());
-      cell = "";
-    } else {
-      if (line[i] === "`") inCode = !inCode;
-      cell += line[i];
-    }
-  }
-  cells.push(cell.trim());
-  if (cells[0] === "") cells.shift();
-  if (cells.length > 0 && cells[cells.length - 1] === "") cells.pop();
-  return cells;
-}
-
-function tableNode(lines) {
-  const classes = cellsOf(lines[1]).map((rule) => rule.endsWith(":") ? (rule.startsWith(":") ? "middle" : "end") : undefined);
-  const row = (line, tag) => {
-    const cells = cellsOf(line);
-    return element("tr", {}, ...classes.map((className, i) =>
-      element(tag, {className, scope: tag === "th" ? "col" : undefined}, ...inlineNodes(cells[i] ?? ""))));
-  };
-  return element("div", {className: "table", tabIndex: 0, role: "region", "aria-label": "Table"},
-    element("table", {}, element("thead", {}, row(lines[0], "th")),
-      element("tbody", {}, ...lines.slice(2).map((line) => row(line, "td")))));
-}
-
-function partNode(source, depth) {
-  const lines = source.split("\n");
-  if (kFence.test(lines[0])) return codeNode(lines);
-  const heading = kHeading.exec(lines[0]);
+function made() {
+  const markdown = new MarkdownIt({html: false, linkify: true, breaks: true});
+  const {rules} = markdown.renderer, escaped = markdown.utils.escapeHtml;
+  markdown.validateLink = isSafe;
+  markdown.linkify.set({fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false});
+  markdown.inline.ruler.before("autolink", "break", breakRule);
+  addMath(markdown);
+  rules.fence = (tokens, i) => `<pre class="language-${escaped(tokens[i].info.trim().split(/\s/)[0])}"><code>${escaped(tokens[i].content)}</code></pre>`;
+  rules.code_block = (tokens, i) => `<pre><code>${escaped(tokens[i].content)}</code></pre>`;
+  // An image becomes a link, because loading it would send a request to another server.
+  rules.image = (tokens, i) => `<a href="${escaped(tokens[i].attrGet("src"))}">${escaped(tokens[i].content || tokens[i].attrGet("src"))}</a>`;
   // The page itself uses h1 and h2, so an answer's headings begin at h3.
-  if (heading) return element(`h${Math.min(heading[1].length + 2, 6)}`, {}, ...inlineNodes(heading[2] ?? ""));
-  if (kRule.test(lines[0])) return element("hr");
-  if (depth < kMaxPartDepth && kItem.test(lines[0])) return listNode(lines, depth);
-  if (depth < kMaxPartDepth && kQuote.test(lines[0])) {
-    const inner = lines.map((line) => line.replace(kQuote, "")).join("\n");
-    return element("blockquote", {}, ...partNodes(partsOf(inner), depth + 1));
+  for (const rule of ["heading_open", "heading_close"]) {
+    rules[rule] = (tokens, i) => `<${rule === "heading_close" ? "/" : ""}h${Math.min(Number(tokens[i].tag[1]) + 2, 6)}>`;
   }
-  if (beginsTable(lines, 0)) return tableNode(lines);
-  return element("p", {}, ...inlineNodes(lines.map((line) => line.trimStart()).join("\n")));
+  for (const tag of ["th", "td"]) {
+    rules[`${tag}_open`] = (tokens, i) => {
+      const side = /(center|right)/.exec(tokens[i].attrGet("style") ?? "")?.[1];
+      return `<${tag}${side ? ` class="${side}"` : ""}>`;
+    };
+  }
+  return markdown;
 }
 
-function partNodes(parts, depth) {
-  return parts.map((part) => partNode(part, depth));
+const markdown = made();
+
+function decorateItem(item) {
+  const text = item.firstChild?.nodeName === "P" ? item.firstChild.firstChild : item.firstChild;
+  const mark = text?.nodeType === Node.TEXT_NODE ? /^\s*\[([ xX])\]\s/.exec(text.data) : null;
+  if (mark === null) return;
+  const done = mark[1] !== " ";
+  text.data = text.data.slice(mark[0].length);
+  text.before(element("input", {type: "checkbox", checked: done, disabled: true, "aria-label": done ? "done" : "to do"}));
+  item.classList.add("task");
 }
 
-/** Returns the text of a part for screen readers, without the text of its buttons. */
-function wordsOf(node) {
-  if (node.nodeName === "BUTTON") return "";
-  if (node.nodeType === Node.TEXT_NODE) return node.data;
-  const words = [...node.childNodes].map(wordsOf).join("");
-  return ["LI", "TD", "TH", "FIGCAPTION"].includes(node.nodeName) ? `${words}, ` : words;
+/** Adds what is not in the HTML: buttons of code, boxes of tasks, scrollable tables, attributes of links. */
+function decorate(root) {
+  for (const link of root.querySelectorAll("a")) {
+    link.target = "_blank";
+    link.rel = "noopener noreferrer nofollow";
+  }
+  for (const item of root.querySelectorAll("li")) decorateItem(item);
+  for (const cell of root.querySelectorAll("th")) cell.scope = "col";
+  for (const table of root.querySelectorAll("table")) {
+    const frame = element("div", {className: "table", tabIndex: 0, role: "region", "aria-label": "Table"});
+    table.replaceWith(frame);
+    frame.append(table);
+  }
+  for (const pre of root.querySelectorAll("pre")) {
+    pre.replaceWith(codeFigure(pre.textContent, pre.className.replace(/^language-/, "")));
+  }
 }
 
-/** Shows a growing text in a container. */
-export class MarkdownView {
-  constructor(container) {
-    this.container = container;
-    this.parts = [];
+/** Returns the top-level blocks of the text: {line, html}. line: where the block begins. env: markdown-it's
+ *  environment, which keeps the definitions of links between calls; env.grows: the text is not complete. */
+export function blocksOf(text, env) {
+  const blocks = [];
+  const tokens = markdown.parse(text, env);
+  for (let begin = 0, end = 0; begin < tokens.length; begin = end) {
+    let depth = 0;
+    do {
+      depth += tokens[end].nesting;
+      ++end;
+    } while (depth > 0);
+    blocks.push({line: tokens[begin].map[0], html: markdown.renderer.render(tokens.slice(begin, end), markdown.options, env)});
   }
+  return blocks;
+}
 
-  /** Shows the text. Returns the words of the parts that have become complete since the last call. done: all
-   *  parts are complete. */
-  show(text, done) {
-    const parts = partsOf(text);
-    let same = 0;
-    while (same < parts.length && same < this.parts.length && parts[same] === this.parts[same]) ++same;
-    while (this.container.childNodes.length > same) this.container.lastChild.remove();
-    this.container.append(...partNodes(parts.slice(same), 0));
-    this.parts = parts;
-    const complete = done ? parts.length : Math.max(parts.length - 1, 0);
-    const spoken = [];
-    for (let i = this.n_spoken ?? 0; i < complete; ++i) spoken.push(wordsOf(this.container.childNodes[i]));
-    this.n_spoken = Math.max(complete, this.n_spoken ?? 0);
-    return spoken;
-  }
+/** Returns the element of a block's HTML. */
+export function blockElement(html) {
+  const part = DOMPurify.sanitize(html, {ALLOWED_TAGS: kTags, ALLOWED_ATTR: kAttributes, ALLOW_DATA_ATTR: false, RETURN_DOM_FRAGMENT: true});
+  const made = document.importNode(part, true);
+  decorate(made);
+  return made.firstElementChild ?? element("p");
 }

@@ -3,7 +3,8 @@
 import { announce } from "./announcer.js";
 import { copyText } from "./clipboard.js";
 import { button, element } from "./dom.js";
-import { codeFigure, MarkdownView } from "./markdown.js";
+import { codeFigure } from "./code_view.js";
+import { MarkdownView } from "./markdown_view.js";
 
 function prettyJson(text) {
   try {

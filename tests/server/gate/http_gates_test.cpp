@@ -161,6 +161,7 @@ TEST_CASE("an unknown path or method is refused in the shape of the path's API")
 
 /// A path that the row of the table matches.
 std::string path_of(const Endpoint& endpoint) {
+  if (endpoint.path == "/page/*") return "/page/math.js";  // the others do not exist
   std::string path(endpoint.path);
   const size_t star = path.find('*');
   return star == std::string::npos ? path : path.replace(star, 1, "one/two");
