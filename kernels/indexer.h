@@ -51,8 +51,8 @@ struct IndexQueries {
   const float* weights = nullptr;  // [n_tokens, n_heads]
 };
 
-/// Queries of attention with one key/value head, and the scale of their scores: row t begins at q + t *
-/// stride.
+/// The queries of attention with one key/value head, and the scale of their scores. The row of token t begins
+/// at q + t * stride.
 struct ChosenQueries {
   const float* q = nullptr;
   int64_t stride = 0;
@@ -74,8 +74,9 @@ class IndexerOps {
   /// Writes the keys k [n_tokens, head_dim] of the step's tokens to `keys`.
   virtual void append_index(const float* k, const KvPlaces& places, int block_tokens, uint16_t* keys) = 0;
 
-  /// chosen [n_tokens, top_k] (host memory) = each token's positions, in ascending order. Rows of tokens that
-  /// see at most top_k positions are not written. REQUIRES: the step's own keys have been appended.
+  /// Sets chosen [n_tokens, top_k], which is in host memory, to each token's positions, in ascending order.
+  /// Rows of tokens that see at most top_k positions are not written. REQUIRES: the step's own keys have been
+  /// appended.
   virtual void choose_positions(const IndexQueries& queries, const KvPlaces& places, int block_tokens,
                                 const uint16_t* keys, int32_t* chosen) = 0;
 

@@ -1,4 +1,4 @@
-// Chooses the positions that attention reads in layers with an indexer (kernels/indexer.h), and attends to
+// In layers with an indexer (kernels/indexer.h), chooses the positions that attention reads, and attends to
 // them.
 //
 // A layer with an indexer of its own chooses for its step's tokens; later layers without one attend to the
@@ -29,8 +29,8 @@ class IndexerPass {
   explicit operator bool() const { return ops_ != nullptr; }
 
   /// Writes the layer's keys and chooses positions. normed [n_tokens, d_model]: the input of the layer's
-  /// attention. q_latent [n_tokens, q_rank]: the queries' latent. rope: of the layer's attention. Does
-  /// nothing in layers without an indexer of their own.
+  /// attention. q_latent [n_tokens, q_rank]: the queries' latent. rope: the rotary embedding of the layer's
+  /// attention. Does nothing in layers without an indexer of their own.
   void choose(int layer, const IndexerWeights& weights, const float* normed, const float* q_latent,
               const Rope& rope, const KvPlaces& places);
 

@@ -1,5 +1,5 @@
-// Latent attention (LatentWeights): queries in the space of the latent that the KV cache holds, and values
-// from it.
+// Latent attention (LatentWeights): computes queries in the space of the latent that the KV cache holds, and
+// values from the latents that attention gives.
 //
 // Used by ForwardPass. Engine thread.
 #pragma once
@@ -30,8 +30,8 @@ struct LatentBuffers {
 void project_latent(Backend& backend, const ModelSpec& spec, const LayerWeights& layer,
                     std::span<const int32_t> positions, const Rope* rope, const LatentBuffers& buffers);
 
-/// The attention result of each head is a latent. Computes each head's values from this latent: values
-/// [n_tokens, attended_dim] from attended [n_tokens, q_dim].
+/// Computes each head's values [n_tokens, attended_dim] from the result of attention, `attended` [n_tokens,
+/// q_dim], in which each head has a latent.
 void unfold_values(Backend& backend, const ModelSpec& spec, const LatentWeights& weights, int n_tokens,
                    const float* attended, float* values);
 

@@ -117,8 +117,8 @@ void IndexerCpu::append(const float* k, const KvPlaces& places, int block_tokens
   });
 }
 
-/// Returns the end of the tokens from `token` on that all need a choice, or all do not; a run that needs
-/// choices has at most at_once_ tokens.
+/// Returns the end of the run of tokens that begins with `token`. Either all tokens of a run need a choice,
+/// or none does. A run that needs choices has at most at_once_ tokens.
 int IndexerCpu::next_run(const KvPlaces& places, int token) const {
   const bool chooses = needs_choice(places, token);
   const int most = chooses ? std::min(places.n_tokens, token + at_once_) : places.n_tokens;
