@@ -111,11 +111,22 @@ def body_of(answer):
     return answer.locator("> .body")
 
 
+def open_tab(page, name):
+    """Opens the panel with its tab Settings or Live."""
+    if page.get_by_role("tab", name=name).and_(page.locator("[aria-selected=true]")).is_hidden():
+        page.get_by_role("button", name=name, exact=True).click()
+
+
 def settings(page, **values):
-    page.get_by_role("tab", name="Settings").click()
+    """Fills fields of the settings of the open chat, and closes the panel."""
+    open_tab(page, "Settings")
     for label, value in values.items():
         page.get_by_label(label.replace("_", " "), exact=True).fill(str(value))
-    page.get_by_role("tab", name="Live").click()
+    page.get_by_role("button", name="Close the panel").click()
+
+
+def model_button(page):
+    return page.get_by_role("button", name="Model:")
 
 
 class Slow(http.server.BaseHTTPRequestHandler):

@@ -11,7 +11,8 @@ from playwright.sync_api import expect
 
 import hearthd
 import small_model
-from browser_page import PHONE, answering, body_of, chunk, ended, endless, needs_chromium, say, settings
+from browser_page import (PHONE, answering, body_of, chunk, ended, endless, model_button, needs_chromium,
+                          open_tab, say, settings)
 from browser_page import browser, look, slowly, small  # noqa: F401 (fixtures)
 
 pytestmark = needs_chromium
@@ -94,36 +95,12 @@ def test_what_is_sent_before_the_model_is_known_names_the_right_one(small, look)
     assert asked[0]["model"] == "small"
 
 
-def test_a_message_is_edited_and_an_answer_made_anew(small, look):
-    asked = []
-    page = look(small)
-    page.on("request", lambda request: asked.append(request.post_data_json)
-                                       if request.url.endswith("/chat/completions") else None)
-    settings(page, Max_tokens=3)
-    say(page, "First words")
-    ended(page)
-    page.get_by_role("button", name="Edit").click()
-    page.get_by_label("Edit the message").fill("Other words")
-    page.get_by_role("button", name="Save and send").click()
-    expect(page.get_by_role("article", name="You")).to_contain_text("Other words")
-    ended(page)
-    page.get_by_role("button", name="Retry").click()
-    hearthd.wait_until(lambda: len(asked) == 3, "the third request")
-    ended(page)
-    assert [body["messages"][-1]["content"] for body in asked] == [
-        "First words", "Other words", "Other words"]
-    assert all(len(body["messages"]) == 1 and body["max_tokens"] == 3 for body in asked)
-
-
 def test_an_error_is_the_servers_sentence_and_can_be_tried_again(small, look):
     page = look(small, expected_errors="400")
-    page.get_by_role("tab", name="Settings").click()
-    page.get_by_label("Temperature").fill("7")
-    page.get_by_role("tab", name="Live").click()
+    settings(page, **{"Tools,_as_a_JSON_array": '[{"type": "wrench"}]'})
     say(page, "Hello")
-    expect(page.get_by_role("alert").filter(has_text="temperature")).to_contain_text(
-        "must be a number from 0 to 2")
-    settings(page, Temperature=1, Max_tokens=2)
+    expect(page.get_by_role("alert").filter(has_text="tools")).to_contain_text("function")
+    settings(page, **{"Tools,_as_a_JSON_array": ""}, Max_tokens=2)
     page.get_by_role("button", name="Retry").click()
     expect(page.get_by_role("article", name="Answer")).to_contain_text("2 tokens")
 
@@ -158,13 +135,13 @@ def test_the_page_asks_for_a_key_and_keeps_it_as_the_user_chooses(closed, look):
     dialog.get_by_label("Key", exact=True).fill("open-sesame")
     dialog.get_by_label("Remember it in this browser").check()
     dialog.get_by_role("button", name="Use key").click()
-    expect(page.get_by_label("Model", exact=True)).to_be_enabled()
+    expect(model_button(page)).to_be_enabled()
     settings(page, Max_tokens=2)
     say(page, "Hello")
     expect(ended(page)).to_contain_text("2 tokens")
     page.reload()
-    expect(page.get_by_label("Model", exact=True)).to_be_enabled()
-    page.get_by_role("tab", name="Settings").click()
+    expect(model_button(page)).to_be_enabled()
+    open_tab(page, "Settings")
     page.get_by_role("button", name="Forget the API key").click()
     page.reload()
     expect(dialog).to_be_visible()
@@ -175,6 +152,7 @@ def test_a_user_without_a_key_is_asked_once_and_again_when_it_matters(closed, lo
     page = look(closed, expected_errors="401")
     dialog = page.get_by_role("dialog", name="API key")
     dialog.get_by_role("button", name="Cancel").click()
+    open_tab(page, "Live")
     expect(page.locator("#live-state")).to_contain_text("no API key was sent")
     expect(page.locator("#mode-note")).to_contain_text("no API key was sent")
     expect(dialog).to_be_hidden()
@@ -192,47 +170,6 @@ def test_events_need_the_key(closed):
                       timeout=hearthd.PATIENCE) as answer:
         assert answer.status_code == 200
         assert next(answer.iter_lines()) == "event: model"
-
-
-def test_thinking_is_folded_and_calls_have_name_and_arguments(small, look):
-    page = look(small, before=answering(
-        {"reasoning_content": "Let me "}, {"reasoning_content": "think."}, {"content": "I ask."},
-        {"tool_calls": [{"index": 0, "id": "c1", "type": "function",
-                         "function": {"name": "weather", "arguments": ""}}]},
-        {"tool_calls": [{"index": 0, "function": {"arguments": '{"city":'}}]},
-        {"tool_calls": [{"index": 0, "function": {"arguments": '"Rome"}'}}]}))
-    say(page, "Weather?")
-    answer = ended(page)
-    expect(answer.get_by_text("Let me think.")).to_be_hidden()
-    answer.get_by_text("Thinking").click()
-    expect(answer.get_by_text("Let me think.")).to_be_visible()
-    call = answer.get_by_role("region", name="Call of weather")
-    expect(call.locator("pre")).to_have_text(re.compile(r'"city": "Rome"'))
-
-
-def test_conversations_are_kept_renamed_exported_and_deleted(small, look):
-    page = look(small, before=answering({"content": "Yes."}))
-    say(page, "The first one")
-    ended(page)
-    page.get_by_role("button", name="New chat").click()
-    say(page, "The second one")
-    ended(page)
-    page.reload()
-    chats = page.get_by_role("navigation", name="Conversations")
-    expect(chats.get_by_role("listitem")).to_have_count(2)
-    chats.get_by_role("button", name="The first one", exact=True).click()
-    expect(page.get_by_role("article", name="You")).to_contain_text("The first one")
-    chats.get_by_role("button", name="Rename The first one").click()
-    page.get_by_role("dialog").get_by_label("Name").fill("Renamed")
-    page.keyboard.press("Enter")
-    expect(chats.get_by_role("button", name="Renamed", exact=True)).to_be_visible()
-    with page.expect_download() as download:
-        chats.get_by_role("button", name="Export Renamed").click()
-    exported = json.loads(open(download.value.path(), encoding="utf-8").read())
-    assert [m["content"] for m in exported["conversations"][0]["messages"]] == ["The first one", "Yes."]
-    chats.get_by_role("button", name="Delete Renamed").click()
-    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(chats.get_by_role("listitem")).to_have_count(1)
 
 
 def test_a_model_without_a_template_continues_texts(look):
@@ -275,7 +212,7 @@ def test_while_the_model_loads_the_page_shows_how_far_and_waits(small, look):
     page = look(small, before=prepare, expected_errors="503")
     expect(page.get_by_role("status").filter(has_text="being loaded")).to_have_text(re.compile("25 %"))
     page_saw.append(True)
-    expect(page.get_by_label("Model", exact=True)).to_be_enabled()
+    expect(model_button(page)).to_be_enabled()
     expect(page.get_by_text("being loaded")).to_be_hidden()
 
 
@@ -306,7 +243,7 @@ def test_the_map_moves_while_the_model_generates(small, look):
                        "the table")
     # Nothing shows the panel any more, so the stream ends.
     n_ended = small.log().count("GET /page/events")
-    page.get_by_role("button", name="Panel").click()
+    page.get_by_role("button", name="Close the panel").click()
     hearthd.wait_until(lambda: small.log().count("GET /page/events") > n_ended, "the stream to end")
 
 
@@ -314,6 +251,9 @@ def test_a_dense_model_says_that_there_is_nothing_sparse_to_show(look):
     server = hearthd.Hearthd("--threads", "1", model=hearthd.ROOT / "tests/data/arch/llama.gguf")
     try:
         page = look(server)
+        expect(model_button(page)).to_be_enabled()
+        expect(page.get_by_role("complementary")).to_be_hidden()  # a sparse model would open it
+        open_tab(page, "Live")
         expect(page.get_by_text("nothing sparse to show")).to_be_visible()
         expect(page.locator("#map")).to_be_hidden()
     finally:
@@ -376,28 +316,36 @@ def test_names_and_roles_are_those_of_the_page(small, look):
       - banner:
         - button "Chats" [expanded]
         - heading "Hearth" [level=1]
-        - combobox "Model"
-        - button /Theme/
-        - button "Panel" [expanded]
+        - button /Model. small/
+        - button "Settings"
+        - button "Live" [expanded]
       - navigation "Conversations":
         - button "New chat"
-        - list:
-          - listitem:
-            - button "Are you well?"
-            - button "Rename Are you well?"
-            - button "Export Are you well?"
-            - button "Delete Are you well?"
+        - searchbox "Search"
+        - region "Today":
+          - heading "Today" [level=2]
+          - list:
+            - listitem:
+              - button "Are you well?"
+              - button "Rename Are you well?"
+              - button "Export Are you well?"
+              - button "Delete Are you well?"
+        - button "Import"
+        - button "Export all"
+        - button "Delete all"
       - main:
         - log "Conversation":
           - article "You"
           - article "Answer"
         - form "New message":
+          - button "Attach text files"
           - textbox "Message"
           - button "Send"
-      - complementary "Live view and settings":
+      - complementary "Settings and live view":
         - tablist "Panel":
-          - tab "Live" [selected]
           - tab "Settings"
+          - tab "Live" [selected]
+        - button "Close the panel"
         - tabpanel "Live"
     """)
     # Answers are read out by paragraphs, from a region of their own.
@@ -421,8 +369,8 @@ def test_everything_is_reached_by_the_keyboard(small, look):
         if name in names:
             break  # once around
         names.append(name)
-    for name in ("chats-button", "model", "theme-button", "panel-button", "new-chat", "prompt", "send",
-                 "live-tab", "map-pause"):
+    for name in ("chats-button", "model", "settings-button", "live-button", "new-chat", "search", "prompt",
+                 "attach", "send", "live-tab", "map-pause"):
         assert name in names, names
     page.locator("#live-tab").focus()
     page.keyboard.press("ArrowRight")
@@ -465,11 +413,9 @@ def test_on_a_phone_nothing_scrolls_sideways(small, look):
     assert page.evaluate(fits)
     assert page.evaluate("document.getElementById('transcript').scrollWidth <= "
                          "document.getElementById('transcript').clientWidth")
-    for name in ("Chats", "Panel"):
+    for name in ("Chats", "Live", "Settings"):
         page.get_by_role("button", name=name, exact=True).click()
         assert page.evaluate(fits)
-    page.get_by_role("tab", name="Settings").click()
-    assert page.evaluate(fits)
     expect(page.get_by_label("System prompt")).to_be_in_viewport()
 
 
@@ -477,11 +423,13 @@ def test_the_theme_is_the_systems_until_one_is_chosen(small, look):
     page = look(small, color_scheme="dark")
     ground = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(ground)
-    page.get_by_role("button", name="Theme: auto").click()
-    expect(page.get_by_role("button", name="Theme: light")).to_be_visible()
+    open_tab(page, "Settings")
+    page.get_by_label("Theme").select_option("light")
     assert page.evaluate(ground) != dark
     page.reload()
-    page.get_by_role("button", name="Theme: light").click()
+    open_tab(page, "Settings")
+    expect(page.get_by_label("Theme")).to_have_value("light")
+    page.get_by_label("Theme").select_option("dark")
     assert page.evaluate(ground) == dark
 
 
@@ -500,7 +448,8 @@ def test_the_map_has_the_colors_of_the_theme(small, look):
         sums.sort((a, b) => a - b); return [sums[0], sums[sums.length - 1]]; }"""
     hearthd.wait_until(lambda: page.evaluate(darkest)[1] > 0, "the map to be drawn")
     assert page.evaluate(darkest)[0] < 3 * 60
-    page.get_by_role("button", name="Theme: auto").click()
+    page.evaluate("""() => { const theme = document.getElementById('theme');
+        theme.value = 'light'; theme.dispatchEvent(new Event('change')); }""")
     hearthd.wait_until(lambda: page.evaluate(darkest)[1] > 3 * 190, "the map in light colors")
 
 

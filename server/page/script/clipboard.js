@@ -23,8 +23,7 @@ export async function copyText(text, pressed) {
     copied = copyByCommand(text);
     pressed.focus();
   }
-  const before = pressed.textContent;
-  pressed.textContent = copied ? "Copied" : "Not copied";
   announce(copied ? "Copied" : "The browser does not allow copying");
-  setTimeout(() => { pressed.textContent = before === "Copied" ? "Copy" : before; }, 1500);
+  pressed.classList.add(copied ? "copied" : "not-copied");
+  setTimeout(() => pressed.classList.remove("copied", "not-copied"), 1500);
 }

@@ -27,7 +27,7 @@ export function codeFigure(source, language) {
   }, {className: "quiet", "aria-label": "Wrap long lines", "aria-pressed": "false"});
   const figure = element("figure", {className: "code", "data-language": language.toLowerCase()},
     element("figcaption", {}, element("span", {}, language || "text"), element("span", {className: "spring"}), wrap, copy),
-    element("pre", {tabIndex: 0, role: "region", "aria-label": "Code"}, element("code", {}, rest)));
+    element("pre", {tabIndex: 0, role: "group", "aria-label": "Code"}, element("code", {}, rest)));
   states.set(figure, {source, n_colored: 0, top: undefined, rest});
   return figure;
 }

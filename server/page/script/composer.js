@@ -1,20 +1,31 @@
 // The field for a new message. It grows with its text. Enter sends the message, and Escape stops the answer.
 
+import { hasAttached, startAttachments, takeAttached } from "./attachments.js";
 import { byId } from "./dom.js";
 
 function fit(field) {
   field.style.height = "auto";
-  field.style.height = `${Math.min(field.scrollHeight + 2, innerHeight / 3)}px`;
+  field.style.height = `${Math.min(field.scrollHeight, innerHeight / 3)}px`;
 }
 
-/** send(text) returns whether the text was accepted. */
-export function startComposer({send, stop}) {
+/** Puts a text into the field. */
+export function writePrompt(text) {
+  const field = byId("prompt");
+  field.value = text;
+  fit(field);
+  field.focus();
+}
+
+/** accepts() returns whether a message can be sent now; send(text, files); stop(); editLast(). */
+export function startComposer({accepts, send, stop, editLast}) {
   const field = byId("prompt");
   const submit = () => {
-    if (field.value.trim() === "" || !send(field.value)) return;
+    if ((field.value.trim() === "" && !hasAttached()) || !accepts()) return;
+    send(field.value, takeAttached());
     field.value = "";
     fit(field);
   };
+  startAttachments();
   byId("composer").addEventListener("submit", (event) => {
     event.preventDefault();
     submit();
@@ -25,9 +36,10 @@ export function startComposer({send, stop}) {
       event.preventDefault();
       submit();
     }
+    if (event.key === "ArrowUp" && field.value === "" && editLast()) event.preventDefault();
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !document.querySelector("dialog[open]") && !byId("stop").hidden) stop();
+    if (event.key === "Escape" && !document.querySelector("dialog[open], :popover-open") && !byId("stop").hidden) stop();
   });
   byId("stop").addEventListener("click", stop);
 }

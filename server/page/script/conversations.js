@@ -1,8 +1,10 @@
 // Stores conversations in the browser's IndexedDB. If the browser does not allow this, they stay in memory.
 
+import { newId } from "./dom.js";
+import { becomeTree } from "./tree.js";
+
 const kStore = "conversations";
 let database = null;  // null if IndexedDB is not available
-const inMemory = new Map();
 
 function settled(request) {
   return new Promise((resolve, reject) => {
@@ -11,13 +13,10 @@ function settled(request) {
   });
 }
 
-export function newId() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-export function newConversation() {
+/** settings: see settings.js. */
+export function newConversation(settings = {}) {
   const now = Date.now();
-  return {id: newId(), title: "New chat", created: now, updated: now, messages: []};
+  return {id: newId(), title: "New chat", created: now, updated: now, messages: [], leaf: null, settings};
 }
 
 /** Returns all conversations, the most recently used first. */
@@ -26,13 +25,19 @@ export async function openConversations() {
     const opening = indexedDB.open("hearth", 1);
     opening.onupgradeneeded = () => opening.result.createObjectStore(kStore, {keyPath: "id"});
     database = await settled(opening);
-    for (const conversation of await settled(database.transaction(kStore).objectStore(kStore).getAll())) {
-      inMemory.set(conversation.id, conversation);
-    }
+    const all = await settled(database.transaction(kStore).objectStore(kStore).getAll());
+    return all.map(becomeTree).sort((a, b) => b.updated - a.updated);
   } catch {
     database = null;
+    return [];
   }
-  return [...inMemory.values()].sort((a, b) => b.updated - a.updated);
+}
+
+/** Returns the stored state of a conversation, or undefined. */
+export async function readConversation(id) {
+  if (database === null) return undefined;
+  const found = await settled(database.transaction(kStore).objectStore(kStore).get(id)).catch(() => undefined);
+  return found && becomeTree(found);
 }
 
 async function change(how) {
@@ -44,22 +49,9 @@ async function change(how) {
 }
 
 export async function saveConversation(conversation) {
-  inMemory.set(conversation.id, conversation);
   await change((store) => store.put(conversation));
 }
 
 export async function deleteConversation(id) {
-  inMemory.delete(id);
   await change((store) => store.delete(id));
-}
-
-/** Downloads the conversations as a JSON file. */
-export function exportConversations(conversations, name) {
-  const text = JSON.stringify({format: "hearth-conversations", version: 1, conversations}, null, 2);
-  const address = URL.createObjectURL(new Blob([text], {type: "application/json"}));
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = `${name.replace(/[^\w.-]+/g, "-").slice(0, 60) || "conversation"}.json`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 10000);
 }

@@ -1,7 +1,7 @@
 // Creates elements. All text from models and from the server is inserted here as text nodes, so it is never
 // parsed as HTML.
 
-const kProperties = new Set(["className", "textContent", "value", "checked", "disabled", "hidden", "tabIndex", "htmlFor", "rows", "open"]);
+const kProperties = new Set(["className", "textContent", "value", "checked", "disabled", "hidden", "tabIndex", "htmlFor", "rows", "open", "type", "href", "rel"]);
 
 /** Creates an element. Properties that begin with "on" are listeners. Properties that are undefined, null or
  *  false are omitted. */
@@ -20,6 +20,26 @@ export function element(tag, properties = {}, ...children) {
 /** Returns the element with this id in index.html. */
 export function byId(id) {
   return document.getElementById(id);
+}
+
+export function newId() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Creates an icon of index.html's sprite. */
+export function icon(name) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  made.setAttribute("class", "icon");
+  made.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+  use.setAttribute("href", `#i-${name}`);
+  made.append(use);
+  return made;
+}
+
+/** Creates a button that is an icon. label: its name, which also appears when the pointer rests on it. */
+export function iconButton(name, label, onclick, properties = {}) {
+  return element("button", {type: "button", onclick, className: "quiet round", "aria-label": label, title: label, ...properties}, icon(name));
 }
 
 /** Creates a button. text: its label. */

@@ -41,8 +41,9 @@ export function forgetKey() {
   for (const store of stores()) store.removeItem(kName);
 }
 
-async function askOnce(reason) {
-  byId("key-reason").textContent = reason;
+async function askOnce(reason, refused) {
+  // The server's sentence for a request without a key explains headers, which a browser's user never sees.
+  byId("key-reason").textContent = refused ? reason : "This server wants an API key. Ask its operator for one.";
   byId("key-input").value = "";
   if (!(await askInDialog("key"))) return false;
   keepKey(byId("key-input").value.trim(), byId("key-remember").checked);
@@ -54,6 +55,6 @@ async function askOnce(reason) {
  *  key. */
 export async function askForKey(reason, refused) {
   if (currentKey() !== refused) return true;  // another request has already got a new key
-  asking ??= askOnce(reason).finally(() => { asking = null; });
+  asking ??= askOnce(reason, refused).finally(() => { asking = null; });
   return asking;
 }

@@ -3,7 +3,7 @@
 
 import { byId, element } from "./dom.js";
 import { eventsOf } from "./event_stream.js";
-import { chosenModel } from "./models.js";
+import { chosenModel, isKnown, isLoaded, loadModels } from "./models.js";
 import { levelsOf, NeuronMap, showLayerTable, showLegend } from "./neuron_map.js";
 import { ask, pause } from "./request.js";
 import { Trend } from "./trend.js";
@@ -94,11 +94,20 @@ function showFrame(frame) {
   showFired(frame.fired ?? null);
 }
 
+/** Without a stream, nothing is known about requests and speed. */
+function forgetFrame() {
+  for (const name of ["rate", "requests", "slots", "kv"]) byId(`live-${name}`).textContent = "-";
+  byId("live-waiting").textContent = "";
+}
+
 async function follow(signal) {
   const response = await ask(`page/events?model=${encodeURIComponent(chosenModel())}`, {signal, asks: false});
   byId("live-state").textContent = "Connected";
   for await (const {type, data} of eventsOf(response)) {
-    if (type === "model") showModel(JSON.parse(data));
+    if (type === "model") {
+      showModel(JSON.parse(data));
+      if (!isKnown(model.model)) loadModels().catch(() => {});  // the server has another model now
+    }
     if (type === "frame") showFrame(JSON.parse(data));
   }
 }
@@ -110,7 +119,8 @@ async function watch(signal) {
       byId("live-state").textContent = "The stream has ended; connecting again";
     } catch (error) {
       if (signal.aborted) return;
-      byId("live-state").textContent = error.message;
+      byId("live-state").textContent = error.status > 0 ? error.message : "The server cannot be reached; trying again.";
+      forgetFrame();
       if (error.status === 401) return;  // connects again after the user has entered a key
     }
     await pause(kRetryMs, signal).catch(() => {});
@@ -119,7 +129,7 @@ async function watch(signal) {
 
 /** Connects to the event stream while the panel is visible. A hidden panel causes no work for the server. */
 function lookWhetherSeen() {
-  const seen = !document.hidden && !byId("panel").hidden && !byId("live").hidden;
+  const seen = !document.hidden && !byId("panel").hidden && !byId("live").hidden && isLoaded();
   if (seen === (watching !== null)) return;
   if (seen) {
     watching = new AbortController();
@@ -127,7 +137,7 @@ function lookWhetherSeen() {
   } else {
     watching.abort();
     watching = null;
-    byId("live-state").textContent = "Not connected";
+    byId("live-state").textContent = isLoaded() ? "Not connected" : "The model is not loaded";
   }
 }
 
@@ -148,5 +158,6 @@ export function startLive() {
   document.addEventListener("hearth-panels", lookWhetherSeen);
   document.addEventListener("hearth-key", lookAgain);
   document.addEventListener("hearth-model", lookAgain);
+  document.addEventListener("hearth-models", lookWhetherSeen);
   lookWhetherSeen();
 }

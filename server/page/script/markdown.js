@@ -70,7 +70,7 @@ function decorate(root) {
   for (const item of root.querySelectorAll("li")) decorateItem(item);
   for (const cell of root.querySelectorAll("th")) cell.scope = "col";
   for (const table of root.querySelectorAll("table")) {
-    const frame = element("div", {className: "table", tabIndex: 0, role: "region", "aria-label": "Table"});
+    const frame = element("div", {className: "table", tabIndex: 0, role: "group", "aria-label": "Table"});
     table.replaceWith(frame);
     frame.append(table);
   }

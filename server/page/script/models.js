@@ -1,13 +1,28 @@
-// Reads which models the server has, and whether the chosen model has a chat template.
+// Which models the server has, which of them is chosen, and whether it has a chat template. Names of one model
+// are one entry. The page learns of a change when it gets the focus, from the live view, and from an answer that
+// names a model which has left.
 
-import { byId, element } from "./dom.js";
+import { byId } from "./dom.js";
 import { keep, kept } from "./kept.js";
 import { ask } from "./request.js";
 
-let chats = true;
+const kPollMs = 700;  // while a model is being loaded or unloaded
+
+let models = [];  // {name, others, status, progress, context, device, isSparse}; status is "" for a single model
+let chosen = "", chats = true, polls = false;
+const ordered = new Map();  // name -> status that a load or unload leads to
+
+export function knownModels() {
+  return models;
+}
 
 export function chosenModel() {
-  return byId("model").value;
+  return chosen;
+}
+
+/** Whether the chosen model is loaded. A server with one model does not say; asking it has no consequences. */
+export function isLoaded() {
+  return ["", "loaded"].includes(models.find((model) => model.name === chosen)?.status ?? "");
 }
 
 /** Whether the model has a chat template. Without one, an answer continues the text. */
@@ -15,31 +30,87 @@ export function modelChats() {
   return chats;
 }
 
-/** Fills the list of models. Throws ServerError. */
+const entryOf = (row, others) => ({name: row.id, others, status: row.status?.value ?? "", error: row.status?.error, context: row.max_model_len,
+                                   progress: row.status?.progress, device: row.device, isSparse: Boolean(row.sparsity && row.sparsity.mode !== "dense")});
+
+/** Returns the entries of GET /v1/models. A server with one model lists a row for each of its names. */
+function entriesOf(rows) {
+  const generating = rows.filter((row) => row.generates !== false);
+  if (generating.length === 0 || generating.some((row) => row.status !== undefined)) return generating.map((row) => entryOf(row, []));
+  return [entryOf(generating[0], generating.slice(1).map((row) => row.id))];
+}
+
+/** Reads the list of models. Throws ServerError. */
 export async function loadModels() {
-  const models = (await (await ask("v1/models")).json()).data.filter((model) => model.generates !== false);
-  const picker = byId("model");
-  picker.replaceChildren(...models.map((model) => element("option", {value: model.id}, model.id)));
-  picker.disabled = models.length === 0;
-  const before = kept("model");
-  if (models.some((model) => model.id === before)) picker.value = before;
-  picker.onchange = async () => {
-    keep("model", picker.value);
-    document.dispatchEvent(new Event("hearth-model"));
-    await lookWhetherItChats(models.length).catch(() => {});
-  };
+  models = entriesOf((await (await ask("v1/models")).json()).data);
+  for (const {name, status} of models) if (status === ordered.get(name) || status === "failed") ordered.delete(name);
+  const wanted = chosen || kept("model");
+  const entry = models.find((model) => model.name === wanted || model.others.includes(wanted)) ??
+    models.find((model) => model.status === "loaded") ?? models[0];
+  const before = chosen;
+  chosen = entry?.name ?? "";
+  if (chosen !== before && before !== "") document.dispatchEvent(new Event("hearth-model"));
+  document.dispatchEvent(new Event("hearth-models"));
   // Of several models, those that are not loaded have a status; /props would load them.
-  const status = models.find((model) => model.id === picker.value)?.status?.value ?? "loaded";
-  await lookWhetherItChats(models.length, status === "loaded");
+  await lookWhetherItChats(isLoaded());
+  pollWhileChanging();
+}
+
+async function pollWhileChanging() {
+  if (polls || (ordered.size === 0 && !models.some((model) => model.status === "loading"))) return;
+  polls = true;
+  await new Promise((resolve) => setTimeout(resolve, kPollMs));
+  polls = false;
+  if (document.visibilityState === "visible") loadModels().catch(() => {});
+}
+
+/** Chooses a model. Of several models, an unloaded one is loaded. */
+export async function chooseModel(name) {
+  chosen = name;
+  keep("model", name);
+  document.dispatchEvent(new Event("hearth-model"));
+  document.dispatchEvent(new Event("hearth-models"));
+  const entry = models.find((model) => model.name === name);
+  if (entry.status === "unloaded" || entry.status === "failed") await orderModel(name, "load");
+  else await loadModels();
+}
+
+/** action: "load" or "unload". A key that is not an administrator's may not order it; then the first message
+ *  loads the model. */
+export async function orderModel(name, action) {
+  try {
+    await ask("admin/model", {method: "POST", body: {model: name, action}, asks: false});
+    ordered.set(name, action === "load" ? "loaded" : "unloaded");
+  } catch (error) {
+    if (action === "unload") throw error;
+  }
+  await loadModels();
+}
+
+/** Notices that the server has other models than the page knows. GET /health loads no model. */
+export async function lookForOtherModels() {
+  if (models.length === 0) return;
+  if (models[0].status !== "") return loadModels();
+  const health = await (await ask("health", {asks: false})).json();
+  if (health.status === "ok" && !isKnown(health.model)) await loadModels();
+}
+
+/** Whether a model of the list has this name. */
+export function isKnown(name) {
+  return models.some((model) => model.name === name || model.others.includes(name));
 }
 
 /** Asks whether the chosen model has a chat template. knows: whether the server can tell without a load. */
-async function lookWhetherItChats(n_models, knows = true) {
-  const props = knows ? await (await ask(`props?model=${encodeURIComponent(chosenModel())}`)).json() : {};
+async function lookWhetherItChats(knows) {
+  const props = knows && chosen ? await (await ask(`props?model=${encodeURIComponent(chosen)}`)).json() : {};
   chats = props.chat_template !== null;
   const note = byId("mode-note");
-  note.hidden = chats && n_models > 0;
-  note.textContent = n_models === 0 ? "This server has no model that generates text."
+  note.hidden = chats && models.length > 0;
+  note.textContent = models.length === 0 ? "This server has no model that generates text."
     : "This model has no chat template: it continues the text as it stands.";
   byId("prompt").placeholder = chats ? "Message" : "Text to continue";
+}
+
+export function startModels() {
+  addEventListener("focus", () => lookForOtherModels().catch(() => {}));
 }

@@ -1,68 +1,86 @@
-// The panels at the left and right sides, and the tabs of the right panel.
+// The conversations at the left side, and the panel at the right side with the tabs Settings and Live.
 
 import { byId } from "./dom.js";
 import { keep, kept } from "./kept.js";
+import { knownModels } from "./models.js";
 
 const isWide = () => matchMedia("(min-width: 70rem)").matches;
 const isMiddle = () => matchMedia("(min-width: 48rem)").matches;
+const kTabs = ["settings", "live"];
 
-function startPanel(button, panel, name, openAtFirst) {
-  const show = (open) => {
-    panel.hidden = !open;
-    button.setAttribute("aria-expanded", String(open));
-    document.dispatchEvent(new Event("hearth-panels"));
-  };
-  show(openAtFirst && kept(name, true));
-  button.addEventListener("click", () => {
-    const open = panel.hidden;
-    // A narrow page has room for one panel.
-    if (open && !isMiddle()) closePanels();
-    show(open);
-    if (isMiddle()) keep(name, open);
-    if (open) panel.querySelector("button, [role=tab][aria-selected=true]")?.focus();
-  });
+function showSide(open) {
+  byId("chats").hidden = !open;
+  byId("chats-button").setAttribute("aria-expanded", String(open));
 }
 
-/** Closes the panels, which cover the conversation on narrow pages. */
-export function closePanels() {
-  for (const [button, panel] of [["chats-button", "chats"], ["panel-button", "panel"]]) {
-    byId(panel).hidden = true;
-    byId(button).setAttribute("aria-expanded", "false");
+/** Shows a tab of the panel, or closes the panel. tab: "settings", "live" or "". */
+function showPanel(tab) {
+  byId("panel").hidden = tab === "";
+  for (const name of kTabs) {
+    const is = name === tab;
+    if (tab !== "") {
+      byId(`${name}-tab`).setAttribute("aria-selected", String(is));
+      byId(`${name}-tab`).tabIndex = is ? 0 : -1;
+      byId(name).hidden = !is;
+    }
+    byId(`${name}-button`).setAttribute("aria-expanded", String(is));
   }
   document.dispatchEvent(new Event("hearth-panels"));
 }
 
+/** Shows a tab because the user asks for it, and remembers that on wide pages. */
+export function openTab(tab) {
+  if (tab !== "" && !isMiddle()) showSide(false);  // a narrow page has room for one of them
+  showPanel(tab);
+  if (isMiddle()) keep("panel", tab);
+}
+
+/** Closes what covers the conversation on narrow pages. */
 export function closePanelsIfNarrow() {
-  if (!isMiddle()) closePanels();
+  if (isMiddle()) return;
+  showSide(false);
+  showPanel("");
 }
 
 function startTabs() {
-  const tabs = [byId("live-tab"), byId("settings-tab")];
-  const choose = (chosen) => {
-    for (const tab of tabs) {
-      const is = tab === chosen;
-      tab.setAttribute("aria-selected", String(is));
-      tab.tabIndex = is ? 0 : -1;
-      byId(tab.getAttribute("aria-controls")).hidden = !is;
-    }
-    document.dispatchEvent(new Event("hearth-panels"));
-  };
-  for (const tab of tabs) {
-    tab.addEventListener("click", () => choose(tab));
-    tab.addEventListener("keydown", (event) => {
+  for (const name of kTabs) {
+    byId(`${name}-tab`).addEventListener("click", () => openTab(name));
+    byId(`${name}-tab`).addEventListener("keydown", (event) => {
       if (!["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) return;
-      const other = event.key === "Home" ? tabs[0] : event.key === "End" ? tabs[1] : tabs[1 - tabs.indexOf(tab)];
-      choose(other);
-      other.focus();
+      const other = event.key === "Home" ? kTabs[0] : event.key === "End" ? kTabs[1] : kTabs[1 - kTabs.indexOf(name)];
+      openTab(other);
+      byId(`${other}-tab`).focus();
+    });
+    byId(`${name}-button`).addEventListener("click", () => {
+      const open = byId("panel").hidden || byId(name).hidden;
+      openTab(open ? name : "");
+      if (open) byId(`${name}-tab`).focus();
     });
   }
+  byId("panel-close").addEventListener("click", () => {
+    const name = byId("live").hidden ? "settings" : "live";
+    openTab("");
+    byId(`${name}-button`).focus();
+  });
 }
 
 export function startPanels() {
-  startPanel(byId("chats-button"), byId("chats"), "chats-open", isMiddle());
-  startPanel(byId("panel-button"), byId("panel"), "panel-open", isWide());
+  showSide(isMiddle() && kept("chats-open", true));
+  byId("chats-button").addEventListener("click", () => {
+    const open = byId("chats").hidden;
+    if (open && !isMiddle()) showPanel("");
+    showSide(open);
+    if (isMiddle()) keep("chats-open", open);
+    if (open) byId("new-chat").focus();
+  });
   startTabs();
+  const before = kept("panel", null);
+  showPanel(isMiddle() && kTabs.includes(before) ? before : "");
+  // A sparse model has neurons to show, so the live view is open until the user closes it.
+  document.addEventListener("hearth-models", () => {
+    if (before === null && kept("panel", null) === null && isWide() && knownModels().some((model) => model.isSparse)) showPanel("live");
+  });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !isMiddle() && !document.querySelector("dialog[open]")) closePanels();
+    if (event.key === "Escape" && !document.querySelector("dialog[open]")) closePanelsIfNarrow();
   });
 }

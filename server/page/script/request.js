@@ -6,21 +6,23 @@ import { askForKey, currentKey } from "./key.js";
 
 /** An error response, or a failed connection. The message is a sentence for the user. */
 export class ServerError extends Error {
-  constructor(message, status = 0) {
+  constructor(message, status = 0, code = "") {
     super(message);
     this.status = status;
+    this.code = code;
   }
 }
 
 async function errorOf(response) {
-  let sentence = `The server answered ${response.status}.`;
+  let sentence = `The server answered ${response.status}.`, code = "";
   try {
     const body = await response.json();
     if (body?.error?.message) sentence = body.error.message;
+    code = body?.error?.code ?? "";
   } catch {
     // The body is not JSON, for example a proxy's error page.
   }
-  return new ServerError(sentence, response.status);
+  return new ServerError(sentence, response.status, code);
 }
 
 async function fetchOnce(path, how) {

@@ -1,39 +1,89 @@
-// The list of conversations, with buttons to open, rename, download and delete them.
+// The list of conversations: by date, with a search in titles and texts, a mark on those that are being answered,
+// and buttons to rename, download and delete them.
 
-import { askInDialog, button, byId, element } from "./dom.js";
-import { exportConversations } from "./conversations.js";
+import { announce } from "./announcer.js";
+import { askInDialog, button, byId, element, iconButton } from "./dom.js";
+import { exportConversations, importConversations } from "./exchange.js";
+
+const kDayMs = 86400000;
+
+/** Returns the name of the group of a time, for example "Yesterday". now: a Date. */
+export function dateGroup(time, now) {
+  const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
+  if (time >= midnight) return "Today";
+  if (time >= midnight - kDayMs) return "Yesterday";
+  if (time >= midnight - 6 * kDayMs) return "Last 7 days";
+  return new Date(time).toLocaleDateString("en", {month: "long", year: "numeric"});
+}
 
 function actionsOf(conversation, actions) {
+  const name = conversation.title;
   const rename = async () => {
-    byId("name-input").value = conversation.title;
+    byId("name-input").value = name;
     if (await askInDialog("name")) actions.rename(conversation, byId("name-input").value.trim());
   };
   const remove = async () => {
-    byId("sure-title").textContent = `Delete “${conversation.title}”?`;
+    byId("sure-title").textContent = `Delete “${name}”?`;
     if (await askInDialog("sure")) actions.remove(conversation);
   };
-  const name = conversation.title;
   return element("span", {className: "actions"},
-    button("Rename", rename, {className: "quiet", "aria-label": `Rename ${name}`}),
-    button("Export", () => exportConversations([conversation], name), {className: "quiet", "aria-label": `Export ${name}`}),
-    button("Delete", remove, {className: "quiet", "aria-label": `Delete ${name}`}));
+    iconButton("edit", `Rename ${name}`, rename),
+    iconButton("download", `Export ${name}`, () => exportConversations([conversation], name)),
+    iconButton("trash", `Delete ${name}`, remove));
 }
 
-/** actions: open(conversation), rename(conversation, title), remove(conversation). */
-export function showConversations(conversations, current, actions) {
-  byId("chat-list").replaceChildren(...conversations.map((conversation) => {
-    const isOpen = conversation.id === current.id;
-    return element("li", {className: isOpen ? "open" : ""},
-      button(conversation.title, () => actions.open(conversation), {className: "title", "aria-current": isOpen ? "true" : undefined}),
-      actionsOf(conversation, actions));
-  }));
+function matches(conversation, words) {
+  const text = [conversation.title, ...conversation.messages.map((message) => message.content)].join("\n").toLowerCase();
+  return words.every((word) => text.includes(word));
 }
 
-/** Connects the buttons that apply to all conversations. */
-export function startSidebar(all, removeAll) {
+function itemOf(conversation, {current, runs}, actions) {
+  const isOpen = conversation.id === current.id;
+  const title = button("", () => actions.open(conversation), {className: "title", title: conversation.title, "aria-current": isOpen ? "true" : undefined,
+    "aria-label": runs(conversation.id) ? `${conversation.title}, answering` : conversation.title});
+  title.append(runs(conversation.id) ? element("span", {className: "runs"}) : "", conversation.title);
+  return element("li", {className: isOpen ? "open" : ""}, title, actionsOf(conversation, actions));
+}
+
+/** state: {conversations, current, runs(id)}. actions: open(conversation), rename(conversation, title),
+ *  remove(conversation). */
+export function showConversations(state, actions) {
+  const words = byId("search").value.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  const found = state.conversations.filter((conversation) => matches(conversation, words));
+  const groups = new Map();
+  const now = new Date();
+  for (const conversation of found) {
+    const name = dateGroup(conversation.updated, now);
+    if (!groups.has(name)) groups.set(name, []);
+    groups.get(name).push(conversation);
+  }
+  byId("chat-list").replaceChildren(...[...groups].map(([name, members]) => element("section", {"aria-label": name},
+    element("h2", {}, name), element("ul", {}, ...members.map((one) => itemOf(one, state, actions))))));
+  byId("chats-none").hidden = found.length > 0 || words.length === 0;
+}
+
+/** Connects the search and the buttons that apply to all conversations. handlers: all() returns them,
+ *  add(conversations), removeAll(), search(). */
+export function startSidebar({all, add, removeAll, search}) {
+  byId("search").addEventListener("input", search);
   byId("export-all").addEventListener("click", () => exportConversations(all(), "conversations"));
   byId("delete-all").addEventListener("click", async () => {
     byId("sure-title").textContent = "Delete all conversations?";
     if (await askInDialog("sure")) removeAll();
+  });
+  const picker = byId("import-input"), fault = byId("import-fault");
+  byId("import").addEventListener("click", () => picker.click());
+  picker.addEventListener("change", async () => {
+    const [file] = picker.files;
+    fault.hidden = true;
+    try {
+      const conversations = importConversations(await file.text(), file.name);
+      add(conversations);
+      announce(`${conversations.length} ${conversations.length === 1 ? "conversation" : "conversations"} imported`);
+    } catch (error) {
+      fault.textContent = error.message;
+      fault.hidden = false;
+    }
+    picker.value = "";
   });
 }

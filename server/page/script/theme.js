@@ -8,17 +8,16 @@ const kThemes = ["auto", "light", "dark"];
 function apply(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
-  byId("theme-button").textContent = `Theme: ${theme}`;
   document.dispatchEvent(new Event("hearth-theme"));  // canvases must read their colors again
 }
 
 export function startTheme() {
-  let theme = kThemes.includes(kept("theme")) ? kept("theme") : "auto";
-  apply(theme);
-  byId("theme-button").addEventListener("click", () => {
-    theme = kThemes[(kThemes.indexOf(theme) + 1) % kThemes.length];
-    keep("theme", theme);
-    apply(theme);
+  const picker = byId("theme");
+  picker.value = kThemes.includes(kept("theme")) ? kept("theme") : "auto";
+  apply(picker.value);
+  picker.addEventListener("change", () => {
+    keep("theme", picker.value);
+    apply(picker.value);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("hearth-theme")));
 }
