@@ -288,8 +288,7 @@ void CpuBackend::gather_rows(const float* x, int64_t n_cols, std::span<const int
   });
 }
 
-// ---- matrix products: activations are quantized once, then all rows of all products are shared among
-// threads ----
+// ---- matrix products: activations are quantized once, then threads share all rows ------------------------
 
 bool uses_quantized_activations(DType type) { return dtype_info(type).block_elems > 1; }
 

@@ -158,8 +158,7 @@ void RecurrentCpu::keep_rows(const CausalConv& call, const RecurrentRun& run, in
   for (int i = 0; i < run.n_uncertain; ++i) std::copy_n(rows.row(n_certain(run) + i), n, rows.logged_row(i));
 }
 
-// ---- the gates, the delta rule and the scan
-// ------------------------------------------------------------------------
+// ---- the gates, the delta rule and the scan --------------------------------------------------------------
 
 void RecurrentCpu::delta_gates(const DeltaGates& call) {
   constexpr int64_t kGateWork = 64;  // multiply-adds of a head's two gates
