@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -19,7 +20,9 @@
 #include "kernels/quant/quantize.h"
 #include "profiler/convert/checkpoint.h"
 #include "profiler/convert/config.h"
+#include "profiler/convert/dense_modules.h"
 #include "profiler/convert/family.h"
+#include "profiler/convert/layer_numbers.h"
 #include "profiler/convert/row_reader.h"
 #include "profiler/convert/tensor_plan.h"
 #include "profiler/convert/vocabulary_keys.h"
@@ -101,6 +104,16 @@ int64_t rows_of_embedding(const Checkpoint& checkpoint, const std::vector<Planne
   checkpoint.fail("it has no embedding of tokens, expected a whole model (adapters do not convert)");
 }
 
+/// Makes the table of tokens' embeddings for each layer as long as the vocabulary. Gemma 3n's ends before the
+/// tokens of images and sound, of which no text has one.
+void pad_layer_embeddings(int64_t n_vocab, std::vector<PlannedTensor>& plan) {
+  for (PlannedTensor& tensor : plan) {
+    if (tensor.name != "per_layer_token_embd.weight" || tensor.shape.size() != 2) continue;
+    tensor.n_zero_rows = std::max<int64_t>(0, n_vocab - tensor.shape[1]);
+    tensor.shape[1] += tensor.n_zero_rows;
+  }
+}
+
 int64_t blocks_of(const std::vector<PlannedTensor>& plan) {
   int64_t most = 0;
   for (const PlannedTensor& tensor : plan) {
@@ -160,6 +173,7 @@ KeyList keys_of(const ConvertOptions& options, const Checkpoint& checkpoint, con
       keys.set(recurrent, std::move(layers));
     }
   }
+  add_layer_numbers(checkpoint, config, family, keys);
   add_pooling(checkpoint, keys);
   keys.set("general.file_type", file_type(type, plan));
   keys.set("general.quantization_version", uint32_t{2});
@@ -211,6 +225,8 @@ void write_tensor(gguf::Writer& writer, const PlannedTensor& tensor,
   if (tensor.parts.empty()) writer.write(std::as_bytes(std::span(tensor.values)));
   std::vector<float> x;
   std::vector<std::byte> row;
+  auto factor = tensor.factors.begin();
+  int64_t n_before = 0;  // rows of earlier parts
   for (const RowView& view : tensor.parts) {
     x.resize(static_cast<size_t>(view.n_cols));
     row.resize(row_bytes(tensor.type, view.n_cols));
@@ -219,7 +235,9 @@ void write_tensor(gguf::Writer& writer, const PlannedTensor& tensor,
         read_mxfp4_row(view, i, row.data());
       } else {
         read_row(view, i, x.data());
-        for (float& one : x) one = changed(one, tensor.change);
+        while (factor != tensor.factors.end() && n_before + i >= factor->end_row) ++factor;
+        const float times = factor == tensor.factors.end() ? 1.0f : factor->factor;
+        for (float& one : x) one = changed(one, tensor.change) * times;
         if (tensor.type != DType::kF32 && tensor.type != DType::kBF16) {
           for (const float one : x) n_beyond_half += std::isfinite(one) && std::abs(one) >= kMostHalf ? 1 : 0;
         }
@@ -228,8 +246,15 @@ void write_tensor(gguf::Writer& writer, const PlannedTensor& tensor,
       writer.write(row);
       done(row.size());
     }
+    n_before += view.n_rows;
     gguf::release(view.source->bytes);
   }
+  if (tensor.n_zero_rows == 0) return;
+  const int64_t n_cols = tensor.shape[0];
+  x.assign(static_cast<size_t>(n_cols), 0.0f);
+  row.resize(row_bytes(tensor.type, n_cols));
+  quantize_row(tensor.type, x.data(), n_cols, row.data());
+  for (int64_t i = 0; i < tensor.n_zero_rows; ++i) writer.write(row);
 }
 
 }  // namespace
@@ -248,8 +273,11 @@ ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions&
   ConvertResult result;
   result.architecture = family.architecture;
   result.type = type_of(options, checkpoint);
-  const std::vector<PlannedTensor> plan = plan_tensors(checkpoint, config, family, result.type);
-  const KeyList keys = keys_of(options, checkpoint, config, family, result.type, plan);
+  std::vector<PlannedTensor> plan = plan_tensors(checkpoint, config, family, result.type);
+  KeyList keys = keys_of(options, checkpoint, config, family, result.type, plan);
+  pad_layer_embeddings(rows_of_embedding(checkpoint, plan), plan);
+  std::optional<DenseModules> modules;
+  if (family.dense_modules) modules.emplace(checkpoint).add(result.type, plan, keys);
   gguf::Writer writer(options.out, {.replace = options.replace});
   keys.write(writer);
   for (const PlannedTensor& tensor : plan) writer.tensor(tensor.name, tensor.type, tensor.shape);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace hearth::convert {
 
@@ -16,6 +17,7 @@ namespace hearth::convert {
 enum class Rearrange : uint8_t {
   kNone,
   kSkip,         // not in the file
+  kNumber,       // a number of each layer; becomes an array under the key Rule::to
   kPairs,        // q or k: interleaves the first and the second half of each head's rows, for RoPE
   kTurn,         // transposes [inputs, outputs] to [outputs, inputs]
   kSplit,        // the stored tensor holds two tensors, one below the other (in each expert)
@@ -33,6 +35,7 @@ enum class Rearrange : uint8_t {
   kMxfp4Split,     // two MXFP4 tensors with alternating rows
   kFromPosition,   // position table without the rows before a text's first position, which are for padding
   kTaps,           // a convolution's filters [channels, 1, taps] lose the dimension of 1
+  kKeptTaps,       // the filters of Kimi Linear keep it, and get another one in front
   kColumn,         // a vector of n numbers becomes n rows of one
   kGroups,         // a vector becomes a row for each of Mamba-2's groups of heads
   // Gated delta nets. In checkpoints, the value heads of one key head are neighbors. In files of Qwen3.5,
@@ -58,6 +61,14 @@ class Config;
 
 /// A function that adds the keys of one family, after the common keys (but see Family::own_keys).
 using FamilyKeys = void (*)(const Config& config, KeyList& keys);
+/// The rows of a tensor up to end_row, which are multiplied by this factor.
+struct RowFactor {
+  int64_t end_row = INT64_MAX;
+  float factor = 1.0f;
+};
+/// A function that returns the factors of a tensor of the file, whose name it gets without ".weight" and
+/// without "blk.N."; the ranges of rows follow each other.
+using FamilyFactors = std::vector<RowFactor> (*)(const Config& config, std::string_view name);
 /// A function that tells whether a model of the family's classes belongs to this family.
 using FamilyTest = bool (*)(const Config& config);
 
@@ -68,14 +79,16 @@ struct Family {
   std::span<const Rule> rules = {};   // tried first
   std::span<const Rule> shared = {};  // tried after `rules`
   FamilyKeys keys = nullptr;
-  bool pairs = false;              // rows of q and k are rearranged so that RoPE's pairs are adjacent
-  bool norms_plus_one = false;     // GGUF files store norm weights w as 1 + w
-  bool own_keys = false;           // `keys` adds all keys; the common keys are not added
-  bool rope_factors = false;       // Llama 3's frequency scaling becomes the tensor rope_freqs
-  bool keeps_next_layers = false;  // the file keeps the extra layers that predict later tokens
-  std::string_view pre = "";       // preferred names of the pre-tokenizer, separated by spaces
-  std::string_view defaults = "";  // JSON: the class's values for fields that config.json lacks
-  FamilyTest applies = nullptr;    // for classes of several families; null: always
+  bool pairs = false;               // rows of q and k are rearranged so that RoPE's pairs are adjacent
+  bool norms_plus_one = false;      // GGUF files store norm weights w as 1 + w
+  bool own_keys = false;            // `keys` adds all keys; the common keys are not added
+  bool rope_factors = false;        // Llama 3's frequency scaling becomes the tensor rope_freqs
+  bool dense_modules = false;       // the file has the dense layers of sentence-transformers
+  bool keeps_next_layers = false;   // the file keeps the extra layers that predict later tokens
+  std::string_view pre = "";        // preferred names of the pre-tokenizer, separated by spaces
+  std::string_view defaults = "";   // JSON: the class's values for fields that config.json lacks
+  FamilyFactors factors = nullptr;  // null: tensors are not multiplied
+  FamilyTest applies = nullptr;     // for classes of several families; null: always
 };
 
 std::span<const Family> families();

@@ -653,6 +653,11 @@ void add_bert_keys(const Config& config, KeyList& keys) {
   keys.remove("attention.head_count_kv");
 }
 
+void add_eurobert_keys(const Config&, KeyList& keys) {
+  keys.of_model("attention.causal", false);
+  keys.of_model("rope.scaling.type", "none");
+}
+
 void add_modern_bert_keys(const Config& config, KeyList& keys) {
   keys.of_model("attention.causal", false);
   keys.remove("attention.layer_norm_rms_epsilon");

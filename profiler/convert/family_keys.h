@@ -6,11 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 namespace hearth::convert {
 
 class Config;
 class KeyList;
+struct RowFactor;
 
 /// The number of Falcon's key and value heads, which depends on three fields of its config.json.
 int64_t falcon_kv_heads(const Config& config);
@@ -39,6 +42,9 @@ void add_qwen3vl_keys(const Config& config, KeyList& keys);
 void add_qwen3vlmoe_keys(const Config& config, KeyList& keys);
 void add_gemma_keys(const Config& config, KeyList& keys);
 void add_gemma3_keys(const Config& config, KeyList& keys);
+/// Whether tokens attend to later ones.
+bool sees_both_ways(const Config& config);
+void add_gemma3n_keys(const Config& config, KeyList& keys);
 void add_gemma4_keys(const Config& config, KeyList& keys);
 void add_gpt_oss_keys(const Config& config, KeyList& keys);
 void add_window_pattern_keys(const Config& config, KeyList& keys);
@@ -76,6 +82,11 @@ void add_gptneox_keys(const Config& config, KeyList& keys);
 void add_stablelm_keys(const Config& config, KeyList& keys);
 void add_bert_keys(const Config& config, KeyList& keys);
 void add_modern_bert_keys(const Config& config, KeyList& keys);
+void add_eurobert_keys(const Config& config, KeyList& keys);
+void add_falcon_h1_keys(const Config& config, KeyList& keys);
+/// The multipliers of Falcon-H1, which files contain in the weights.
+std::vector<RowFactor> falcon_h1_factors(const Config& config, std::string_view name);
+void add_kimi_linear_keys(const Config& config, KeyList& keys);
 
 // Helpers of the functions above.
 

@@ -339,6 +339,80 @@ inline constexpr Rule kStableLm[] = {
     {"self_attn.q_layernorm.norms.#", "attn_q_norm", kPart},
     {"self_attn.k_layernorm.norms.#", "attn_k_norm", kPart},
 };
+inline constexpr Rule kApertus[] = {
+    {"attention_layernorm", "attn_norm"},
+    {"feedforward_layernorm", "ffn_norm"},
+    {"mlp.act_fn.alpha_p", "xielu.alpha_p", kNumber},
+    {"mlp.act_fn.alpha_n", "xielu.alpha_n", kNumber},
+    {"mlp.act_fn.beta", "xielu.beta", kNumber},
+    {"mlp.act_fn.eps", "xielu.eps", kNumber},
+    {"mlp.act_fn", "", kSkip},  // mlp.act_fn.beta, whose name is taken for that of a bias
+};
+inline constexpr Rule kFalconH1[] = {
+    {"model.final_layernorm", "output_norm"}, {"pre_ff_layernorm", "ffn_norm."},
+    {"feed_forward.gate_proj", "ffn_gate"},   {"feed_forward.up_proj", "ffn_up"},
+    {"feed_forward.down_proj", "ffn_down"},
+};
+inline constexpr Rule kKimiLinear[] = {
+    {"self_attn.q_conv1d", "ssm_conv1d_q", kKeptTaps},
+    {"self_attn.k_conv1d", "ssm_conv1d_k", kKeptTaps},
+    {"self_attn.v_conv1d", "ssm_conv1d_v", kKeptTaps},
+    {"self_attn.A_log", "ssm_a."},
+    {"self_attn.dt_bias", "ssm_dt.bias"},
+    {"self_attn.f_a_proj", "ssm_f_a"},
+    {"self_attn.f_b_proj", "ssm_f_b"},
+    {"self_attn.b_proj", "ssm_beta"},
+    {"self_attn.g_a_proj", "ssm_g_a"},
+    {"self_attn.g_b_proj", "ssm_g_b"},
+    {"self_attn.o_norm", "ssm_norm"},
+    {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},
+    {"self_attn.kv_a_layernorm", "attn_kv_a_norm"},
+    {"self_attn.kv_b_proj", "attn_k_b|attn_v_b", kLatentParts},
+    {"block_sparse_moe.gate_proj", "ffn_gate"},
+    {"block_sparse_moe.up_proj", "ffn_up"},
+    {"block_sparse_moe.down_proj", "ffn_down"},
+    {"block_sparse_moe.gate", "ffn_gate_inp"},
+    {"block_sparse_moe.gate.e_score_correction_bias", "exp_probs_b.bias"},
+    {"block_sparse_moe.experts.#.w1", "ffn_gate_exps", kPart},
+    {"block_sparse_moe.experts.#.w3", "ffn_up_exps", kPart},
+    {"block_sparse_moe.experts.#.w2", "ffn_down_exps", kPart},
+    {"block_sparse_moe.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {"block_sparse_moe.shared_experts.up_proj", "ffn_up_shexp"},
+    {"block_sparse_moe.shared_experts.down_proj", "ffn_down_shexp"},
+};
+inline constexpr Rule kGemma3n[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"model.embed_tokens_per_layer", "per_layer_token_embd"},
+    {"model.per_layer_model_projection", "per_layer_model_proj"},
+    {"model.per_layer_projection_norm", "per_layer_proj_norm"},
+    {"model.altup_projections.#", "altup_proj", kPart},
+    {"model.altup_unembed_projections.#", "altup_unembd_proj", kPart},
+    {"per_layer_input_gate", "inp_gate"},
+    {"per_layer_projection", "proj"},
+    {"post_per_layer_input_norm", "post_norm"},
+    {"altup.correct_output_scale", "altup_correct_scale"},
+    {"altup.correction_coefs", "altup_correct_coef"},
+    {"altup.prediction_coefs", "altup_predict_coef"},
+    {"altup.modality_router", "altup_router"},
+    {"altup.router_norm", "altup_router_norm"},
+    {"laurel.linear_left", "laurel_l"},
+    {"laurel.linear_right", "laurel_r"},
+    {"laurel.post_laurel_norm", "laurel_post_norm"},
+};
+inline constexpr Rule kGemmaEmbedding[] = {
+    {"embed_tokens", "token_embd"},
+    {"norm", "output_norm"},
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+};
+inline constexpr Rule kEuroBert[] = {
+    {"embed_tokens", "token_embd"},
+    {"norm", "output_norm"},
+    {"lm_head", "", kSkip},  // not part of an embedding
+};
 inline constexpr Rule kBert[] = {
     {"embeddings.word_embeddings", "token_embd"},
     {"embeddings.token_type_embeddings", "token_types"},

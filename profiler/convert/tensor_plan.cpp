@@ -170,7 +170,7 @@ class Planner {
       refuse(tensor, "has no place in files of " + std::string(family_.architecture) +
                          ": the model differs from the others of its family and does not run yet");
     }
-    if (rule->how == Rearrange::kSkip) return;
+    if (rule->how == Rearrange::kSkip || rule->how == Rearrange::kNumber) return;
     if (rule->part >= 0) part = rule->part;
     place(tensor, name, *rule, part);
   }
@@ -305,7 +305,11 @@ class Planner {
         return collect(full(one), -1, std::move(view), {n, m - skipped});
       }
       case Rearrange::kTaps:
-        return collect(full(one), -1, plain([](int64_t row) { return row; }), filters(tensor));
+      case Rearrange::kKeptTaps: {
+        std::vector<int64_t> taps = filters(tensor);
+        if (rule.how == Rearrange::kKeptTaps) taps = {taps[0], 1, taps[1], 1};
+        return collect(full(one), -1, plain([](int64_t row) { return row; }), taps);
+      }
       case Rearrange::kColumn:
         return collect(full(one), -1, view_of(tensor, n, 1, [](int64_t row) { return row; }), {1, n});
       case Rearrange::kGroups: {
@@ -321,6 +325,7 @@ class Planner {
       case Rearrange::kKeyGroups:
         return key_groups(tensor, full(one), full(two));
       case Rearrange::kSkip:
+      case Rearrange::kNumber:
         return;
     }
   }
@@ -565,13 +570,21 @@ class Planner {
                     : family_.norms_plus_one && norm ? Change::kPlusOne
                                                      : Change::kNone;
     tensor.type = type_of(tensor);
+    if (family_.factors != nullptr) tensor.factors = family_.factors(config_, stem_of(tensor.name));
     return tensor;
+  }
+
+  /// A tensor's name without "blk.N." and without ".weight" or ".bias".
+  static std::string_view stem_of(std::string_view name) {
+    if (layer_of(name) >= 0) name.remove_prefix(name.find('.', 4) + 1);
+    return name.substr(0, name.rfind('.'));
   }
 
   DType type_of(const PlannedTensor& tensor) const {
     constexpr std::string_view kSingle[] = {
-        "_norm.weight",       "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight",
-        "token_types.weight", "ssm_conv1d.weight",   "shortconv.conv.weight"};
+        "_norm.weight",        "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight",
+        "token_types.weight",  "ssm_conv1d.weight",   "shortconv.conv.weight",     "ssm_conv1d_q.weight",
+        "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"};
     if (tensor.parts.front().mxfp4) return DType::kMXFP4;
     if (tensor.shape.size() <= 1 || !tensor.name.ends_with(".weight")) return DType::kF32;
     const bool single = std::any_of(std::begin(kSingle), std::end(kSingle),

@@ -49,6 +49,8 @@ struct PlannedTensor {
   std::vector<RowView> parts;  // the tensor's rows are those of parts[0], then those of parts[1], and so on
   std::vector<float> values;   // the elements if they come from no stored tensor; `parts` is then empty
   Change change = Change::kNone;
+  int64_t n_zero_rows = 0;              // rows of zeros behind those of `parts`
+  std::vector<RowFactor> factors = {};  // applied after `change`; empty: none
 };
 
 /// Returns the plan, ordered by layer. `type` is the type of matrices. Norms, biases, routers and position

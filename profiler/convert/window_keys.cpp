@@ -1,4 +1,7 @@
 // Adds the keys of families whose layers have two kinds of attention, which only some of their numbers share.
+#include <cmath>
+#include <limits>
+#include <numbers>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +16,17 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kSigmoidRouter = 2;
+
+/// Returns the x below which this share of the standard normal distribution lies; -infinity for 0.
+double normal_quantile(double share) {
+  if (share <= 0.0) return -std::numeric_limits<double>::infinity();
+  double low = -40.0, high = 40.0;
+  for (int i = 0; i < 200; ++i) {
+    const double middle = 0.5 * (low + high);
+    (0.5 * std::erfc(-middle / std::numbers::sqrt2) < share ? low : high) = middle;
+  }
+  return 0.5 * (low + high);
+}
 
 /// Returns the number of the first layers whose FFN is dense. Refuses models with dense layers after them.
 int64_t leading_dense_layers(const Config& config) {
@@ -87,6 +101,62 @@ void add_laguna_keys(const Config& config, KeyList& keys) {
   keys.number("expert_weights_scale", config.get_number({"moe_routed_scaling_factor"}));
   keys.count("expert_gating_func", kSigmoidRouter);
   keys.count("leading_dense_block_count", leading_dense_layers(config));
+}
+
+bool sees_both_ways(const Config& config) {
+  return config.find_bool("use_bidirectional_attention").value_or(false);
+}
+
+void add_gemma3n_keys(const Config& config, KeyList& keys) {
+  const auto n_layers = static_cast<size_t>(config.n_layers());
+  const json& width = config.field({"intermediate_size"});
+  std::vector<int32_t> widths;
+  for (size_t i = 0; i < n_layers; ++i) {
+    const json& one = width.is_array() && i < width.size() ? width[i] : width;
+    if (!one.is_number_unsigned() || one > (1u << 20)) {
+      config.fail("intermediate_size does not have the width of layer " + std::to_string(i) +
+                  ", expected a number for each layer; the file is damaged.");
+    }
+    widths.push_back(one.get<int32_t>());
+  }
+  const json& types = config.field({"layer_types"});
+  const json& shares = config.field({"activation_sparsity_pattern"});
+  std::vector<bool> windowed;
+  std::vector<float> cuts;
+  for (size_t i = 0; i < n_layers; ++i) {
+    if (!types.is_array() || types.size() != n_layers)
+      config.fail("layer_types does not say of each layer whether it has a window; download the file again.");
+    windowed.push_back(types[i] == "sliding_attention");
+    const json& share = shares.is_array() && i < shares.size() ? shares[i] : shares;
+    const double given = share.is_number() ? share.get<double>() : share.is_null() ? 0.0 : -1.0;
+    if (!(given >= 0.0 && given < 1.0)) {
+      config.fail("activation_sparsity_pattern is " + file_error::quoted(share.dump()) + " in layer " +
+                  std::to_string(i) + ", expected a share below 1; the file is damaged.");
+    }
+    cuts.push_back(static_cast<float>(normal_quantile(given)));
+  }
+  keys.count("block_count", config.n_layers());
+  keys.count("context_length", context_of(config));
+  keys.count("embedding_length", config.d_model());
+  keys.of_model("feed_forward_length", widths);
+  keys.count("attention.head_count", config.n_heads());
+  keys.count("attention.head_count_kv", config.n_kv_heads());
+  keys.count("attention.key_length", config.head_dim());
+  keys.count("attention.value_length", config.head_dim());
+  keys.number("attention.layer_norm_rms_epsilon", config.get_number({"rms_norm_eps"}));
+  keys.number("rope.freq_base", config.rope_number("rope_theta", 1e6));
+  const json& local = config.local_rope();
+  keys.number("rope.freq_base_swa", local.contains("rope_theta") && local["rope_theta"].is_number()
+                                        ? local["rope_theta"].get<double>()
+                                        : 1e4);
+  keys.count("attention.sliding_window", config.get_int({"sliding_window"}));
+  keys.of_model("attention.sliding_window_pattern", windowed);
+  keys.count("attention.shared_kv_layers", config.find_int({"num_kv_shared_layers"}).value_or(0));
+  keys.count("embedding_length_per_layer_input", config.get_int({"hidden_size_per_layer_input"}));
+  keys.count("altup.active_idx", config.find_int({"altup_active_idx"}).value_or(0));
+  keys.count("altup.num_inputs", config.get_int({"altup_num_inputs"}));
+  keys.of_model("activation_sparsity_scale", cuts);
+  copy_number(config, keys, "final_logit_softcapping", "final_logit_softcapping");
 }
 
 void add_llama4_keys(const Config& config, KeyList& keys) {

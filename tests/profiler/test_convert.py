@@ -39,9 +39,7 @@ def test_a_checkpoint_becomes_the_file_of_the_same_model(name, tmp_path):
     out = tmp_path / f"{name}.gguf"
     done = convert(CHECKPOINTS / name, out, "--type", "f16")
     assert done.returncode == 0, done.stderr
-    # The script gives all encoders BERT's vocabulary, which has two types of tokens.
-    otherwise = ("tokenizer.ggml.token_type_count",) if name.startswith("modern-bert") else ()
-    assert_same_file(out, ARCH / f"{name}.gguf", otherwise)
+    assert_same_file(out, ARCH / f"{name}.gguf")
     assert list(tmp_path.iterdir()) == [out]
 
 
@@ -241,6 +239,93 @@ def test_older_configs_of_lfm2_give_the_layers_by_numbers_and_the_width_by_a_rul
         bad.config[field] = value
         bad.write()
         assert says in refused(convert(bad.folder, tmp_path / "bad.gguf"))
+
+
+def test_gates_of_gemma3n_are_cut_at_quantiles(tmp_path):
+    """Files have how many deviations above the mean of normal numbers such a share of them lies."""
+    tiny = Checkpoint.copy_of(CHECKPOINTS / "gemma3n", tmp_path / "tiny")
+    tiny.config["activation_sparsity_pattern"] = [0.95, 0.6914625, 0.5, 0.0, 0.158655254, 0.999]
+    tiny.write()
+    assert convert(tiny.folder, tmp_path / "m.gguf").returncode == 0
+    cuts = contents(tmp_path / "m.gguf").keys["gemma3n.activation_sparsity_scale"]
+    assert cuts == pytest.approx([1.6448536, 0.5, 0.0, float("-inf"), -1.0, 3.0902323], abs=1e-6)
+    tiny.config["activation_sparsity_pattern"] = 1.0
+    tiny.write()
+    assert "expected a share below 1" in refused(convert(tiny.folder, tmp_path / "n.gguf"))
+
+
+def test_the_embeddings_of_layers_get_rows_of_zeros_for_the_rest_of_the_vocabulary(tmp_path):
+    """Gemma 3n has none for the tokens of images and sound."""
+    tiny = Checkpoint.copy_of(CHECKPOINTS / "gemma3n", tmp_path / "tiny")
+    name = "model.embed_tokens_per_layer.weight"
+    kind, table = tiny.tensors[name]
+    tiny.tensors[name] = (kind, table[:-9])
+    tiny.write()
+    assert convert(tiny.folder, tmp_path / "m.gguf", "--type", "f16").returncode == 0
+    made = contents(tmp_path / "m.gguf").tensors["per_layer_token_embd.weight"].data
+    assert np.array_equal(made[:-9], table[:-9]) and made.shape == table.shape and not made[-9:].any()
+
+
+def test_a_published_config_of_kimi_linear_numbers_its_attention_from_one(tmp_path):
+    tiny = Checkpoint.copy_of(CHECKPOINTS / "kimi-linear", tmp_path / "tiny")
+    for field in ("layer_types", "mlp_layer_types", "linear_head_dim", "linear_num_heads",
+                  "linear_conv_kernel_dim"):
+        del tiny.config[field]
+    tiny.config |= {"first_k_dense_replace": 1, "linear_attn_config": {
+        "full_attn_layers": [3], "kda_layers": [1, 2, 4], "head_dim": 16, "num_heads": 3,
+        "short_conv_kernel_size": 4}}
+    tiny.write()
+    done = convert(tiny.folder, tmp_path / "m.gguf", "--type", "f16")
+    assert done.returncode == 0, done.stderr
+    assert_same_file(tmp_path / "m.gguf", ARCH / "kimi-linear.gguf")
+    tiny.config["linear_attn_config"]["full_attn_layers"] = [0]
+    tiny.write()
+    assert "expected numbers of layers from 1 to 4" in refused(convert(tiny.folder, tmp_path / "n.gguf"))
+
+
+def test_multipliers_of_falcon_h1_that_no_file_can_hold_are_refused(tmp_path):
+    for field, value, says in (("mlp_multipliers", [2.0], "mlp_multipliers does not have 2 numbers"),
+                               ("ssm_multipliers", 1.0, "ssm_multipliers does not have 5 numbers"),
+                               ("mlp_bias", True, "mlp_bias is true"),
+                               ("tie_word_embeddings", True, "both multiply the same matrix")):
+        bad = Checkpoint.copy_of(CHECKPOINTS / "falcon-h1", tmp_path / field)
+        bad.config[field] = value
+        bad.write()
+        assert says in refused(convert(bad.folder, tmp_path / "bad.gguf"))
+
+
+def test_numbers_of_apertus_layers_that_are_missing_are_refused(tmp_path):
+    bad = Checkpoint.copy_of(CHECKPOINTS / "apertus", tmp_path / "bad")
+    name = "model.layers.1.mlp.act_fn.alpha_n"
+    del bad.tensors[name]
+    bad.write()
+    said = refused(convert(bad.folder, tmp_path / "bad.gguf"))
+    assert name in said and "expected one number for each layer" in said
+    bad.tensors[name] = ("F16", np.ones(2, "<f2"))
+    bad.write()
+    assert "holds 2 numbers of type F16, expected one" in refused(convert(bad.folder, tmp_path / "bad.gguf"))
+
+
+def test_dense_layers_of_other_kinds_are_refused(tmp_path):
+    def module_of(name):
+        tiny = Checkpoint.copy_of(CHECKPOINTS / "gemma-embedding", tmp_path / name)
+        return tiny, tiny.folder / "2_Dense"
+
+    tiny, module = module_of("tanh")
+    config = json.loads((module / "config.json").read_text())
+    (module / "config.json").write_text(json.dumps(config | {"activation_function": "torch.nn.Tanh"}))
+    assert "without bias and activation" in refused(convert(tiny.folder, tmp_path / "m.gguf"))
+    tiny, module = module_of("missing")
+    (module / "model.safetensors").unlink()
+    assert "2_Dense" in refused(convert(tiny.folder, tmp_path / "m.gguf"))
+    tiny, module = module_of("alone")
+    modules = json.loads((tiny.folder / "modules.json").read_text())
+    (tiny.folder / "modules.json").write_text(json.dumps(modules[:2]))
+    assert "has 1 dense layers, expected two or none" in refused(convert(tiny.folder, tmp_path / "m.gguf"))
+    tiny, module = module_of("outside")
+    modules[1]["path"] = "../2_Dense"
+    (tiny.folder / "modules.json").write_text(json.dumps(modules))
+    assert "expected a folder in it" in refused(convert(tiny.folder, tmp_path / "m.gguf"))
 
 
 def test_the_chat_template_and_end_tokens_are_converted_too(tiny, tmp_path):

@@ -23,7 +23,7 @@ MAKERS = ("make_models.py", "make_sparse_models.py", "make_expert_models.py", "m
 pytestmark = [pytest.mark.nightly, pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")]
 # Files that the scripts write in other formats; their checkpoints convert to the usual format.
 OTHER_FORMS = {"mixtral-split", "qwen2moe-fused", "deepseek2-v2", "qwen35-tied", "qwen35moe-ollama",
-               "qwen3next-legacy", "gemma4-e2b", "gemma4-moe-split", "lfm2-wide"}
+               "qwen3next-legacy", "gemma4-e2b", "gemma4-moe-split", "lfm2-wide", "falcon-h1-norm"}
 # Files of quantized weights; their checkpoints have the dequantized values, in float32.
 QUANTIZED = {"relu-llama", "bamboo", "falcon-7b", "falcon-40b", "opt"}
 

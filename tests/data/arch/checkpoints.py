@@ -63,10 +63,12 @@ def write_tokenizer(folder, kind):
 
 
 def write_pooling(folder, kind):
-    """As sentence-transformers says how a model's texts are pooled."""
-    write_json(folder / "modules.json", [{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])
+    """As sentence-transformers says how a model's texts are pooled. Returns the list of modules."""
+    modules = [{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]
+    write_json(folder / "modules.json", modules)
     (folder / "1_Pooling").mkdir()
     write_json(folder / "1_Pooling/config.json", {f"pooling_mode_{kind}": True})
+    return modules
 
 
 def write_checkpoint(folder, model, vocabulary, published=lambda tensors, config: tensors, half=True):
@@ -90,5 +92,6 @@ def write_checkpoint(folder, model, vocabulary, published=lambda tensors, config
                {"metadata": {}, "weight_map": {name: file for file, part in halves.items() for name in part}})
     write_json(folder / "config.json", config)
     write_tokenizer(folder, vocabulary)
-    if vocabulary == "bert" and not config["architectures"][0].endswith("SequenceClassification"):
+    embeds = vocabulary == "bert" or config["model_type"] == "eurobert"
+    if embeds and not config["architectures"][0].endswith("SequenceClassification"):
         write_pooling(folder, "cls_token" if config["model_type"] == "bert" else "mean_tokens")

@@ -321,7 +321,7 @@ def apertus():
     keys = sizes(config, **{"vocab_size": N_VOCAB, "rope.dimension_count": 16})
     names = {**LLAMA, **QK_NORMS, "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm",
              **{f"mlp.act_fn.{part}": "" for part in ("alpha_p", "alpha_n", "beta", "eps")}}
-    alphas = {"alpha_p": [0.25, -0.5], "alpha_n": [-0.75, 0.5], "beta": [0.5, 0.75], "eps": [-1e-6, -2.0**-10]}
+    alphas = {"alpha_p": [0.25, -0.5], "alpha_n": [-0.75, 0.5], "beta": [0.5, 0.75], "eps": [-2.0**-20, -2.0**-10]}
 
     def settle(model):
         for i, layer in enumerate(model.model.layers):
@@ -330,7 +330,7 @@ def apertus():
 
     assert all(len(values) == n_layers == config.num_hidden_layers for values in alphas.values())
     return Tiny("apertus", config, keys, names, settle=settle, whole_keys={f"xielu.{k}": v for k, v in alphas.items()},
-                extra=lambda: {"rope_freqs.weight": llama3_divisors(16, rope)}, converts=False)
+                extra=lambda: {"rope_freqs.weight": llama3_divisors(16, rope)})
 
 
 MODELS = {

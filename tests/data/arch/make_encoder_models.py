@@ -7,9 +7,11 @@ NAME.gguf is as llama.cpp's converters write it, NAME.hidden are little-endian f
 TOKENS after the last layer, computed in float32 by transformers. NAME.vectors [3, d_model] are the embeddings of the
 texts of LENGTHS, as sentence-transformers computes them from a mean. The committed files came from this script.
 """
+import safetensors.torch
 import torch
 import transformers
 
+from checkpoints import write_json, write_pooling
 from tiny_models import CONTEXT, LLAMA, N_VOCAB, Tiny, fused_qkv, make_all, of_rope, sizes
 
 LENGTHS = (3, 40, 200)  # of the texts of NAME.vectors: the first tokens of the sequence of TOKENS
@@ -102,7 +104,7 @@ def eurobert():
         eos_token_id=2, pad_token_id=0, mask_token_id=0)
     keys = sizes(config, pooling_type=1, **{"attention.causal": False, "rope.scaling.type": "none"})
     names = {name.removeprefix("model."): to for name, to in LLAMA.items()}
-    return Tiny("eurobert", config, keys, names, auto=transformers.AutoModel, hidden=True, converts=False)
+    return Tiny("eurobert", config, keys, names, auto=transformers.AutoModel, hidden=True)
 
 
 def gemma_embedding():
@@ -124,8 +126,19 @@ def gemma_embedding():
     def change(name, data):
         return [(name, data + 1 if name.endswith("norm.weight") else data)]
 
+    def write_dense(folder):
+        modules = write_pooling(folder, "mean_tokens")
+        for i, weight in enumerate(dense):
+            module = folder / f"{2 + i}_Dense"
+            module.mkdir()
+            modules.append({"path": module.name, "type": "sentence_transformers.models.Dense"})
+            write_json(module / "config.json", {"in_features": weight.shape[1], "out_features": weight.shape[0],
+                                                "bias": False, "activation_function": "torch.nn.modules.linear.Identity"})
+            safetensors.torch.save_file({"linear.weight": weight.half()}, module / "model.safetensors")
+        write_json(folder / "modules.json", modules)
+
     return Tiny("gemma-embedding", config, keys, names, change, norm_base=0.0, auto=transformers.AutoModel,
-                hidden=True, more_golden=lambda model: vectors(model, *dense), converts=False,
+                hidden=True, more_golden=lambda model: vectors(model, *dense), files=write_dense,
                 extra=lambda: {f"dense_{2 + i}.weight": weight.numpy() for i, weight in enumerate(dense)})
 
 

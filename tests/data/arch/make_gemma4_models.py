@@ -154,7 +154,7 @@ def gemma3n():
         "rope.freq_base": 1000000.0, "rope.freq_base_swa": 10000.0, "final_logit_softcapping": 2.5,
         "embedding_length_per_layer_input": 24, "altup.active_idx": 0, "altup.num_inputs": N_STREAMS,
         "activation_sparsity_scale": [torch.distributions.Normal(0, 1).icdf(torch.tensor(share)).item() for share in shares]})
-    return Tiny("gemma3n", config, keys, NAMES_3N, stacked(), converts=False,
+    return Tiny("gemma3n", config, keys, NAMES_3N, stacked(),
                 build=lambda: transformers.Gemma3nForCausalLM(config), spreads={"correct_output_scale": 1.0, "coefs": 0.5})
 
 

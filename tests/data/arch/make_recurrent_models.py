@@ -307,7 +307,7 @@ def kimi_linear():
         config._attn_implementation = "eager"
         return transformers.KimiLinearForCausalLM(config)
     return Tiny("kimi-linear", config, keys, KIMI_NAMES, change, spreads=SPREADS, settle=settle_gates, check=check_cuts,
-                build=build, n_used=2, converts=False,
+                build=build, n_used=2,
                 scores=lambda router, x: (x @ router.weight.T).sigmoid() + router.e_score_correction_bias)
 
 
