@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 
 import httpx
 import pytest
@@ -46,6 +47,8 @@ GOOD = [
                  "spm_infill": True}),
     ("/admin/model", {"model": "/nowhere/model.gguf", "alias": ["a"], "context": 64,
                       "chat_template_file": "", "draft_model": None}),
+    ("/admin/model", {"model": "second", "action": "load"}),
+    ("/v1/completions", {"model": "second", "prompt": "Once", "max_tokens": 2}),
     ("/tokenize", {"content": "Hello", "with_pieces": True, "add_special": True, "parse_special": False}),
     ("/tokenize", {"messages": HELLO, "return_token_strs": True, "tools": [TOOL]}),
     ("/detokenize", {"tokens": [5, 6, 7]}),
@@ -209,9 +212,19 @@ def send(client, server, rng, counts):
 
 @pytest.mark.parametrize("n", [int(os.environ.get("HEARTH_MUTATIONS", 600)),
                                pytest.param(10_000, marks=pytest.mark.nightly)])
-def test_mutated_bodies_leave_the_server_whole(start, n):
+@pytest.mark.parametrize("several", [False, True], ids=["one model", "several models"])
+def test_mutated_bodies_leave_the_server_whole(start, tmp_path, n, several):
     ranker = hearthd.ROOT / "tests/data/arch/bert-rank.gguf"  # for /v1/rerank
-    server = start("--slots", "4", "--embedding-model", ranker, model=small_model.path())
+    cache = ("--cache-gib", "0.1", "--cache-dir", tmp_path / "prefixes")
+    if several:
+        folder = tmp_path / "models"
+        folder.mkdir()
+        for name in ("small", "second"):
+            shutil.copy(small_model.path(), folder / f"{name}.gguf")
+        shutil.copy(ranker, folder)
+        server = start("--slots", "4", "--models-folder", folder, *cache, model=folder / "small.gguf")
+    else:
+        server = start("--slots", "4", "--embedding-model", ranker, *cache, model=small_model.path())
     before, memory = ordinary(server), memory_of(server)
     rng, counts = random.Random(n), {}
     with httpx.Client(timeout=hearthd.PATIENCE) as client:

@@ -2,11 +2,13 @@
 table printed.
 
     soak.py [SECONDS] [CLIENTS] [MODEL]   600, 64 and the default model; exit code 1 if a promise was broken
+    soak.py --copies 3 --budget 1.5 ...   three copies of the model take turns in 1.5 GiB of memory
 
 Called by tests/soak.sh, and for half a minute by tests/api/test_soak.py. Clients hold keys with eight names,
 keep their connections, and come back after a 429. Their requests are drawn from fixed seeds; the answers, and
-how long they take, depend on the machine.
+how long they take, depend on the machine. With several copies, each request names one of them.
 """
+import argparse
 import dataclasses
 import http.client
 import json
@@ -14,6 +16,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import statistics
 import sys
@@ -60,6 +63,7 @@ class Sample:
     waiting: float
     kv_used: float
     generated: float
+    peak: float = 0  # the most resident memory since the server began
 
 
 class Answer:
@@ -177,10 +181,12 @@ def json_fault(text, finish_reason):
 
 
 class Requests:
-    """Draws requests, sends them and judges the answers. context: the server's context in tokens."""
+    """Draws requests, sends them and judges the answers. context: the server's context in tokens. names: the
+    models that requests name."""
 
-    def __init__(self, context, alone):
+    def __init__(self, context, alone, names):
         self.context, self.alone = context, alone  # alone: the texts of seeded(), by number
+        self.names = names
 
     # Each method returns a path, a body (None: a GET) and a check, or None. The check examines an answer with
     # status 200, and returns a description of its fault, or "".
@@ -225,7 +231,7 @@ class Requests:
         return rng.choice([("/v1/messages", {**message, "max_tokens": 12, "stream": True}, None),
                            ("/v1/responses", {"input": prompt(rng), "max_output_tokens": 16, "stream": True,
                                               "store": False}, None),
-                           ("/api/chat", {**message, "model": "m", "options": {"num_predict": 12}}, None)])
+                           ("/api/chat", {**message, "options": {"num_predict": 12}}, None)])
 
     def embedding(self, rng):
         return "/v1/embeddings", {"input": [prompt(rng, 20) for _ in range(rng.randrange(1, 4))]}, None
@@ -254,6 +260,8 @@ class Requests:
         """Sends one request. Returns its record, and for how many seconds the server tells the client to stay
         away."""
         path, body, further = getattr(self, kind)(rng)
+        if body is not None:
+            body = {**body, "model": rng.choice(self.names)}
         streams = bool(body) and (body.get("stream") or path.startswith("/api/"))
         leave_after = None if kind != "leave" else rng.randrange(4) if streams else 0
         begin = time.monotonic()
@@ -286,17 +294,19 @@ class Requests:
         return record, 0
 
 
-def scrape(port, at):
-    client = Client(port, "soak-key-0")
+def scrape(server, at):
+    client = Client(server.port, "soak-key-0")
     text = client.ask("/metrics").text
     client.close()
 
     def value(name):
         return sum(float(line.split()[-1]) for line in text.splitlines() if re.match(name + r"[ {]", line) and
                    (name != "hearth_kv_tokens" or 'state="used"' in line))
+    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+    peak = 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])
     return Sample(at, value("process_resident_memory_bytes"), value("process_open_fds"),
                   value("hearth_running_sequences"), value("hearth_waiting_requests"),
-                  value("hearth_kv_tokens"), value("hearth_generated_tokens_total"))
+                  value("hearth_kv_tokens"), value("hearth_generated_tokens_total"), peak)
 
 
 def growth(samples, value):
@@ -308,12 +318,16 @@ def growth(samples, value):
     return slope * (half[-1].at - half[0].at)
 
 
-def broken_promises(records, samples, before, after):
-    """Sentences, one for each promise that was broken. before, after: samples while nothing ran."""
+def broken_promises(records, samples, before, after, budget=None):
+    """Sentences, one for each promise that was broken. before, after: samples while nothing ran. budget: the
+    bytes of memory that all models share, or None for one model, whose memory must not grow."""
     broken = [f"{record.kind}: {record.fault}" for record in records if record.fault]
     grown = growth(samples, lambda s: s.rss)
-    if grown > max(16e6, 0.04 * before.rss):
+    if budget is None and grown > max(16e6, 0.04 * before.rss):
         broken.append(f"resident memory grew by {grown / 1e6:.1f} MB over the second half")
+    if budget is not None and after.peak > budget:
+        broken.append(f"resident memory reached {after.peak / 1e6:.1f} MB; the budget is "
+                      f"{budget / 1e6:.1f} MB")
     if after.fds > before.fds:
         broken.append(
             f"{after.fds:.0f} descriptors are open at the end, {before.fds:.0f} were at the beginning")
@@ -331,7 +345,7 @@ def quantiles(values):
     return cuts[49], cuts[94], cuts[98]
 
 
-def table(records, samples, before, after, seconds):
+def table(records, samples, before, after, seconds, budget=None):
     lines = ["| kind | requests | whole | left | 429 | p50 | p95 | p99 |",
              "|---|---|---|---|---|---|---|---|"]
     for kind in [*Requests.KINDS, "all"]:
@@ -345,6 +359,7 @@ def table(records, samples, before, after, seconds):
     generated = after.generated - before.generated
     middle = min(samples, key=lambda s: abs(s.at - samples[-1].at / 2))
     mb = lambda s: f"{s.rss / 1e6:.1f} MB"
+    of_budget = "" if budget is None else f" of a budget of {budget / 1e6:.1f} MB"
     lines += [
         "", f"- Tokens: {generated:.0f}, {generated / seconds:.1f} a second. Gaps between the tokens of "
             f"streamed chats: p50 {p50 * 1000:.0f} ms, p95 {p95 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms, "
@@ -353,21 +368,24 @@ def table(records, samples, before, after, seconds):
         f"load, {mb(after)} after it; {growth(samples, lambda s: s.rss) / 1e6:+.1f} MB over the second half.",
         f"- Descriptors: {before.fds:.0f} before, "
         f"{max(s.fds for s in samples):.0f} at most, {after.fds:.0f} after.",
+        f"- Most resident memory: {after.peak / 1e6:.1f} MB{of_budget}.",
         f"- After it: {after.running:.0f} slots taken, {after.waiting:.0f} requests waiting, "
         f"{after.kv_used:.0f} tokens of KV memory used.",
         f"- Answers compared with those of the same seed alone: {sum(r.compared for r in records)}."]
     return "\n".join(lines)
 
 
-def load(server, context, seconds, n_clients):
+def load(server, names, context, seconds, n_clients):
     """Returns records and samples of the load, and the samples before and after it."""
     alone, client = {}, Client(server.port, "soak-key-0")
     for number in range(N_SEEDED):
-        alone[number] = text_of(client.ask("/v1/chat/completions", seeded(number)))
+        # copies of a model give the same answers
+        asked = {**seeded(number), "model": names[number % len(names)]}
+        alone[number] = text_of(client.ask("/v1/chat/completions", asked))
     client.close()
-    requests, records, samples = Requests(context, alone), [], []
+    requests, records, samples = Requests(context, alone, names), [], []
     time.sleep(1)  # by the clock: an idle engine reports that at least once a second
-    before = scrape(server.port, 0)
+    before = scrape(server, 0)
     begin = time.monotonic()
 
     def use(number):
@@ -389,47 +407,69 @@ def load(server, context, seconds, n_clients):
     for one in clients:
         one.start()
     while time.monotonic() - begin < seconds:
-        samples.append(scrape(server.port, time.monotonic() - begin))
+        samples.append(scrape(server, time.monotonic() - begin))
         time.sleep(min(1.0, seconds / 60))
     for one in clients:
         one.join()
     for _ in range(60):  # the server notices closed connections soon, not at once
         time.sleep(1)  # by the clock: until nothing is left, for a minute at most
-        after = scrape(server.port, seconds)
+        after = scrape(server, seconds)
         if after.fds <= before.fds and not (after.running or after.waiting or after.kv_used):
             break
     return records, samples, before, after
 
 
-def soak(seconds, n_clients, model, context, *flags):
-    """Returns the table and the sentences on broken promises."""
+def soak(seconds, n_clients, model, context, *flags, copies=1, budget_gib=None):
+    """Returns the table and the sentences on broken promises. copies: of the model; they share the budget."""
     with tempfile.TemporaryDirectory(prefix="hearth-soak-") as folder:
         keys = pathlib.Path(folder) / "keys"
         keys.write_text("".join(f"name=n{i} role=use,metrics key=soak-key-{i}\n" for i in range(N_KEYS)))
+        names, models, budget = ["m"], {"model": model}, None
+        if copies == 1:
+            flags = ("--alias", "m", *flags)
+        else:
+            names, models = [f"m{i}" for i in range(copies)], {"model": None}
+            for name in names:
+                shutil.copy(model, pathlib.Path(folder) / f"{name}.gguf")
+            flags = ("--models-folder", folder, "--ram-budget", budget_gib, *flags)
+            budget = float(budget_gib) * 2**30
         # One KV context for each slot, so that the second half of the load begins with all of the pool
         # touched.
         server = hearthd.Hearthd("--slots", SLOTS, "--queue", QUEUE,
                                  "--context", context, "--kv-contexts", SLOTS,
-                                 "--api-key-file", keys, "--alias", "m", *flags, model=model)
+                                 "--api-key-file", keys, *flags, **models)
         try:
-            records, samples, before, after = load(server, context, seconds, n_clients)
+            found = load(server, names, context, seconds, n_clients)
             server.signal(signal.SIGTERM)
             code = server.wait()
         finally:
             server.kill()
-    broken = broken_promises(records, samples, before, after)
+    broken = broken_promises(*found, budget)
     broken += [f"the exit code is {code}"] * (code != 0)
     broken += [line for line in server.lines if re.match(r"\S+ \S+ error ", line)]
-    return table(records, samples, before, after, seconds), broken
+    text = table(*found, seconds, budget)
+    if copies > 1:
+        n_loads = sum(" unloaded " in line for line in server.lines)
+        text += f"\n- Models that made room for another: {n_loads}."
+    return text, broken
 
 
-def main(seconds=600, n_clients=64, model=hearthd.MODEL):
-    seconds, n_clients, model = int(seconds), int(n_clients), pathlib.Path(model)
-    if not model.exists():
-        sys.exit(f"soak.py: {model} is not there: server/fetch-model.sh fetches it")
-    print(f"{seconds} s, {n_clients} clients with {N_KEYS} keys, {SLOTS} slots, a queue of {QUEUE}, "
-          f"{model.stem}, {os.cpu_count()} cores\n", flush=True)
-    found, broken = soak(seconds, n_clients, model, 1024)
+def main():
+    parser = argparse.ArgumentParser(prog="soak.py")
+    parser.add_argument("seconds", type=int, nargs="?", default=600)
+    parser.add_argument("clients", type=int, nargs="?", default=64)
+    parser.add_argument("model", type=pathlib.Path, nargs="?", default=hearthd.MODEL)
+    parser.add_argument("--copies", type=int, default=1, help="copies of the model that are served")
+    parser.add_argument("--budget", help="GiB of memory for all copies")
+    options = parser.parse_args()
+    if (options.copies > 1) != (options.budget is not None):
+        parser.error("--copies and --budget belong together")
+    if not options.model.exists():
+        sys.exit(f"soak.py: {options.model} is not there: server/fetch-model.sh fetches it")
+    print(f"{options.seconds} s, {options.clients} clients with {N_KEYS} keys, {SLOTS} slots, a queue of "
+          f"{QUEUE}, {options.model.stem}, {os.cpu_count()} cores\n", flush=True)
+    found, broken = soak(options.seconds, options.clients, options.model, 1024, copies=options.copies,
+                         budget_gib=options.budget)
     print(found)
     print("\n".join(["", f"{len(broken)} broken promises:", *broken[:40]]) if broken
           else "\nEvery promise held.")
@@ -437,4 +477,4 @@ def main(seconds=600, n_clients=64, model=hearthd.MODEL):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())
