@@ -5,10 +5,13 @@
 #include <utility>
 
 #include "engine/constraint/forced_tokens.h"
+#include "engine/generation/repetition.h"
 #include "engine/sampling/logprobs.h"
 
 namespace hearth {
 namespace {
+
+constexpr int kTokensPerCheck = 64;  // for repetitions; a check takes some microseconds
 
 // Returns how many of the draft's first n_drafted tokens equal the sequence's tokens from index n_known on.
 int n_confirmed(const Sequence& sequence, size_t n_known, int n_drafted) {
@@ -142,6 +145,9 @@ std::optional<SequenceEnd> TokenChooser::append_ending(Sequence& sequence) {
   if (sequence.constraint && sequence.constraint->must_end())
     return SequenceEnd{.reason = FinishReason::kStop};
   if (sequence.n_generated() == request.max_tokens) return SequenceEnd{.reason = FinishReason::kLength};
+  if (request.ends_if_repeating && sequence.n_generated() % kTokensPerCheck == 0 &&
+      repeats_itself(std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.n_prompt))))
+    return SequenceEnd{.reason = FinishReason::kRepeated};
   return std::nullopt;
 }
 

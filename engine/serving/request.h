@@ -35,6 +35,8 @@ struct SequenceRequest {
   SamplingParams sampling;
   // If one of these tokens is sampled, the sequence finishes with kStop, and the token is not emitted.
   std::vector<int32_t> end_tokens;
+  // Whether the sequence finishes with kRepeated if its text repeats itself without end (repetition.h).
+  bool ends_if_repeating = false;
   // Restricts the generated text to a language. The sequence finishes with kStop when the text cannot be
   // continued within the language. Null if there is no constraint.
   std::shared_ptr<const Constraint> constraint;
@@ -86,9 +88,9 @@ struct EmbeddingEvent {
 };
 
 /// kUnsatisfiable: bans and constraints allow no token, or the grammar is too ambiguous to continue.
-/// kTimedOut: the request's deadline has passed.
-enum class FinishReason { kStop, kLength, kCancelled, kFailed, kUnsatisfiable, kTimedOut };
-inline constexpr size_t kFinishReasons = 6;
+/// kTimedOut: the request's deadline has passed. kRepeated: see SequenceRequest::ends_if_repeating.
+enum class FinishReason { kStop, kLength, kCancelled, kFailed, kUnsatisfiable, kTimedOut, kRepeated };
+inline constexpr size_t kFinishReasons = 7;
 
 /// Counts of draft tokens that were computed (speculation.h).
 struct DraftCounts {

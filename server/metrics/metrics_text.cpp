@@ -10,8 +10,8 @@
 namespace hearth {
 namespace {
 
-constexpr std::string_view kReasons[kFinishReasons] = {"stop",   "length",        "cancelled",
-                                                       "failed", "unsatisfiable", "timed_out"};
+constexpr std::string_view kReasons[kFinishReasons] = {"stop",          "length",    "cancelled", "failed",
+                                                       "unsatisfiable", "timed_out", "repeated"};
 
 void add_server(MetricFamilies& to, const MetricsInput& in) {
   to.gauge("hearth_build_info", "1; the labels say which hearthd this is and what computes the model.")

@@ -72,7 +72,12 @@ struct FinishedChoice {
   ChoiceEnd end = ChoiceEnd::kStop;
   std::string stop_string = {};  // the stop string that ended the choice, or empty
   bool cancelled = false;        // cancelled through the AnswerControl; `end` is then meaningless
+  bool repeated = false;         // ended because it repeated itself without end; `end` is kLength
 };
+
+/// Extensions to OpenAI's choices for FinishedChoice::repeated: the name and the value of a member.
+inline constexpr const char* kStopReason = "stop_reason";
+inline constexpr const char* kRepetition = "repetition";
 
 /// A part of a whole choice: the concatenation of adjacent ChoiceParts of one kind.
 struct SaidItem {

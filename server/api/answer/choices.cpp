@@ -23,6 +23,7 @@ double rank(const TextStream& text) {
 /// Returns how a choice ended, for the access log.
 const char* finish_word(const std::optional<FinishedChoice>& finished) {
   if (!finished) return "";
+  if (finished->repeated) return kRepetition;
   return finished->cancelled ? "cancelled" : finish_reason(finished->end);
 }
 
@@ -99,8 +100,9 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
   decode_seconds_ = std::max(decode_seconds_, event.decode_seconds);
   if (candidate.finished) return;
   const bool cancelled = event.reason == FinishReason::kCancelled && spec_->cancelled();
+  const bool repeated = event.reason == FinishReason::kRepeated;
   const bool ended = event.reason == FinishReason::kStop || event.reason == FinishReason::kLength ||
-                     (event.reason == FinishReason::kTimedOut && event.n_generated_tokens > 0);
+                     repeated || (event.reason == FinishReason::kTimedOut && event.n_generated_tokens > 0);
   if (!ended && !cancelled) {
     update.failure = failure_of(event);
     return;
@@ -114,7 +116,7 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
       !stop   ? ChoiceEnd::kLength
       : calls ? ChoiceEnd::kToolCalls
               : ChoiceEnd::kStop,
-      update, cancelled);
+      update, cancelled, repeated && !stop);
 }
 
 /// Converts offsets in the generated text to offsets in the choice's text, which may begin with an echoed
@@ -164,13 +166,14 @@ void Choices::take_parts(int sequence, const std::vector<ToolEvent>& parts, Upda
   }
 }
 
-void Choices::end(int sequence, ChoiceEnd end, Update& update, bool cancelled) {
+void Choices::end(int sequence, ChoiceEnd end, Update& update, bool cancelled, bool repeated) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   candidate.finished = FinishedChoice{
       .choice = sequence,
       .end = end,
       .stop_string = candidate.reader ? candidate.reader->stop_string() : candidate.text.stop_string(),
-      .cancelled = cancelled};
+      .cancelled = cancelled,
+      .repeated = repeated};
   if (spec_->stream) update.finished = candidate.finished;
 }
 

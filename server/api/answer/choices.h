@@ -97,7 +97,7 @@ class Choices {
   void take_piece(int sequence, TextPiece piece, Update& update);
   void take_parts(int sequence, const std::vector<ToolEvent>& parts, Update& update);
   static void count_tokens(Candidate& candidate);
-  void end(int sequence, ChoiceEnd end, Update& update, bool cancelled = false);
+  void end(int sequence, ChoiceEnd end, Update& update, bool cancelled = false, bool repeated = false);
   void finish(int sequence, const FinishedEvent& event, Update& update);
   const EchoedPrompt* echo_of(int sequence);
   ChoicePart echo_part(int sequence);

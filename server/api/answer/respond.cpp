@@ -48,6 +48,12 @@ GenerationRequest make_generation(const AnswerSpec& spec, const SequenceTemplate
       const std::optional<uint64_t>& seed = common.generation->seed;
       const uint64_t choice_seed = seed ? *seed + static_cast<uint64_t>(i) : api.world().random_bits();
       request.sequences.push_back(make_sequence(common, prompt, max_tokens, choice_seed, api.tokenizer()));
+      // A client that asked for fewer tokens than the context has room for gets as many, whatever they are.
+      SequenceRequest& sequence = request.sequences.back();
+      const bool fills_context =
+          static_cast<int64_t>(sequence.prompt.size()) + max_tokens == api.model().context_tokens;
+      sequence.ends_if_repeating =
+          fills_context && sequence.constraint == nullptr && !common.generation->ignore_eos;
       request.sequences.back().prediction = prediction;
     }
   }

@@ -54,12 +54,13 @@ Json ChatShape::logprobs(std::span<const PlacedToken> tokens) const {
   return n_logprobs_ ? chat_logprobs(*tokenizer_, tokens, *n_logprobs_) : Json(nullptr);
 }
 
-std::string ChatShape::chunk(int index, Json delta, Json logprobs, const char* reason) const {
+std::string ChatShape::chunk(int index, Json delta, Json logprobs, const FinishedChoice* end) const {
   Json choice = Json::object();
   choice["index"] = index;
   choice["delta"] = std::move(delta);
   choice["logprobs"] = std::move(logprobs);
-  choice["finish_reason"] = reason == nullptr ? Json(nullptr) : Json(reason);
+  choice["finish_reason"] = end == nullptr ? Json(nullptr) : Json(finish_reason(end->end));
+  if (end != nullptr && end->repeated) choice[kStopReason] = kRepetition;
   return chunk_event(head_, kChunk, std::move(choice), include_usage_);
 }
 
@@ -77,7 +78,7 @@ std::string ChatShape::part(const ChoicePart& part) {
 }
 
 std::string ChatShape::end(const FinishedChoice& choice) {
-  return chunk(choice.choice, Json::object(), nullptr, finish_reason(choice.end));
+  return chunk(choice.choice, Json::object(), nullptr, &choice);
 }
 
 std::string ChatShape::finish(const AnswerTotals& totals) {
@@ -99,6 +100,7 @@ Json ChatShape::choice_json(const WholeChoice& choice) const {
   if (!calls.empty()) json["message"]["tool_calls"] = std::move(calls);
   json["logprobs"] = logprobs(choice.tokens);
   json["finish_reason"] = finish_reason(choice.finished.end);
+  if (choice.finished.repeated) json[kStopReason] = kRepetition;
   return json;
 }
 

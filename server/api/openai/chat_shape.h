@@ -25,7 +25,8 @@ class ChatShape final : public AnswerShape {
   std::string whole(std::span<const WholeChoice> choices, const AnswerTotals& totals) override;
 
  private:
-  std::string chunk(int index, Json delta, Json logprobs, const char* reason) const;
+  /// end: null if the choice goes on.
+  std::string chunk(int index, Json delta, Json logprobs, const FinishedChoice* end) const;
   Json logprobs(std::span<const PlacedToken> tokens) const;
   Json choice_json(const WholeChoice& choice) const;
 

@@ -32,13 +32,14 @@ void add_prompt(LegacyLogprobs& out, const EchoedPrompt& echo, const Tokenizer& 
   }
 }
 
-/// Returns the members that whole choices and chunks have.
-Json choice_json(int index, std::string text, Json logprobs, const char* reason) {
+/// Returns the members that whole choices and chunks have. end: null if the choice goes on.
+Json choice_json(int index, std::string text, Json logprobs, const FinishedChoice* end) {
   Json json = Json::object();
   json["text"] = std::move(text);
   json["index"] = index;
   json["logprobs"] = std::move(logprobs);
-  json["finish_reason"] = reason == nullptr ? Json(nullptr) : Json(reason);
+  json["finish_reason"] = end == nullptr ? Json(nullptr) : Json(finish_reason(end->end));
+  if (end != nullptr && end->repeated) json[kStopReason] = kRepetition;
   return json;
 }
 
@@ -65,8 +66,7 @@ std::string CompletionShape::part(const ChoicePart& part) {
 }
 
 std::string CompletionShape::end(const FinishedChoice& choice) {
-  return chunk_event(head_, kObject, choice_json(choice.choice, {}, nullptr, finish_reason(choice.end)),
-                     include_usage_);
+  return chunk_event(head_, kObject, choice_json(choice.choice, {}, nullptr, &choice), include_usage_);
 }
 
 std::string CompletionShape::finish(const AnswerTotals& totals) {
@@ -82,8 +82,7 @@ std::string CompletionShape::whole(std::span<const WholeChoice> choices, const A
     std::string text = choice.echo == nullptr ? std::string() : choice.echo->prompt->text;
     text += joined(choice.said, SaidItem::Kind::kText);
     json["choices"].push_back(choice_json(choice.finished.choice, std::move(text),
-                                          logprobs(choice.echo, choice.tokens),
-                                          finish_reason(choice.finished.end)));
+                                          logprobs(choice.echo, choice.tokens), &choice.finished));
   }
   json["usage"] = usage_json(totals.usage);
   return json_text(json);

@@ -10,6 +10,7 @@
 
 #include "engine/constraint/grammar/gbnf.h"
 #include "engine/constraint/mask/token_trie.h"
+#include "engine/generation/repetition.h"
 #include "tests/support/catch.h"
 
 namespace hearth::token_chooser_test {
@@ -314,6 +315,46 @@ TEST_CASE("token chooser: the end of thinking respects max_tokens, end tokens an
   REQUIRE(ended.end);
   CHECK(ended.end->reason == FinishReason::kStop);
   CHECK(generated(ends) == std::vector<int32_t>{4, 23, 24, 25});
+}
+
+TEST_CASE("a text that repeats itself ends only if the request says so, at the same token for any drafts") {
+  TokenChooser chooser(kVocab);
+  const auto n_until_end = [&chooser](bool ends, int n_before, bool drafts) {
+    Sequence sequence = sequence_of({1, 2}, 2000);
+    sequence.request.ends_if_repeating = ends;
+    // Other tokens first, then three tokens again and again.
+    const auto token_at = [n_before](int i) { return i < n_before ? 4 + i % 23 % 7 + i % 5 : 3 + i % 3; };
+    for (int i = 0; i < 1500;) {
+      if (drafts) draft(sequence, {token_at(i)});
+      const int n = drafts ? 1 : 0;
+      const ChosenTokens chosen =
+          chooser.choose(sequence, n, drafts ? rows({token_at(i), token_at(i + 1)}) : rows({token_at(i)}));
+      if (chosen.end) {
+        CHECK(chosen.end->reason == FinishReason::kRepeated);
+        return sequence.n_generated();
+      }
+      i += chosen.n_tokens;
+      sequence.n_computed = static_cast<int>(sequence.tokens.size());
+    }
+    return 0;
+  };
+  CHECK(n_until_end(false, 0, false) == 0);
+  CHECK(n_until_end(true, 0, false) == kRepeatingTokens);
+  CHECK(n_until_end(true, 0, true) == kRepeatingTokens);
+  CHECK(n_until_end(true, 100, false) == n_until_end(true, 100, true));
+  CHECK(n_until_end(true, 100, false) == 640);  // the next check after 100 + kRepeatingTokens tokens
+}
+
+TEST_CASE("the text must repeat one part of at most kMostRepeated tokens") {
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 2 * kRepeatingTokens; ++i) tokens.push_back(i % kMostRepeated);
+  CHECK(repeats_itself(tokens));
+  CHECK_FALSE(repeats_itself(std::span(tokens).first(kRepeatingTokens - 1)));
+  tokens[tokens.size() - 100] = -1;
+  CHECK_FALSE(repeats_itself(tokens));
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i % (kMostRepeated + 1));
+  CHECK_FALSE(repeats_itself(tokens));
+  CHECK(repeats_itself(std::vector<int32_t>(kRepeatingTokens, 7)));
 }
 
 }  // namespace hearth::token_chooser_test
