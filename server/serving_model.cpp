@@ -18,6 +18,7 @@
 #include "profiler/engine_options.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/placement/known_activity.h"
+#include "server/api/model_sampling.h"
 #include "server/draft_model_file.h"
 #include "server/model_log.h"
 #include "server/prefix_cache.h"
@@ -301,6 +302,7 @@ void ServingModel::make_api(const Options& options, const std::string& version, 
   served.blank_line_interval = std::chrono::seconds(options.keepalive_seconds);
   served.max_tokens_default = options.max_tokens_default;
   served.reasoning_budget = options.reasoning_budget;
+  served.sampling = model_sampling(served.facts.keys);
   served.sparsity = runtime_->placed().sparsity;
   served.chat_template = chat_template_.get();
   if (embedder_) served.embedder = embedder_->target();

@@ -86,7 +86,9 @@ ApiContext::ApiContext(ServedModel model, ApiWorld world)
 ApiContext::~ApiContext() = default;
 
 RequestLimits ApiContext::limits() const {
-  return {.n_vocab = model_.tokenizer->n_vocab(), .tokenizer = model_.tokenizer};
+  return {.n_vocab = model_.tokenizer->n_vocab(),
+          .tokenizer = model_.tokenizer,
+          .sampling = model_.sampling ? &*model_.sampling : nullptr};
 }
 
 std::string ApiContext::model_name(const Json& body, std::string_view path_model) const {

@@ -46,8 +46,9 @@ struct ServedModel : EmbeddingTarget {
   std::string fingerprint = "hearth";
   /// Interval after which an unstreamed answer gets a blank line; 0: never (--keepalive-seconds).
   std::chrono::seconds blank_line_interval{0};
-  int max_tokens_default = 0;    // length of chat answers without max_tokens; 0: up to the end of the context
-  int reasoning_budget = -1;     // tokens of thinking of chats that set no limit; -1: no limit
+  int max_tokens_default = 0;  // length of chat answers without max_tokens; 0: up to the end of the context
+  std::optional<SamplingParams> sampling = {};  // recommended for the model (model_sampling())
+  int reasoning_budget = -1;                    // tokens of thinking of chats that set no limit; -1: no limit
   SparsityReport sparsity = {};  // the computation of the FFN, determined at load; shown by /v1/models
   const ChatTemplate* chat_template = nullptr;   // null if the model has none; chats are then refused
   std::optional<EmbeddingTarget> embedder = {};  // the embedding model; absent: the served model embeds

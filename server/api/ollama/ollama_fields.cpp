@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,15 +23,19 @@ struct Default {
   const char* name;
   double value;
 };
-/// Defaults of Ollama's API that differ from those of OpenAI's API.
+/// Defaults of Ollama's API that differ from those of OpenAI's API. The first three count for models without
+/// recommended values.
 constexpr std::array kDefaults = std::to_array<Default>(
     {{"temperature", 0.8}, {"top_k", 40}, {"top_p", 0.9}, {"repeat_penalty", 1.1}, {"repeat_last_n", 64}});
 
-/// Returns the request's options. Absent options have their defaults.
-Json read_options(const RequestFields& fields) {
+constexpr size_t kRecommendable = 3;
+
+/// Returns the request's options. Absent options have their defaults, unless the model has recommended
+/// values.
+Json read_options(const RequestFields& fields, bool has_recommended) {
   const Json* sent = fields.object("options");
   Json options = sent == nullptr ? Json::object() : *sent;
-  for (const Default& missing : kDefaults)
+  for (const Default& missing : std::span(kDefaults).subspan(has_recommended ? kRecommendable : 0))
     if (!options.contains(missing.name) || options[missing.name].is_null())
       options[missing.name] = missing.value;
   // A negative seed means a random seed.
@@ -88,7 +93,7 @@ void read_logprobs(const RequestFields& fields, ChatRequest& out) {
 }  // namespace
 
 ChatRequest read_ollama_fields(const RequestFields& fields, const RequestLimits& limits) {
-  const Json options = read_options(fields);
+  const Json options = read_options(fields, limits.sampling != nullptr);
   const RequestFields inner(options, "options.");
   check_foreign_fields(inner, true);
   refuse_copies(inner);

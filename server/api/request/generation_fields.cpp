@@ -115,7 +115,8 @@ std::string read_model_name(const RequestFields& fields) { return fields.string(
 GenerationFields read_generation_fields(const RequestFields& fields, const RequestLimits& limits) {
   GenerationFields out;
   out.model = read_model_name(fields);
-  out.sampling = read_sampling(fields, limits.n_vocab, limits.tokenizer);
+  out.sampling = read_sampling(fields, limits.sampling != nullptr ? *limits.sampling : SamplingParams(),
+                               limits.n_vocab, limits.tokenizer);
   out.seed = read_seed(fields);
   out.stop = read_stop_strings(fields, "stop");
   if (const Json* ids = fields.array("stop_token_ids")) {

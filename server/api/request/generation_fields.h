@@ -1,6 +1,7 @@
 // The parameters that completions and chats share: sampling, stop strings, choices, streaming.
 //
-// Read on the HTTP thread. The result is plain data. Defaults are those of OpenAI's API.
+// Read on the HTTP thread. The result is plain data. Defaults are those of OpenAI's API,
+// except sampling parameters that the model's authors recommend.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,8 @@ namespace hearth {
 struct RequestLimits {
   int n_vocab = 0;                       // token ids are 0 .. n_vocab - 1
   const Tokenizer* tokenizer = nullptr;  // finds the tokens of texts; may be null (see read_sampling())
+  /// Values of parameters that a request does not have, as recommended for the model; null: OpenAI's.
+  const SamplingParams* sampling = nullptr;
 };
 
 struct GenerationFields {

@@ -36,14 +36,14 @@ void set(float& out, const std::optional<double>& value) {
 }
 
 void read_filters(const RequestFields& fields, SamplingParams& sampling) {
-  sampling.top_k = static_cast<int>(fields.integer("top_k", -1, kMaxTokenCount).value_or(0));
+  sampling.top_k = static_cast<int>(fields.integer("top_k", -1, kMaxTokenCount).value_or(sampling.top_k));
   if (sampling.top_k < 0) sampling.top_k = 0;  // -1 in vLLM's API and 0 in llama.cpp's API mean no limit
-  sampling.top_p = static_cast<float>(fields.number("top_p", 0, 1).value_or(1));
+  sampling.top_p = static_cast<float>(fields.number("top_p", 0, 1).value_or(sampling.top_p));
   if (sampling.top_p <= 0) {  // OpenAI's API allows 0, which keeps only the most likely token
     sampling.top_p = 1;
     sampling.top_k = 1;
   }
-  sampling.min_p = static_cast<float>(fields.number("min_p", 0, 1).value_or(0));
+  sampling.min_p = static_cast<float>(fields.number("min_p", 0, 1).value_or(sampling.min_p));
   if (sampling.min_p >= 1) sampling.min_p = std::nextafter(1.0F, 0.0F);  // the engine's range excludes 1
 }
 
@@ -241,9 +241,10 @@ void read_logit_bias(const RequestFields& fields, int n_vocab, SamplingParams& s
 
 }  // namespace
 
-SamplingParams read_sampling(const RequestFields& fields, int n_vocab, const Tokenizer* tokenizer) {
-  SamplingParams sampling;
-  const double temperature = fields.number("temperature", 0, 2).value_or(1);
+SamplingParams read_sampling(const RequestFields& fields, const SamplingParams& defaults, int n_vocab,
+                             const Tokenizer* tokenizer) {
+  SamplingParams sampling = defaults;
+  const double temperature = fields.number("temperature", 0, 2).value_or(defaults.temperature);
   sampling.temperature = temperature < kLeastTemperature ? 0.0F : static_cast<float>(temperature);
   read_filters(fields, sampling);
   read_typical(fields, sampling);

@@ -12,8 +12,10 @@
 
 namespace hearth {
 
-/// Reads all sampling parameters except the seed. tokenizer: finds the tokens of DRY's sequence breakers; if
+/// Reads all sampling parameters except the seed. defaults: the values of parameters that the request does
+/// not have, such as those of model_sampling(). tokenizer: finds the tokens of DRY's sequence breakers; if
 /// null, dry_sequence_breakers are checked but not used. Throws RequestError.
-SamplingParams read_sampling(const RequestFields& fields, int n_vocab, const Tokenizer* tokenizer);
+SamplingParams read_sampling(const RequestFields& fields, const SamplingParams& defaults, int n_vocab,
+                             const Tokenizer* tokenizer);
 
 }  // namespace hearth

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,9 @@
 
 namespace hearth {
 namespace {
+
+/// Returns a float as the decimal number that it was read from.
+double shown(float value) { return std::round(value * 1e6) / 1e6; }
 
 constexpr int kMaxTopLogprobs = 20;
 constexpr size_t kMaxMetadata = 16, kMaxMetadataKey = 64, kMaxMetadataValue = 512;  // limits of OpenAI's API
@@ -177,11 +181,12 @@ ResponseRequest parse_response_request(const Json& body, const RequestLimits& li
   echo["reasoning"] = read_reasoning(fields, chat.template_arguments);
   read_thinking_switch(fields, chat.template_arguments, chat.thinking_budget);
   echo["store"] = request.store;
-  echo["temperature"] = fields.number("temperature", 0, 2).value_or(1);
+  echo["temperature"] =
+      fields.number("temperature", 0, 2).value_or(shown(chat.generation.sampling.temperature));
   echo["text"] = read_text(fields, chat.generation.format);
   read_logprobs(fields, chat);
   echo["top_logprobs"] = chat.top_logprobs;
-  echo["top_p"] = fields.number("top_p", 0, 1).value_or(1);
+  echo["top_p"] = fields.number("top_p", 0, 1).value_or(shown(chat.generation.sampling.top_p));
   echo["truncation"] = request.truncate ? "auto" : "disabled";
   return request;
 }
