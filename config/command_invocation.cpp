@@ -17,20 +17,6 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return name ? "; did you mean " + *name + "?" : "; see " + otherwise;
 }
 
-[[noreturn]] void refuse_command(const std::string& word) {
-  std::vector<std::string> names;
-  for (const CommandSpec& spec : command_table()) names.emplace_back(spec.name);
-  const std::optional<std::string> meant = closest_name(word, names);
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  // A word with one of these characters is probably a model's name or file, so the error message repeats it
-  // after --model. Any other word, such as "serve" or "help", may be a command that other programs have.
-  const bool names_model = word.find_first_of("./:0123456789") != std::string::npos;
-  throw ConfigError("'" + word + "' is not a command of hearthd, which has " + all +
-                    (meant ? " (did you mean " + *meant + "?)" : "") + "; to serve a model say --model " +
-                    (names_model ? word : "FILE|NAME") + "; hearthd --help shows all options");
-}
-
 void check_arguments(const CommandSpec& spec, const std::vector<std::string>& given) {
   const std::string usage = "; see hearthd " + std::string(spec.name) + " --help";
   if (given.size() < spec.min_arguments)
@@ -75,13 +61,12 @@ int CommandInvocation::number(const std::string& name, int otherwise, int least,
 }
 
 bool is_command(const std::vector<std::string>& arguments) {
-  return !arguments.empty() && !arguments.front().empty() && arguments.front().front() != '-';
+  return !arguments.empty() && find_command(arguments.front()) != nullptr;
 }
 
 CommandInvocation read_command(const std::vector<std::string>& arguments, const Environment& environment) {
   CommandInvocation invocation;
   invocation.command = find_command(arguments.front());
-  if (invocation.command == nullptr) refuse_command(arguments.front());
   const CommandSpec& spec = *invocation.command;
   const std::string program = "hearthd " + std::string(spec.name);
 
@@ -93,7 +78,8 @@ CommandInvocation read_command(const std::vector<std::string>& arguments, const 
   std::map<std::string, CLI::Option*> shared, own;
   for (const std::string_view name : spec.shared) {
     names.push_back("--" + std::string(name));
-    shared[std::string(name)] = app.add_option(names.back())->expected(1)->take_last();
+    shared[std::string(name)] =
+        app.add_option(flag_names(*find_option(Program::kHearthd, name)))->expected(1)->take_last();
   }
   for (const CommandOption& option : spec.own) {
     names.push_back("--" + std::string(option.name));

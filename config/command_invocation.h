@@ -31,11 +31,12 @@ struct CommandInvocation {
   int number(const std::string& name, int otherwise, int least, int most) const;
 };
 
-/// Returns whether the first argument is a word rather than a flag, so that it must be the name of a command.
+/// Returns whether the first argument is the name of a command.
 /// arguments: argv without the program's name.
 bool is_command(const std::vector<std::string>& arguments);
 
-/// Throws ConfigError for an unknown command or flag, an invalid value, and too few or too many arguments.
+/// Throws ConfigError for an unknown flag, an invalid value, and too few or too many arguments.
+/// REQUIRES: is_command(arguments).
 CommandInvocation read_command(const std::vector<std::string>& arguments, const Environment& environment);
 
 }  // namespace hearth

@@ -11,11 +11,6 @@
 namespace hearth {
 namespace {
 
-std::string flag_names(const OptionSpec& spec) {
-  const std::string name = "--" + std::string(spec.name);
-  return spec.letter == 0 ? name : name + ",-" + spec.letter;
-}
-
 void add_option(CLI::App& command, const OptionSpec& spec, Options& options) {
   const std::string help = help_text(spec);
   if (const FlagField* flag = std::get_if<FlagField>(&spec.field)) {

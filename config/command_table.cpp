@@ -5,10 +5,24 @@ namespace hearth {
 
 std::span<const CommandSpec> command_table() {
   static const std::vector<CommandSpec> table = {
+      {.name = "run",
+       .arguments = "[FILE|NAME [TEXT]]",
+       .min_arguments = 0,
+       .max_arguments = 2,
+       .brief = "Chat with a model in this terminal",
+       .help = "Chat with a model in this terminal.",
+       .details = "With FILE or NAME, starts a server for this chat, and pulls the model if it is not here. "
+                  "Without, uses the server that --host and --port describe. Ctrl-C stops an answer, Ctrl-D "
+                  "ends the chat. With TEXT, or if the standard input is not a terminal, answers once.",
+       .shared = {"context", "threads", "device", "vram-budget", "models", "endpoint", "host", "port",
+                  "config"},
+       .own = {{"system", "TEXT", "The system prompt."}, {"url", "URL", "The address of a running server."}},
+       .examples = {"hearthd run smollm3-3b", "hearthd run model.gguf 'Why is the sky blue?'"}},
       {.name = "pull",
        .arguments = "[MODEL]",
        .min_arguments = 0,
        .max_arguments = 1,
+       .brief = "Download a model",
        .help =
            "Pull a model: hf:OWNER/REPO[:QUANT|:FILE], the URL of a GGUF file, or a name of 'list --known'.",
        .details = "Without MODEL, shows the known names. A download that was stopped continues at the next "
@@ -34,6 +48,7 @@ std::span<const CommandSpec> command_table() {
        .arguments = "",
        .min_arguments = 0,
        .max_arguments = 0,
+       .brief = "Show the models on this machine",
        .help = "Show the pulled models and their paths.",
        .details = "",
        .shared = {"models", "config"},
@@ -44,6 +59,7 @@ std::span<const CommandSpec> command_table() {
        .arguments = "NAME...",
        .min_arguments = 1,
        .max_arguments = 64,
+       .brief = "Delete models",
        .help = "Delete pulled models, or the parts of unfinished ones.",
        .details = "Refuses a model that a running hearthd serves.",
        .shared = {"models", "config"},
@@ -55,6 +71,7 @@ std::span<const CommandSpec> command_table() {
        .arguments = "FILE|NAME",
        .min_arguments = 1,
        .max_arguments = 1,
+       .brief = "Describe a model and predict its speed",
        .help = "Describe a model, its requirements, and its expected speed on this machine.",
        .details = "The speed is predicted, not measured with the model. hearthd measures this machine once "
                   "for the prediction, in some seconds, and reads only the header of the model. "
@@ -67,14 +84,13 @@ std::span<const CommandSpec> command_table() {
        .arguments = "claude-code|codex|opencode",
        .min_arguments = 1,
        .max_arguments = 1,
+       .brief = "Configure Claude Code, Codex or OpenCode",
        .help = "Print the configuration with which a coding agent uses the running server.",
        .details = "Asks the server for its model and context. The configuration goes to the standard output, "
                   "and where it belongs to the standard error. If the server requires an API key, set "
                   "HEARTH_API_KEY; the configuration names this variable and never contains the key.",
        .shared = {"host", "port", "config"},
-       .own = {{"url", "URL",
-                "The server's address, such as https://hearth.example.org:8080. Without it, the server that "
-                "--host and --port describe."}},
+       .own = {{"url", "URL", "The server's address. Not given: that of --host and --port."}},
        .examples = {"hearthd connect claude-code", "hearthd connect codex > ~/.codex/hearth.config.toml"}},
   };
   return table;

@@ -27,6 +27,7 @@ struct CommandSpec {
   std::string_view name;       // "pull"
   std::string_view arguments;  // "[MODEL]", as the usage line shows it
   size_t min_arguments, max_arguments;
+  std::string_view brief;                // a line of the short help, of at most 50 characters
   std::string_view help;                 // one sentence, for lists of commands
   std::string_view details;              // a longer explanation, in one paragraph
   std::vector<std::string_view> shared;  // rows of option_table(Program::kHearthd)

@@ -11,6 +11,8 @@
 #include <optional>
 #include <sstream>
 
+#include "config/command_table.h"
+#include "config/foreign_words.h"
 #include "config/suggest.h"
 
 namespace hearth {
@@ -30,12 +32,8 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return name ? "; did you mean " + *name + "?" : "; see hearthd --help";
 }
 
-/// Throws a ConfigError for an argument that is not an option.
-[[noreturn]] void refuse_argument(const std::string& argument) {
-  if (argument.rfind("-", 0) != 0 || argument == "-") {
-    throw ConfigError("unexpected argument '" + argument +
-                      "': every option is a flag; to serve a model say --model " + argument);
-  }
+/// Throws a ConfigError for a flag that hearthd does not have.
+[[noreturn]] void refuse_flag(const std::string& argument) {
   if (argument.substr(0, argument.find('=')) == "--api-key") {
     throw ConfigError(
         "--api-key is not a flag because every user of the machine can read flags; set HEARTH_API_KEY or use "
@@ -47,7 +45,49 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   }
   for (const ActionSpec& spec : action_table()) names.push_back("--" + std::string(spec.name));
   const std::string word = argument.substr(0, argument.find('='));
-  throw ConfigError("unknown flag '" + word + "'" + did_you_mean(word, names));
+  const std::string_view advice = advice_for_flag(word);
+  throw ConfigError("unknown flag '" + word + "'" +
+                    (advice.empty() ? did_you_mean(word, names) : "; " + std::string(advice)));
+}
+
+/// Throws a ConfigError if an argument that is not a flag cannot be a model, but a command of this or another
+/// program.
+void check_model_word(const std::string& word) {
+  std::error_code error;
+  if (word.find_first_of("./:0123456789") != std::string::npos || std::filesystem::exists(word, error))
+    return;
+  const std::string refused = "'" + word + "' is not a command of hearthd; ";
+  if (const std::string_view advice = advice_for_command(word); !advice.empty())
+    throw ConfigError(refused + std::string(advice));
+  std::vector<std::string> names;
+  for (const CommandSpec& spec : command_table()) names.emplace_back(spec.name);
+  if (const std::optional<std::string> meant = closest_name(word, names))
+    throw ConfigError(refused + "did you mean " + *meant + "? To serve a model of this name say --model " +
+                      word);
+}
+
+/// Returns the option whose flag, with one dash or two, this is; null if there is none.
+const OptionSpec* option_of_flag(const std::string& flag) {
+  if (flag.starts_with("--")) return find_option(Program::kHearthd, flag.substr(2));
+  for (const OptionSpec& spec : option_table(Program::kHearthd)) {
+    if (spec.letter != 0 && flag == std::string("-") + spec.letter) return &spec;
+  }
+  return nullptr;
+}
+
+/// Adds the arguments that are not flags to the values of --model.
+void take_models(const std::vector<std::string>& rest, Values& values) {
+  bool flags_ended = false;  // whether "--" has been read
+  for (const std::string& argument : rest) {
+    if (argument == "--" && !flags_ended) {
+      flags_ended = true;
+    } else if (!flags_ended && argument.size() > 1 && argument.front() == '-') {
+      refuse_flag(argument);
+    } else {
+      check_model_word(argument);
+      values["model"].push_back(argument);
+    }
+  }
 }
 
 Values read_flags(const std::vector<std::string>& arguments, Action& action) {
@@ -61,7 +101,7 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
     // Each flag takes exactly one value: "--alias a b" must not take b. If a flag that is not a list is given
     // twice, the last value counts. A script can therefore append flags from its user, which override the
     // script's flags.
-    flags[name] = app.add_option("--" + name)->expected(1)->take_all();
+    flags[name] = app.add_option(flag_names(spec))->expected(1)->take_all();
   }
   for (const ActionSpec& spec : action_table()) {
     const std::string name(spec.name);
@@ -73,14 +113,12 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
     // Only the last flag can lack its value, because every other flag takes the argument after it as its
     // value.
     const std::string& last = arguments.back();
-    const OptionSpec* spec =
-        last.rfind("--", 0) == 0 ? find_option(Program::kHearthd, last.substr(2)) : nullptr;
+    const OptionSpec* spec = option_of_flag(last);
     if (spec == nullptr) throw ConfigError(std::string(error.what()) + "; see hearthd --help");
     throw ConfigError(last + " needs a value: " + expectation(*spec) + "; see hearthd --help");
   } catch (const CLI::ParseError& error) {
     throw ConfigError(std::string("the flags cannot be read: ") + error.what());
   }
-  if (const std::vector<std::string> rest = app.remaining(); !rest.empty()) refuse_argument(rest.front());
   for (const ActionSpec& spec : action_table()) {
     if (actions[std::string(spec.name)]->count() > 0 && action == Action::kServe) action = spec.action;
   }
@@ -91,6 +129,12 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
     if (!find_option(Program::kHearthd, name)->repeats()) given = {given.back()};
     values[name] = std::move(given);
   }
+  std::vector<std::string> rest = app.remaining();
+  if (action == Action::kHelp && rest == std::vector<std::string>{"all"}) {
+    action = Action::kHelpAll;
+    rest.clear();
+  }
+  take_models(rest, values);
   return values;
 }
 

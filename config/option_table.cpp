@@ -28,7 +28,8 @@ std::vector<OptionSpec> make_table() {
        "The model: a GGUF file, or any part of a split model. hearthd also takes hf:OWNER/REPO[:QUANT] and "
        "the names that 'hearthd list' shows, and pulls a missing model at start. If it is given "
        "several times, requests choose a model by name.",
-       TextField{&O::model}, Sources::kAll, Program::kBoth, 'm', &O::more_models},
+       TextField{&O::model}, Sources::kAll, Program::kBoth, 'm', &O::more_models,
+       "The model; the same as FILE|NAME above"},
       {"models-folder", "Model", "FOLDER", "Also serve all models of this folder.",
        TextField{&O::models_folder}},
       {"pin", "Model", "NAME", "A model that stays loaded when others need memory.", ListField{&O::pin}},
@@ -40,7 +41,8 @@ std::vector<OptionSpec> make_table() {
       {"context", "Model", "N",
        "Maximum number of tokens in one request, prompt and answer together. 0: the context that the model "
        "was trained for, at most 8192.",
-       IntField{&O::context, 0, 1 << 24}, Sources::kAll, Program::kBoth, 'c'},
+       IntField{&O::context, 0, 1 << 24}, Sources::kAll, Program::kBoth, 'c', nullptr,
+       "Most tokens of a request, prompt and answer"},
       {"ffn-activation", "Model", "NAME",
        "Activation of the model's FFN, for files of ReLU-family models that do not state it: relu, drelu, "
        "fatrelu:T (zero up to T), relu2, silu, gelu or swiglu-oai. Not given: the file's "
@@ -69,9 +71,10 @@ std::vector<OptionSpec> make_table() {
 
       {"host", "Server", "ADDRESS",
        "Address to listen on. 0.0.0.0 or :: opens the server to the network; then set an API key.",
-       TextField{&O::host}},
-      {"port", "Server", "PORT", "TCP port to listen on. 0: any free port, which is printed at start.",
-       IntField{&O::port, 0, 65535}},
+       TextField{&O::host}, Sources::kAll, Program::kHearthd, 0, nullptr,
+       "Address to listen on; 0.0.0.0 is all"},
+      {"port", "Server", "PORT", "TCP port. 0: any free port, which is printed at start.",
+       IntField{&O::port, 0, 65535}, Sources::kAll, Program::kHearthd, 'p', nullptr, "Port to listen on"},
       {"tls-cert", "Server", "FILE",
        "Serve HTTPS with this certificate: a PEM file, in which the certificates of intermediate authorities "
        "follow the server's own. Needs --tls-key. SIGHUP reads both files again.",
@@ -83,8 +86,8 @@ std::vector<OptionSpec> make_table() {
        "speaks HTTPS too. 0: none.",
        IntField{&O::metrics_port, 0, 65535}},
       {"cors-origin", "Server", "ORIGIN",
-       "Origin of web pages that may call the server, such as https://chat.example.org. May be given "
-       "several times. '*': any page; 'none': no page. Not given: pages served from this machine "
+       "Origin of web pages that may call the server, such as https://chat.example.org. Repeatable. '*': any "
+       "page; 'none': no page. Not given: pages served from this machine "
        "(localhost), and frontends of desktop programs and editors on it.",
        ListField{&O::cors_origin}},
       {"max-body-mib", "Server", "N", "Largest request body, in MiB. Larger ones are answered with 413.",
@@ -94,16 +97,16 @@ std::vector<OptionSpec> make_table() {
        "and /page/events does not exist.",
        choice<&O::page>({"off", "on"})},
       {"keepalive-seconds", "Server", "N",
-       "If an answer that is not streamed takes longer than N seconds, the server sends the status, the "
-       "headers and a blank line, and another blank line every N seconds. For proxies that cut silent "
-       "connections. 0: never.",
+       "If an unstreamed answer takes longer than N seconds, the server sends the headers and a blank line, "
+       "and another blank line every N seconds. For proxies that cut silent connections. 0: never.",
        IntField{&O::keepalive_seconds, 0, 3600}},
 
       {"api-key-file", "Access", "FILE",
        "File of API keys, one per line: the key, or 'name=NAME role=use,metrics,admin key=KEY', where KEY "
        "may be a hash that --hash-key prints. SIGHUP "
        "reads the file again. Without a key, anyone who reaches the port may use the model.",
-       TextField{&O::api_key_file}},
+       TextField{&O::api_key_file}, Sources::kAll, Program::kHearthd, 0, nullptr,
+       "Require one of the keys in this file"},
       {"api-key", "Access", "KEY",
        "One API key, or one line of a key file, in addition to those of --api-key-file.",
        TextField{&O::api_key}, Sources::kEnvironmentOnly},
@@ -121,14 +124,15 @@ std::vector<OptionSpec> make_table() {
        ListField{&O::trusted_proxy}},
 
       {"slots", "Engine", "N", "Number of sequences that are generated at the same time.",
-       IntField{&O::slots, 1, 256}, Sources::kAll, Program::kBoth},
+       IntField{&O::slots, 1, 256}, Sources::kAll, Program::kBoth, 0, nullptr,
+       "Requests that run at the same time"},
       {"kv-contexts", "Engine", "N",
        "Number of requests, each as long as --context, whose keys and values fit into memory at once. All "
        "requests share this memory; one that does not fit waits. At most --slots. 0: as many as the free "
        "memory allows, at least 1.",
        IntField{&O::kv_contexts, 0, 256}, Sources::kAll, Program::kBoth},
       {"queue", "Engine", "N",
-       "Number of requests that may wait for a slot. Further requests are answered with 429 at once.",
+       "Number of requests that may wait for a slot. Further ones are answered with 429.",
        IntField{&O::queue, 0, 4096}},
       {"max-tokens-default", "Engine", "N",
        "Maximum number of tokens in a chat answer if the request sets no limit. 0: the rest of the context.",
@@ -144,7 +148,7 @@ std::vector<OptionSpec> make_table() {
       {"threads", "Engine", "N",
        "CPU threads that compute. 0: one for each physical core that is at least half as fast as the "
        "fastest, and no more than a container's CPU quota can use.",
-       IntField{&O::threads, 0, 1024}, Sources::kAll, Program::kBoth, 't'},
+       IntField{&O::threads, 0, 1024}, Sources::kAll, Program::kBoth, 't', nullptr, "Threads of the CPU"},
       {"isa", "Engine", "NAME",
        "Instruction set of the CPU kernels. auto: the best one that the processor has, except amx, which "
        "has not run on a processor yet.",
@@ -178,9 +182,8 @@ std::vector<OptionSpec> make_table() {
        "Answers do not change. text: guesses what followed the last tokens earlier in the prompt or the "
        "answer. auto: also by the model's own layer for this, on the CPU.",
        choice<&O::speculate>({"off", "text", "auto"}), Sources::kAll, Program::kBoth},
-      {"draft-tokens", "Speculation", "N",
-       "Maximum number of tokens that are guessed ahead for one sequence.", IntField{&O::draft_tokens, 1, 63},
-       Sources::kAll, Program::kBoth},
+      {"draft-tokens", "Speculation", "N", "Maximum number of tokens guessed ahead for one sequence.",
+       IntField{&O::draft_tokens, 1, 63}, Sources::kAll, Program::kBoth},
       {"draft-model", "Speculation", "FILE",
        "A second, small model with the same vocabulary that also guesses tokens, instead of the model's own "
        "layer: a GGUF file. It runs on the CPU, if that promises more speed.",
@@ -189,11 +192,13 @@ std::vector<OptionSpec> make_table() {
       {"device", "Device", "NAME",
        "Device that computes. auto: the GPU together with the CPU if there is a usable GPU, otherwise the "
        "CPU. cuda: the GPU; the start fails without one. cpu: the CPU alone.",
-       choice<&O::device>({"auto", "cpu", "cuda"}), Sources::kAll, Program::kBoth},
+       choice<&O::device>({"auto", "cpu", "cuda"}), Sources::kAll, Program::kBoth, 0, nullptr,
+       "auto, cpu or cuda"},
       {"vram-budget", "Device", "GIB",
        "GPU memory to use, in GiB, such as 6 or 7.5. It is allocated at start and never exceeded. auto: all "
        "free GPU memory except a reserve.",
-       NumberField{&O::vram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}, Sources::kAll, Program::kBoth},
+       NumberField{&O::vram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}, Sources::kAll, Program::kBoth,
+       0, nullptr, "GPU memory to use"},
       {"ram-budget", "Device", "GIB",
        "Maximum memory to reserve at start, in GiB, in addition to the model file's own pages. auto: the "
        "memory of the machine or the container. With several models: for all of them, with their files; "
@@ -347,6 +352,11 @@ const OptionSpec* find_option(Program program, std::string_view name) {
   return nullptr;
 }
 
+std::string flag_names(const OptionSpec& spec) {
+  const std::string name = "--" + std::string(spec.name);
+  return spec.letter == 0 ? name : name + ",-" + spec.letter;
+}
+
 std::string environment_name(std::string_view option_name) {
   std::string name = "HEARTH_";
   for (char c : option_name)
@@ -439,10 +449,10 @@ std::string value_text(const OptionSpec& spec, const Options& options) {
 
 std::span<const ActionSpec> action_table() {
   static const std::vector<ActionSpec> table = {
-      {"help", "Show this help and exit.", Action::kHelp},
+      {"help", "Show the main options; --help all shows all.", Action::kHelp},
+      {"help-all", "", Action::kHelpAll},
       {"version", "Show the version and build of this program, and exit.", Action::kVersion},
-      {"healthcheck",
-       "Ask the running server's /health and exit with 0 if it is healthy, otherwise with 1. For containers.",
+      {"healthcheck", "Exit with 0 if the running server is healthy, otherwise with 1. For containers.",
        Action::kHealthcheck},
       {"check-config",
        "Check the options, the key file, the chat template and the header of the model, and print what would "

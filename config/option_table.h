@@ -65,10 +65,12 @@ struct OptionSpec {
   std::variant<IntField, NumberField, TextField, ChoiceField, ListField, FlagField> field;
   Sources sources = Sources::kAll;  // matters only to hearthd: all options of hearth-profiler are flags
   Program program = Program::kHearthd;
-  char letter = 0;  // hearth-profiler's one-letter name: 'm' for -m; 0 if there is none
+  char letter = 0;  // one-letter name of the flag: 'm' for -m; 0 if there is none
   /// Gets the values after the first, if hearthd takes several values of a text option; null: the last value
   /// counts. The environment cannot give several values.
   std::vector<std::string> Options::*more = nullptr;
+  /// A line of the short help, of at most 50 characters. Empty if only the long help has the option.
+  std::string_view brief = "";
 
   /// Whether hearthd's flag may be given several times with all values counting.
   bool repeats() const { return more != nullptr || std::holds_alternative<ListField>(field); }
@@ -79,6 +81,9 @@ struct OptionSpec {
 std::span<const OptionSpec> option_table(Program program);
 /// Returns the option with this name, or null if the program does not have it.
 const OptionSpec* find_option(Program program, std::string_view name);
+
+/// "port" -> "--port,-p", as CLI11 takes the names of a flag.
+std::string flag_names(const OptionSpec& spec);
 
 /// "api-key-file" -> "HEARTH_API_KEY_FILE".
 std::string environment_name(std::string_view option_name);
@@ -100,6 +105,7 @@ std::string value_text(const OptionSpec& spec, const Options& options);
 enum class Action {
   kServe,
   kHelp,
+  kHelpAll,
   kVersion,
   kHealthcheck,
   kCheckConfig,

@@ -9,7 +9,8 @@
 namespace hearth {
 namespace {
 
-constexpr size_t kColumns = 80;  // width of a plain terminal
+constexpr size_t kColumns = 80;      // width of a plain terminal
+constexpr size_t kBriefColumn = 26;  // where descriptions begin in the short help, after the indent
 
 /// Wraps the text into lines that begin with `prefix`. `width`: columns for the text, without the prefix.
 std::string wrapped(const std::string& text, const std::string& prefix, size_t width) {
@@ -23,12 +24,24 @@ std::string default_text(const OptionSpec& spec) {
   return text.empty() ? "not given" : text;
 }
 
+/// Returns, for example, "-p, --port PORT".
+std::string flag_words(const OptionSpec& spec) {
+  const std::string words = "--" + std::string(spec.name) + " " + std::string(spec.value);
+  return spec.letter == 0 ? words : std::string("-") + spec.letter + ", " + words;
+}
+
+/// Returns a line of the short help.
+std::string brief_line(const std::string& words, std::string_view brief, const std::string& note = {}) {
+  return "  " + words + std::string(words.size() < kBriefColumn ? kBriefColumn - words.size() : 1, ' ') +
+         std::string(brief) + note + "\n";
+}
+
 std::string help_entry(const OptionSpec& spec) {
   const std::string indent(8, ' ');
   const bool is_flag = spec.sources != Sources::kEnvironmentOnly;
   const std::string environment = environment_name(spec.name);
   std::string out = is_flag
-                        ? "  --" + std::string(spec.name) + " " + std::string(spec.value)
+                        ? "  " + flag_words(spec)
                         : "  " + environment + "=" + std::string(spec.value) + " (no flag: it is a secret)";
   out += "\n" + wrapped(help_text(spec), indent, kColumns - indent.size());
   if (!is_flag) return out;
@@ -58,18 +71,37 @@ std::string usage_words(const CommandSpec& command) {
   return command.arguments.empty() ? words : words + " " + std::string(command.arguments);
 }
 
+constexpr std::string_view kUsage =
+    "Usage: hearthd FILE|NAME [options]\n"
+    "       hearthd COMMAND [options]\n"
+    "\n"
+    "Serves a language model over an OpenAI-compatible HTTP API.\n";
+
 constexpr std::string_view kPrecedence =
     "A flag wins over the environment, the environment over the file, the file over the default.";
 
 }  // namespace
 
+std::string render_short_help() {
+  std::string out(kUsage);
+  out += "\nCommands (hearthd COMMAND --help says more):\n";
+  for (const CommandSpec& command : command_table()) {
+    const std::string usage = usage_words(command);
+    out += brief_line(usage.size() < kBriefColumn ? usage : std::string(command.name), command.brief);
+  }
+  out += "\nOptions:\n";
+  for (const OptionSpec& spec : option_table(Program::kHearthd)) {
+    if (spec.brief.empty()) continue;
+    const std::string value = value_text(spec, Options{});
+    const bool is_chosen = value.empty() || value == "0";  // by the model or the machine
+    out += brief_line(flag_words(spec), spec.brief, is_chosen ? "" : " [" + value + "]");
+  }
+  return out + "\n  hearthd --help all        Show all options, and exit codes\n";
+}
+
 std::string render_help() {
-  std::string out =
-      "Usage: hearthd --model FILE [options]\n"
-      "       hearthd COMMAND [options]\n"
-      "\n"
-      "Serves a language model over an OpenAI-compatible HTTP API.\n"
-      "\nCommands (hearthd COMMAND --help says more):\n";
+  std::string out(kUsage);
+  out += "\nCommands (hearthd COMMAND --help says more):\n";
   for (const CommandSpec& command : command_table())
     out += "  " + usage_words(command) + "\n" +
            wrapped(std::string(command.help), std::string(8, ' '), kColumns - 8);
@@ -126,10 +158,10 @@ std::string render_markdown() {
       "This page, which `hearthd --help-markdown` prints, lists every option of `hearthd`.\n" +
       std::string(kPrecedence) +
       "\n"
-      "Unknown flags and keys of the file are refused by name. If a value is bad, `hearthd` ends with exit\n"
-      "code 2 and a sentence that says where the value came from. A variable that is set but empty counts\n"
-      "as absent. In a variable, commas separate the items of a list; in the file, a list is written\n"
-      "`[\"a\", \"b\"]`. `config/hearth.toml` is a complete sample.\n";
+      "Unknown flags and keys of the file are refused. If a value is bad, `hearthd` ends with exit code 2\n"
+      "and a sentence that names its source. An empty variable counts as absent. In a variable, commas\n"
+      "separate the items of a list; in the file, a list is written `[\"a\", \"b\"]`. `config/hearth.toml`\n"
+      "is a complete sample.\n";
   for_each_grouped(
       [&out](std::string_view group) {
         out += "\n## " + std::string(group) + "\n\n| option | takes | default | |\n|---|---|---|---|\n";

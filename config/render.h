@@ -8,8 +8,10 @@
 
 namespace hearth {
 
-/// Returns the text of hearthd --help: options in groups, with default and environment variable, in at most
-/// 80 columns.
+/// Returns the text of hearthd --help: the commands and the main options, in at most 25 lines of 80 columns.
+std::string render_short_help();
+/// Returns the text of hearthd --help all: options in groups, with default and environment variable, in at
+/// most 80 columns.
 std::string render_help();
 /// Returns the text of hearthd COMMAND --help, in the same format.
 std::string render_command_help(const CommandSpec& command);

@@ -205,7 +205,7 @@ Daemon::Outcome Daemon::run() {
   }
   for (;;) {
     if (const std::optional<int> signal = signals_.wait_for(pool_.is_changing() ? kTick / 10 : kTick)) {
-      log_info("stopping", {{"signal", *signal}});
+      log_info("stopping" + of_requests(), {{"signal", *signal}});
       break;
     }
     if (signals_.skip_asked()) skip_profiling();
@@ -223,6 +223,15 @@ Daemon::Outcome Daemon::run() {
     if (const std::optional<std::string> why = pool_.failure()) return end_after_failure(*why);
   }
   return pool_.is_starting() ? abandon_loading() : drain();
+}
+
+/// Returns a clause about the requests that a stop waits for.
+std::string Daemon::of_requests() const {
+  const int n = pool_.n_unfinished();
+  if (n == 0) return "";
+  return ": " + std::to_string(n) + (n == 1 ? " request has" : " requests have") + " up to " +
+         std::to_string(options_.drain_seconds) + " s to end; Ctrl-C or another signal ends " +
+         (n == 1 ? "it" : "them") + " at once";
 }
 
 std::string Daemon::url_of(const HttpServer& server) const {
@@ -260,6 +269,7 @@ void Daemon::tell_ready(const ModelHost& host) {
   pool_.start_profiling(host);
   if (pool_.has_several()) return log_info("ready", {{"model", model.ready().name}, {"load_ms", load_ms}});
   log_info("ready", {{"load_ms", load_ms}});
+  if (options_.page == Options::Page::kOn && model.generates()) return log_info("open " + url);
   log_info("try: curl " + url +
            (model.ranks() ? R"(/v1/rerank -d '{"query":"capital of France","documents":["Paris","Rome"]}')"
             : !model.generates() ? R"(/v1/embeddings -d '{"input":"The capital of France is Paris."}')"

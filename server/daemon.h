@@ -48,6 +48,7 @@ class Daemon {
   void look_after_models();
   void log_progress(const ModelPool::Event& event);
   void tell_ready(const ModelHost& host);
+  std::string of_requests() const;
   std::string url_of(const HttpServer& server) const;
   void skip_profiling();
   Outcome drain();

@@ -1,5 +1,5 @@
 // hearthd: reads its options, checks them, and serves a model until a signal stops it. If the first argument
-// is not a flag, it is a command (config/command_table.h), which runs instead.
+// is the name of a command (config/command_table.h), that runs instead. `hearthd serve` serves, too.
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -36,6 +36,7 @@
 #include "server/process/stop_signals.h"
 #include "server/serving_model.h"
 #include "server/store/reference.h"
+#include "server/terminal/run_chat.h"
 
 namespace {
 
@@ -44,21 +45,33 @@ using namespace hearth;
 constexpr int kFailed = 1;         // failed after the start
 constexpr int kCouldNotStart = 2;  // wrong options, key file, template, port or model
 
-/// Logs the effective configuration, and the source of each value that is not a default. Secrets appear as
-/// "(set)". The text format has one line per group of options; the machine-readable format has one object.
-void log_configuration(const Invocation& invocation) {
-  const bool for_people = invocation.options.log_format == Options::LogFormat::kText;
-  LogFields values, sources;
-  if (for_people) {
-    log_info(std::string("hearthd ") + hearth_version());
-  } else {
-    values.emplace_back("version", hearth_version());
+/// Logs the effective configuration for programs: one object with all values, and one with the source of each
+/// value that is not a default.
+void log_configuration_for_programs(const Invocation& invocation) {
+  LogFields values = {{"version", hearth_version()}}, sources;
+  for (const Setting& setting : invocation.settings) {
+    values.emplace_back(setting.name, setting.value);
+    if (setting.source != "default") sources.emplace_back(setting.name, setting.source);
   }
+  log_info("configuration", values);
+  if (!sources.empty()) log_info("configuration set by", sources);
+}
+
+/// Logs the effective configuration for people: the values that are not defaults in one line, and all of them
+/// at the level debug, a line for each group of options.
+void log_configuration_for_people(const Invocation& invocation) {
+  LogFields changed, sources, values;
   std::string_view group;
   const auto end_group = [&] {
-    if (for_people && !values.empty()) log_info("configuration (" + std::string(group) + ")", values);
-    if (for_people) values.clear();
+    if (!values.empty()) log_debug("configuration (" + std::string(group) + ")", values);
+    values.clear();
   };
+  for (const Setting& setting : invocation.settings) {
+    if (setting.source == "default") continue;
+    changed.emplace_back(setting.name, setting.value);
+    sources.emplace_back(setting.name, setting.source);
+  }
+  log_info(std::string("hearthd ") + hearth_version(), changed);
   for (const Setting& setting : invocation.settings) {
     const OptionSpec* spec = find_option(Program::kHearthd, setting.name);
     if (spec != nullptr && spec->group != group) {
@@ -66,12 +79,18 @@ void log_configuration(const Invocation& invocation) {
       group = spec->group;
     }
     values.emplace_back(setting.name, setting.value);
-    if (setting.source != "default") sources.emplace_back(setting.name, setting.source);
   }
   end_group();
-  if (!for_people) log_info("configuration", values);
-  if (!sources.empty()) log_info("configuration set by", sources);
-  for (const std::string& warning : invocation.warnings) log_warning(warning);
+  if (!sources.empty()) log_debug("configuration set by", sources);
+}
+
+/// Secrets appear as "(set)".
+void log_configuration(const Invocation& invocation) {
+  if (invocation.options.log_format == Options::LogFormat::kText) {
+    log_configuration_for_people(invocation);
+  } else {
+    log_configuration_for_programs(invocation);
+  }
 }
 
 /// Example: "hearthd 0.1.0 (commit 54c2a81c0b7e, GNU 12.2.0, avx512-vnni avx2 scalar, no CUDA)".
@@ -121,6 +140,9 @@ int has_model(const Options& options) {
 int do_action(Invocation invocation, const Environment& environment) {
   switch (invocation.action) {
     case Action::kHelp:
+      std::cout << render_short_help();
+      return 0;
+    case Action::kHelpAll:
       std::cout << render_help();
       return 0;
     case Action::kHelpMarkdown:
@@ -197,7 +219,10 @@ bool write_trace(TraceFile& timeline) try {
 /// Runs a command. Returns the exit code.
 int do_command(const std::vector<std::string>& arguments, const Environment& environment) {
   const CommandInvocation command = read_command(arguments, environment);
-  if (!command.help) return run_model_command(command, environment);
+  if (!command.help) {
+    return command.command->name == "run" ? run_chat(command, environment)
+                                          : run_model_command(command, environment);
+  }
   std::cout << render_command_help(*command.command);
   return 0;
 }
@@ -213,10 +238,10 @@ int pull_models(Options& options, const Environment& environment) {
 
 /// logging: set to true when the log has been set up.
 int serve(Invocation invocation, const Environment& environment, bool& logging) {
-  // 1. Set up the log, and log the configuration.
+  // 1. Set up the log.
   set_up_logging(invocation.options.log_level, invocation.options.log_format, invocation.options.log_file);
   logging = true;
-  log_configuration(invocation);
+  for (const std::string& warning : invocation.warnings) log_warning(warning);
   // 2. Download missing models. In all other steps, the server connects to no other machine.
   if (const int code = pull_models(invocation.options, environment)) return code;
   const ModelsInUse in_use(invocation.options);
@@ -230,6 +255,7 @@ int serve(Invocation invocation, const Environment& environment, bool& logging) 
   const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);
   const std::unique_ptr<ServedTrace> experts =
       has_several ? nullptr : open_expert_trace(invocation.options, files);
+  log_configuration(invocation);  // here, so that the error of a start that cannot work comes alone
   // 4. Bind the port. While the model loads, clients then get 503 with Retry-After instead of a refused
   // connection.
   Daemon daemon(invocation, environment, hearth_version(), std::move(files), signals,
@@ -259,7 +285,9 @@ int main(int argc, char** argv) {
   try {
     const Environment environment = process_environment();
     if (is_command(arguments)) return do_command(arguments, environment);
-    const Invocation invocation = read_invocation(arguments, environment);
+    const bool says_serve = !arguments.empty() && arguments.front() == "serve";
+    const Invocation invocation =
+        read_invocation({arguments.begin() + (says_serve ? 1 : 0), arguments.end()}, environment);
     if (invocation.action != Action::kServe) return do_action(invocation, environment);
     return serve(invocation, environment, logging);
   } catch (const std::bad_alloc&) {

@@ -20,7 +20,7 @@ std::string percent(double share) {
   return text;
 }
 
-/// Example: "keys and values of 16384 tokens: 4 requests of 4096 each, or 2 of 8192".
+/// Example: "16384 tokens: 4 requests of 4096 tokens each, or 2 requests of 8192 tokens each".
 std::string pool_text(const ModelRuntime& model, int n_slots) {
   const StepLimits limits = model.limits();
   const int64_t n_tokens = int64_t{limits.n_blocks} * limits.block_tokens;
@@ -30,7 +30,7 @@ std::string pool_text(const ModelRuntime& model, int n_slots) {
     return std::to_string(n) + (n == 1 ? " request" : " requests") + " of " + std::to_string(tokens) +
            (n == 1 ? " tokens" : " tokens each");
   };
-  std::string text = "keys and values of " + std::to_string(n_tokens) +
+  std::string text = std::to_string(n_tokens) +
                      " tokens: " + requests(n_slots, std::min<int64_t>(n_tokens / n_slots, context));
   if (n_whole < n_slots) text += ", or " + requests(n_whole, context);
   return text;
@@ -41,7 +41,8 @@ std::string pool_text(const ModelRuntime& model, int n_slots) {
 void log_memory(const ModelRuntime& model, int n_slots) {
   LogFields fields = {{"weights", megabytes(model.facts().weight_bytes)},
                       {"kv_cache", megabytes(model.placed().kv_bytes)},
-                      {"kv_type", kv_type_name(model.placed().kv_type)}};
+                      {"kv_type", kv_type_name(model.placed().kv_type)},
+                      {"room", pool_text(model, n_slots)}};
   if (const KvWindow window = model.limits().window) {
     const ModelSpec& spec = model.facts().spec;
     const auto n =
@@ -51,7 +52,6 @@ void log_memory(const ModelRuntime& model, int n_slots) {
                                         std::to_string(window.n_positions) + " tokens sees"});
   }
   log_info("memory", fields);
-  log_info(pool_text(model, n_slots));
 }
 
 /// Logs the part of the model that is on the GPU, the reason why the part is not larger, and the layer that
@@ -75,7 +75,9 @@ void log_sparsity(const SparsityReport& report) {
   }
   fields.push_back({"per_token", megabytes(static_cast<size_t>(report.bytes_per_token))});
   fields.push_back({"dense_per_token", megabytes(static_cast<size_t>(report.dense_bytes_per_token))});
-  log_info("sparsity", fields);
+  // For most models, nothing can be skipped, so there is nothing to say.
+  const bool is_usual = report.mode == Sparsity::kDense && report.notes.empty();
+  (is_usual ? log_debug : log_info)("sparsity", fields);
   for (const std::string& note : report.notes) log_info("sparsity", {{"note", note}});
 }
 

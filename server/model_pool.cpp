@@ -403,6 +403,18 @@ void ModelPool::abandon_loads() {
   for (const std::unique_ptr<Lane>& lane : lanes_) lane->host.abandon_load();
 }
 
+int ModelPool::n_unfinished() const {
+  int n = 0;
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    if (lane->host.model() == nullptr) continue;
+    const ReadyModel& ready = lane->host.model()->ready();
+    for (const TokenGenerator* const engine : {ready.engine, ready.embedder}) {
+      if (engine != nullptr) n += engine->status().n_running + engine->status().n_waiting;
+    }
+  }
+  return n;
+}
+
 bool ModelPool::is_loading() const {
   return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->host.is_loading(); });
 }

@@ -77,6 +77,8 @@ class ModelPool {
   void start_profiling(const ModelHost& ready);
   bool skip_profiling();
   std::optional<std::string> failure() const;
+  /// Requests that run or wait, of all models.
+  int n_unfinished() const;
   void set_stopping();
   void abandon_loads();
   bool is_loading() const;

@@ -89,14 +89,14 @@ void Sandbox::give_up_files() {
   const std::variant<Landlocked, std::string> result = confine_files(needed_files(options_, cache_));
   if (const std::string* why = std::get_if<std::string>(&result)) return lacks("files", *why);
   const Landlocked& done = std::get<Landlocked>(result);
-  log_info("sandbox: files are confined", {{"landlock", done.abi},
-                                           {"tcp", done.network ? "outgoing connections and new ports denied"
-                                                                : "not confined by this kernel"}});
+  log_debug("sandbox: files are confined", {{"landlock", done.abi},
+                                            {"tcp", done.network ? "outgoing connections and new ports denied"
+                                                                 : "not confined by this kernel"}});
 }
 
 void Sandbox::give_up_system_calls() {
   if (const std::optional<std::string> why = deny_system_calls()) return lacks("system calls", *why);
-  log_info("sandbox: system calls are confined", {{"denied", denied_system_calls().size()}});
+  log_debug("sandbox: system calls are confined", {{"denied", denied_system_calls().size()}});
 }
 
 void Sandbox::lacks(const char* part, const std::string& why) const {

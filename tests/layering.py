@@ -35,7 +35,7 @@ ROOMS = {
                  "placement", "synthesis", "plan", "replay", "bench",
                  "calibration", "predictors", "report", "simulation", ".", "options", "commands", "main"],
     "server": ["json", "process", "http", "jinja", "chat", "api", "page", "endpoints", "metrics", "gate",
-               "store", "models", "."],
+               "store", "models", "terminal", "."],
     "config": [".", "manual"],
 }
 ROOMS_ARE_LIBRARIES = ("profiler", "server")  # elsewhere a folder's rooms are in the library of the folder

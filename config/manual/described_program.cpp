@@ -17,6 +17,7 @@ DescribedOption described(const OptionSpec& spec) {
   option.default_value = value_text(spec, Options{});
   option.environment = environment_name(spec.name);
   option.repeats = spec.repeats();
+  option.letter = spec.letter;
   if (spec.sources != Sources::kEnvironmentOnly) option.name = spec.name;
   if (const ChoiceField* choice = std::get_if<ChoiceField>(&spec.field))
     option.words.assign(choice->words.begin(), choice->words.end());

@@ -5,21 +5,13 @@
 // error. API keys are never printed: the configurations name the environment variable HEARTH_API_KEY.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "config/command_invocation.h"
 #include "config/environment.h"
+#include "server/models/running_server.h"
 
 namespace hearth {
-
-/// A running server, as GET /v1/models describes it.
-struct RunningServer {
-  std::string url;         // "http://127.0.0.1:8080", without a path
-  std::string name;        // of the model that generates
-  int64_t context = 0;     // tokens of a request and its answer
-  bool needs_key = false;  // whether the server refuses requests without an API key
-};
 
 struct ClientSetup {
   std::string text;   // what to paste or to redirect

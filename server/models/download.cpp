@@ -98,7 +98,7 @@ class FileDownload {
       checked_ = false;
       fault_.clear();
       from_ = part_.length();
-      const CURLcode code = exchange_.get(
+      const CURLcode code = exchange_.request(
           url, from_, options_.request,
           [this](const TransferHead& head, std::string_view bytes) { return take(head, bytes); },
           [this] { tick(); });
@@ -332,7 +332,7 @@ std::string fetch_text(const DownloadOptions& options, const DownloadReport& rep
   int n_failures = 0, n_hops = 0;
   for (;;) {
     text.clear();
-    const CURLcode code = exchange.get(url, 0, options.request, take, tick);
+    const CURLcode code = exchange.request(url, 0, options.request, take, tick);
     const TransferHead& head = exchange.head();
     if (text.size() > most) throw PullError(what + ": the answer has more than " + bytes_words(most));
     if (code == CURLE_OK && head.status == 200) return text;

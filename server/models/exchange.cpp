@@ -135,10 +135,13 @@ Exchange::Exchange() : handle_(curl_easy_init()) {
   if (handle_ == nullptr) throw PullError("libcurl has no memory for a request");
 }
 
-Exchange::~Exchange() { curl_easy_cleanup(handle_); }
+Exchange::~Exchange() {
+  curl_easy_cleanup(handle_);
+  curl_slist_free_all(headers_);
+}
 
-CURLcode Exchange::get(const std::string& url, uint64_t from, const RequestOptions& options, const Take& take,
-                       const Tick& tick) {
+CURLcode Exchange::request(const std::string& url, uint64_t from, const RequestOptions& options,
+                           const Take& take, const Tick& tick) {
   url_ = url;
   head_ = TransferHead();
   details_[0] = 0;
@@ -180,6 +183,13 @@ void Exchange::prepare(uint64_t from, const RequestOptions& options) {
   set(CURLOPT_NOPROGRESS, 0L);
   set(CURLOPT_XFERINFOFUNCTION, &Exchange::on_progress);
   set(CURLOPT_XFERINFODATA, static_cast<void*>(this));
+  if (options.json != nullptr) {
+    if (headers_ == nullptr) headers_ = curl_slist_append(nullptr, "Content-Type: application/json");
+    set(CURLOPT_HTTPHEADER, headers_);
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(options.json->size()));
+    set(CURLOPT_POSTFIELDS, options.json->c_str());
+    set(CURLOPT_LOW_SPEED_TIME, 0L);
+  }
   if (from > 0) {
     const std::string range = std::to_string(from) + "-";
     set(CURLOPT_RANGE, range.c_str());

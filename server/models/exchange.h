@@ -52,6 +52,8 @@ struct RequestOptions {
   /// Connect to a server of this machine: without a proxy, and without a check of its certificate, which need
   /// not be valid for the loopback address.
   bool local = false;
+  /// A JSON body, with which the request is a POST, and may take any time. Null: a GET.
+  const std::string* json = nullptr;
 };
 
 /// A libcurl handle. Successive requests reuse its connection. Not copyable or movable, because libcurl
@@ -68,11 +70,11 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Requests a file from byte `from` on; if `from` is 0, sends no range. Blocks until the request has ended,
-  /// and returns libcurl's result. Throws PullError if the URL is malformed. An exception from `take` or
-  /// `tick` ends the request and is passed on.
-  CURLcode get(const std::string& url, uint64_t from, const RequestOptions& options, const Take& take,
-               const Tick& tick);
+  /// Requests a URL from byte `from` of the answer on; if `from` is 0, sends no range. Blocks until the
+  /// request has ended, and returns libcurl's result. Throws PullError if the URL is malformed. An exception
+  /// from `take` or `tick` ends the request and is passed on.
+  CURLcode request(const std::string& url, uint64_t from, const RequestOptions& options, const Take& take,
+                   const Tick& tick);
 
   /// The last request's head and URL.
   const TransferHead& head() const { return head_; }
@@ -90,6 +92,7 @@ class Exchange {
   static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept;
 
   CURL* handle_;
+  curl_slist* headers_ = nullptr;
   std::string url_;
   TransferHead head_;
   const Take* take_ = nullptr;  // callbacks of the current request

@@ -35,6 +35,22 @@ bool is_path(const std::string& text, const ModelReference& reference) {
          (fs::exists(text, error) && !fs::is_directory(text, error));
 }
 
+/// Throws ReferenceError with advice if the text names a folder.
+void refuse_folder(const std::string& text) {
+  std::error_code error;
+  if (!fs::is_directory(text, error)) return;
+  const std::string label = file_error::file_label(text);
+  for (const fs::directory_entry& entry : fs::directory_iterator(text, error)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    throw ReferenceError(label +
+                         " is a folder with a safetensors model, expected a GGUF file; make one with: "
+                         "hearth-profiler convert " +
+                         label + " --out MODEL.gguf");
+  }
+  throw ReferenceError(label + " is a folder, expected a GGUF file; --models-folder " + label +
+                       " serves all models in it");
+}
+
 std::optional<fs::path> find_local(const ModelReference& reference, const ModelStore& store) {
   if (const std::optional<StoredModel> model = store.find(reference)) return model->path();
   const NameReference* name = std::get_if<NameReference>(&reference);
@@ -118,15 +134,22 @@ std::optional<fs::path> model_in_store(const std::string& text, const Options& o
 
 fs::path local_model(const std::string& text, const Options& options, const Environment& environment) {
   const ModelReference reference = parse_model_reference(text);
-  if (is_path(text, reference)) return text;
+  if (is_path(text, reference)) {
+    refuse_folder(text);
+    return text;
+  }
   const ModelStore store = model_store(options, environment);
   if (std::optional<fs::path> path = find_local(reference, store)) return *std::move(path);
   const std::string label = file_error::file_label(text);
   if (can_be_pulled(reference))
     throw ReferenceError(label + " is not in " + store.folder().string() + "; hearthd pull " + label +
                          " fetches it");
+  refuse_folder(text);
+  std::vector<std::string> here;
+  for (const StoredModel& model : store.list(false)) here.push_back(model.name);
   throw ReferenceError(label + " is neither a file, nor a model of " + store.folder().string() +
-                       " (hearthd list), nor a known name (hearthd list --known)");
+                       " (hearthd list), nor a known name (hearthd list --known)" +
+                       similar_models(text, here));
 }
 
 void use_local_models(Options& options, const Environment& environment) {
@@ -138,7 +161,10 @@ int pull_and_use_models(Options& options, const Environment& environment,
                         const std::function<void()>& waiting) {
   for (std::string* const model : model_options(options)) {
     const ModelReference reference = parse_model_reference(*model);
-    if (is_path(*model, reference)) continue;
+    if (is_path(*model, reference)) {
+      refuse_folder(*model);
+      continue;
+    }
     if (!find_local(reference, model_store(options, environment)) && can_be_pulled(reference)) {
       const int code = pull_in_child(*model, options, environment, waiting);
       if (code != 0) return code;

@@ -109,7 +109,8 @@ class Pull {
       if (known == nullptr)
         throw ReferenceError(pull_.model +
                              " is not a known model; hearthd list --known shows those, and hf:OWNER/REPO "
-                             "names any of the hub");
+                             "names any of the hub" +
+                             similar_models(name->name, {}));
       reference = parse_model_reference(known->reference);
     }
     if (const PathReference* path = std::get_if<PathReference>(&reference)) {

@@ -2,8 +2,11 @@
 // of models published in 2026 come from other people's lists of these files, most of which state exact bytes.
 #include "server/store/known_models.h"
 
+#include <algorithm>
 #include <array>
+#include <optional>
 
+#include "config/suggest.h"
 #include "server/store/reference.h"
 
 namespace hearth {
@@ -38,14 +41,40 @@ constexpr auto kModels = std::to_array<KnownModel>({
      "mixture of experts, thinks, calls tools"},
 });
 
+std::string letters_and_digits(std::string_view text) {
+  std::string kept = lower_case(text);
+  std::erase_if(kept, [](char c) { return (c < 'a' || c > 'z') && (c < '0' || c > '9'); });
+  return kept;
+}
+
 }  // namespace
 
 std::span<const KnownModel> known_models() { return kModels; }
 
 const KnownModel* find_known_model(std::string_view name) {
+  const std::string wanted = letters_and_digits(name);
   for (const KnownModel& model : kModels)
-    if (lower_case(name) == model.name) return &model;
+    if (wanted == letters_and_digits(model.name)) return &model;
   return nullptr;
+}
+
+std::string similar_models(std::string_view name, std::vector<std::string> others) {
+  constexpr size_t kMost = 3;
+  for (const KnownModel& model : kModels) others.emplace_back(model.name);
+  std::vector<std::string> similar;
+  const std::string begin = letters_and_digits(name);
+  for (const std::string& other : others) {
+    const bool has_begin = !begin.empty() && letters_and_digits(other).starts_with(begin);
+    if (has_begin && similar.size() < kMost) similar.push_back(other);
+  }
+  if (similar.empty()) {
+    if (std::optional<std::string> closest = closest_name(lower_case(name), others))
+      similar.push_back(*std::move(closest));
+  }
+  std::string clause;
+  for (size_t i = 0; i < similar.size(); ++i)
+    clause += (i == 0 ? "; did you mean " : i + 1 == similar.size() ? " or " : ", ") + similar[i];
+  return clause.empty() ? clause : clause + "?";
 }
 
 }  // namespace hearth

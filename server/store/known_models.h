@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace hearth {
 
@@ -20,7 +22,12 @@ struct KnownModel {
 };
 
 std::span<const KnownModel> known_models();
-/// Returns the model with this name, or null. Ignores case.
+/// Returns the model with this name, or null. Compares letters without their case, and digits, so that
+/// Ollama's "llama3.2:1b" is "llama-3.2-1b".
 const KnownModel* find_known_model(std::string_view name);
+
+/// Returns a clause such as "; did you mean gemma-3-4b or gemma-4-e4b?", or an empty text if no known model
+/// and none of `others` has a similar name.
+std::string similar_models(std::string_view name, std::vector<std::string> others);
 
 }  // namespace hearth

@@ -172,7 +172,11 @@ ModelReference parse_model_reference(std::string_view text) {
   // Other programs write references in this form.
   for (const std::string_view site : {"hf.co/", "huggingface.co/"})
     if (text.starts_with(site)) return parse_page(text, text.substr(site.size()));
-  if (is_hub_name(text) && !ends_in_gguf(text)) return NameReference{std::string(text)};
+  const size_t colon = text.find(':');
+  const bool has_tag = colon != std::string_view::npos;
+  if (is_hub_name(text.substr(0, colon)) && (!has_tag || is_hub_name(text.substr(colon + 1))) &&
+      !ends_in_gguf(text))
+    return NameReference{std::string(text)};
   return PathReference{std::string(text)};
 }
 

@@ -33,7 +33,8 @@ struct UrlReference {
   std::string file_name;  // last segment of the URL's path; ends with .gguf
 };
 
-/// A word without a slash: the name of a known model, or of a model in the store.
+/// A word without a slash: the name of a known model, or of a model in the store. NAME:TAG, as Ollama writes
+/// names, is a word too.
 struct NameReference {
   std::string name;
 };
@@ -48,7 +49,8 @@ using ModelReference = std::variant<PathReference, NameReference, HubReference, 
 /// Parses a reference. Texts of the form hf:OWNER/REPO[@REVISION][:QUANT|:FILE.gguf], and model pages on
 /// huggingface.co and hf.co with or without https://, are hub references. Other texts that begin with http://
 /// or https:// are URL references. A word of letters, digits, '.', '_' and '-' that does not end with .gguf
-/// is a name. Every other text is a path. Throws ReferenceError if an hf: reference or a URL is malformed.
+/// is a name; it may have a colon in it. Every other text is a path. Throws ReferenceError if an hf:
+/// reference or a URL is malformed.
 ModelReference parse_model_reference(std::string_view text);
 
 /// Whether a path from the hub, with '/', is safe below a folder. No segment may be empty, begin with a dot

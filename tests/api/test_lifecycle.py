@@ -106,7 +106,8 @@ def test_a_port_in_use_says_what_to_do(server, model_path):
 
 def test_help_version_and_healthcheck(server):
     help_text = hearthd.run(["--help"])
-    assert help_text.returncode == 0 and "HEARTH_PORT" in help_text.stdout
+    assert help_text.returncode == 0 and "--port" in help_text.stdout
+    assert "HEARTH_PORT" in hearthd.run(["--help", "all"]).stdout
     assert hearthd.run(["--version"]).stdout.startswith("hearthd ")
     well = hearthd.run(["--healthcheck", "--port", server.port])
     assert well.returncode == 0 and '"ok"' in well.stdout
@@ -118,7 +119,8 @@ def test_help_version_and_healthcheck(server):
 
 def test_the_configuration_is_logged_without_secrets(start):
     server = start("--slots", "3", env={"HEARTH_API_KEY": "swordfish"})
-    assert re.search(r"configuration .*slots=3", server.log())
+    assert re.search(r"hearthd \S+ .*slots=3", server.log())
+    assert not re.search(r"hearthd \S+ .*queue=", server.log())  # a default
     assert "swordfish" not in server.log()
 
 

@@ -397,7 +397,7 @@ def test_the_sandbox_can_be_switched_off(small):
 def test_with_a_gpu_system_calls_are_denied_once_the_model_is_loaded(small):
     if not hearthd.EMULATED.exists():
         pytest.skip(f"{hearthd.EMULATED} is not built: it needs NVIDIA's headers")
-    server = small(binary=hearthd.EMULATED)
+    server = small("--log-level", "debug", binary=hearthd.EMULATED)
     if "sandbox: system calls are not confined" in server.log():
         pytest.skip("this kernel takes no seccomp filter")
     assert complete(server).status_code == 200
@@ -419,7 +419,8 @@ def test_the_sandbox_keeps_what_serving_needs(small, tmp_path):
     trace.parent.mkdir()
     keys.write_text("first\n")
     config.write_text('log-level = "info"\n')
-    server = small("--sandbox", "on" if landlock_version(small()) else "auto", "--log-file", log,
+    has_landlock = landlock_version(small("--log-level", "debug"))
+    server = small("--sandbox", "on" if has_landlock else "auto", "--log-file", log,
                    "--api-key-file", keys, "--config", config,
                    "--trace", trace, "--profile", "online", env={"XDG_CACHE_HOME": str(cache)}, wait=False,
                    log_file=log)

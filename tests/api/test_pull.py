@@ -702,7 +702,8 @@ def test_commands_have_help_and_refuse_what_they_do_not_know(store):
         assert (shown.returncode == 0 and f"Usage: hearthd {name}" in shown.stdout
                 and "Examples:" in shown.stdout)
     for arguments, said in (
-            (["pul"], "did you mean pull"), (["model.gguf"], "--model model.gguf"), (["rm"], "needs NAME"),
+            (["pul"], "did you mean pull"), (["no-such.gguf"], "there is no such file"),
+            (["rm"], "needs NAME"),
             (["pull", "a", "b"], "unexpected argument 'b'"), (["list", "--jsn"], "did you mean --json"),
             (["pull", "x", "--retries", "101"], "from 0 to 100"), (["pull", "hf:a"], "OWNER/REPO"),
             (["pull", "no-such-name"], "not a known model"), (["show", "no-such-name"], "neither a file"),

@@ -3,9 +3,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
+#include "config/command_table.h"
+#include "config/foreign_words.h"
 #include "tests/support/catch.h"
 
 using namespace hearth;
@@ -184,9 +187,8 @@ TEST_CASE("unknown flags, words and keys are refused with a suggestion") {
   CHECK(refusal({"--slot=1"}) == "unknown flag '--slot'; did you mean --slots?");
   CHECK(refusal({"--color"}) == "unknown flag '--color'; see hearthd --help");
   CHECK(refusal({"-x"}) == "unknown flag '-x'; see hearthd --help");
-  CHECK_THAT(refusal({"m.gguf"}), ContainsSubstring("say --model m.gguf"));
-  CHECK_THAT(refusal({"--alias", "a", "b"}), ContainsSubstring("unexpected argument 'b'"));
-  CHECK_THAT(refusal({"--port"}), ContainsSubstring("--port"));
+  CHECK_THAT(refusal({"--port"}), ContainsSubstring("--port needs a value"));
+  CHECK_THAT(refusal({"-p"}), ContainsSubstring("-p needs a value"));
   CHECK_THAT(refusal({"--api-key=secret"}), ContainsSubstring("HEARTH_API_KEY"));
   CHECK_THAT(refusal({"--api-key=secret"}), !ContainsSubstring("secret"));
   CHECK(refusal_of_file("prot = 1\n") == "unknown key 'prot'; did you mean port?");
@@ -196,6 +198,54 @@ TEST_CASE("unknown flags, words and keys are refused with a suggestion") {
   CHECK_THAT(refusal_of_file("api-key = \"x\"\n"), ContainsSubstring("api-key-file"));
   CHECK_THAT(refusal_of_file("config = \"x\"\n"), ContainsSubstring("unknown key"));
   CHECK_THAT(refusal_of_file("port = 1\nslots = 2\nport = 3\n"), ContainsSubstring("port"));
+}
+
+TEST_CASE("an argument that is not a flag is a model") {
+  const auto models = [](const std::vector<std::string>& arguments) {
+    const Options options = read_invocation(arguments, {}).options;
+    std::vector<std::string> all = {options.model};
+    all.insert(all.end(), options.more_models.begin(), options.more_models.end());
+    return all;
+  };
+  using Models = std::vector<std::string>;
+  CHECK(models({"m.gguf"}) == Models{"m.gguf"});
+  CHECK(models({"--port", "1", "smollm3-3b", "--slots", "2"}) == Models{"smollm3-3b"});
+  CHECK(models({"gemma"}) == Models{"gemma"});
+  CHECK(models({"--model", "a.gguf", "b.gguf"}) == Models{"a.gguf", "b.gguf"});
+  CHECK(models({"--", "-odd.gguf"}) == Models{"-odd.gguf"});
+  CHECK(models({"-m", "a.gguf", "-c", "64", "-t", "2", "-p", "9"}) == Models{"a.gguf"});
+  CHECK(read_invocation({"-c", "64", "-p", "9"}, {}).options.context == 64);
+  CHECK(read_invocation({"-c", "64", "-p", "9"}, {}).options.port == 9);
+  CHECK_THAT(refusal({""}), ContainsSubstring("--model"));
+}
+
+TEST_CASE("words of other programs are answered with hearthd's own") {
+  CHECK_THAT(refusal({"pul"}), ContainsSubstring("did you mean pull?"));
+  CHECK_THAT(refusal({"ls"}), ContainsSubstring("'hearthd list'"));
+  CHECK_THAT(refusal({"chat"}), ContainsSubstring("'hearthd run MODEL'"));
+  CHECK_THAT(refusal({"--ctx-size", "4096"}), ContainsSubstring("--context N"));
+  CHECK_THAT(refusal({"-ngl", "99"}), ContainsSubstring("--vram-budget GIB"));
+  CHECK_THAT(refusal({"--temp=0.7"}), ContainsSubstring("temperature"));
+}
+
+TEST_CASE("advice for words of other programs names only options that hearthd has") {
+  std::vector<std::string> flags;
+  for (const OptionSpec& spec : option_table(Program::kHearthd)) {
+    CHECK(advice_for_flag("--" + std::string(spec.name)).empty());
+    flags.push_back("--" + std::string(spec.name));
+  }
+  for (const ActionSpec& spec : action_table()) flags.push_back("--" + std::string(spec.name));
+  for (const CommandSpec& command : command_table()) {
+    CHECK(advice_for_command(command.name).empty());
+    for (const CommandOption& option : command.own) flags.push_back("--" + std::string(option.name));
+  }
+  for (const std::string_view advice : all_advice()) {
+    for (size_t at = advice.find("--"); at != std::string_view::npos; at = advice.find("--", at + 2)) {
+      const std::string_view flag = advice.substr(at, advice.find_first_of(" ;,'", at) - at);
+      INFO(advice);
+      CHECK(std::ranges::find(flags, flag) != flags.end());
+    }
+  }
 }
 
 TEST_CASE("a configuration file that is missing, not a plain file or too large is refused") {
@@ -230,6 +280,8 @@ TEST_CASE("the secret never shows in the settings") {
 TEST_CASE("nothing else is read with --help or --version") {
   CHECK(read_invocation({"--help"}, {{"HEARTH_PORT", "x"}}).action == Action::kHelp);
   CHECK(read_invocation({"--port", "x", "-h"}, {}).action == Action::kHelp);
+  CHECK(read_invocation({"--help", "all"}, {}).action == Action::kHelpAll);
+  CHECK(read_invocation({"--help-all"}, {}).action == Action::kHelpAll);
   CHECK(read_invocation({"--version"}, {{"HEARTH_CONFIG", "/nonexistent"}}).action == Action::kVersion);
   CHECK(read_invocation({"--healthcheck", "--port", "12"}, {}).action == Action::kHealthcheck);
   CHECK(read_invocation({"--healthcheck", "--port", "12"}, {}).options.port == 12);

@@ -81,11 +81,14 @@ TEST_CASE("hearthd's manual page and completions have every command and its opti
   for (const CommandSpec& spec : command_table()) {
     INFO(spec.name);
     CHECK_THAT(page, ContainsSubstring(".SS \"hearthd " + std::string(spec.name) + "\"\n"));
-    const std::string seen = "'__fish_seen_subcommand_from " + std::string(spec.name) + "' -l ";
+    const std::string seen = "'__fish_seen_subcommand_from " + std::string(spec.name) + "' ";
     for (const CommandOption& option : spec.own)
-      CHECK_THAT(fish, ContainsSubstring(seen + std::string(option.name) + " "));
-    for (const std::string_view name : spec.shared)
-      CHECK_THAT(fish, ContainsSubstring(seen + std::string(name) + " "));
+      CHECK_THAT(fish, ContainsSubstring(seen + "-l " + std::string(option.name) + " "));
+    for (const std::string_view name : spec.shared) {
+      const char letter = find_option(Program::kHearthd, name)->letter;
+      const std::string short_flag = letter == 0 ? "" : std::string("-s ") + letter + " ";
+      CHECK_THAT(fish, ContainsSubstring(seen + short_flag + "-l " + std::string(name) + " "));
+    }
   }
 }
 

@@ -23,12 +23,13 @@ std::string read(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("the text of --help shows every option within 80 columns") {
+TEST_CASE("the text of --help all shows every option within 80 columns") {
   const std::string help = render_help();
   for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     CHECK_THAT(help, ContainsSubstring(environment_name(spec.name)));
     if (spec.sources != Sources::kEnvironmentOnly) {
-      CHECK_THAT(help, ContainsSubstring("\n  --" + std::string(spec.name) + " "));
+      const std::string letter = spec.letter == 0 ? "" : std::string("-") + spec.letter + ", ";
+      CHECK_THAT(help, ContainsSubstring("\n  " + letter + "--" + std::string(spec.name) + " "));
     }
   }
   std::istringstream lines(help);
@@ -36,6 +37,16 @@ TEST_CASE("the text of --help shows every option within 80 columns") {
     INFO(line);
     CHECK(line.size() <= 80);
   }
+}
+
+TEST_CASE("the text of --help is a screen of 25 lines") {
+  std::istringstream lines(render_short_help());
+  int n_lines = 0;
+  for (std::string line; std::getline(lines, line); ++n_lines) {
+    INFO(line);
+    CHECK(line.size() <= 80);
+  }
+  CHECK(n_lines <= 25);
 }
 
 TEST_CASE("config/hearth.toml matches the table: run tests/regenerate.sh") {

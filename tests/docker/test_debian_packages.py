@@ -240,12 +240,12 @@ def life_of_a_service(release, system, booted):
     assert 61184 <= uid <= 65519  # a dynamic user
     assert (re.search(r"^NoNewPrivs:\t1$", seen, re.MULTILINE)
             and re.search(r"^CapBnd:\t0+$", seen, re.MULTILINE))
+    assert re.search(r"^Seccomp:\t2$", seen, re.MULTILINE)
     assert re.search(r"^Max core file size +0 ", seen, re.MULTILINE)
     # Checks the unit rather than the process, because a container may not raise its limit above this
     # machine's.
     assert booted.run("systemctl show hearthd -p LimitMEMLOCK").stdout.strip() == "LimitMEMLOCK=infinity"
     log = booted.run("journalctl -u hearthd -o cat").stdout
-    assert "sandbox: system calls are confined" in log, log
     assert "are not confined" not in log or "sandbox: files are not confined" in log, log
 
     # 3. A key file of the service's group is read at a reload.

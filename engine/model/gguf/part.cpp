@@ -93,7 +93,10 @@ std::string explain_foreign(std::span<const std::byte> bytes) {
   for (const Beginning& beginning : kBeginnings) {
     if (head.starts_with(beginning.bytes)) return sentence(beginning.what, beginning.remedy);
   }
-  if (is_safetensors(head, bytes.size())) return sentence("a safetensors file", kConvert);
+  if (is_safetensors(head, bytes.size()))
+    return sentence("a safetensors file",
+                    "convert its folder with 'hearth-profiler convert FOLDER --out MODEL.gguf', or download "
+                    "the model's GGUF version");
   if (is_html(head))
     return sentence("a web page, perhaps a failed download's error page", "download the model again");
   if (is_tar(head)) return sentence("a tar archive", kUnpack);

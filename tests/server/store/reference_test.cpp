@@ -1,6 +1,7 @@
 // Names of models: what each form means, and what is refused.
 #include "server/store/reference.h"
 
+#include "server/store/known_models.h"
 #include "tests/support/catch.h"
 
 using namespace hearth;
@@ -53,6 +54,24 @@ TEST_CASE("references: plain words are names, the rest are paths") {
   CHECK(std::get<NameReference>(parse_model_reference("smollm3-3b")).name == "smollm3-3b");
   for (const std::string_view path : {"model.gguf", "./x", "a/b", "/models/x.gguf", "..", "", "x y"})
     CHECK(std::holds_alternative<PathReference>(parse_model_reference(path)));
+}
+
+TEST_CASE("references: known models have Ollama's names too") {
+  CHECK(std::get<NameReference>(parse_model_reference("llama3.2:1b")).name == "llama3.2:1b");
+  CHECK(std::holds_alternative<PathReference>(parse_model_reference("./llama3.2:1b")));
+  CHECK(std::holds_alternative<PathReference>(parse_model_reference("a:b:c")));
+  CHECK(std::holds_alternative<PathReference>(parse_model_reference("a:b.gguf")));
+  for (const KnownModel& model : known_models()) CHECK(find_known_model(model.name) == &model);
+  CHECK(find_known_model("llama3.2:1b") == find_known_model("llama-3.2-1b"));
+  CHECK(find_known_model("Gemma3:4B") == find_known_model("gemma-3-4b"));
+  CHECK(find_known_model("gemma") == nullptr);
+  CHECK(find_known_model(":") == nullptr);
+  CHECK(similar_models("gemma", {}) == "; did you mean gemma-3-4b, gemma-4-e4b or gemma-4-26b-a4b?");
+  CHECK(similar_models("llama3.2", {}) == "; did you mean llama-3.2-1b?");
+  CHECK(similar_models("gemma-3-4b-it", {}) == "; did you mean gemma-3-4b?");
+  CHECK(similar_models("my-mode", {"my-model"}) == "; did you mean my-model?");
+  CHECK(similar_models("something else", {}).empty());
+  CHECK(similar_models("", {}).empty());
 }
 
 TEST_CASE("references: no reference leads out of the store's folder") {
