@@ -104,7 +104,7 @@ async function readAgain(id) {
 }
 
 function noticeOtherTab(kind, id) {
-  if (kind === "saved") return readAgain(id);
+  if (kind === "saved" || kind === "ended") return readAgain(id);
   if (kind === "deleted") conversations = conversations.filter((other) => other.id !== id);
   if (current.id === id && kind === "deleted") newChat();
   return showList();

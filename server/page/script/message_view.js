@@ -8,13 +8,14 @@ import { button, element, iconButton } from "./dom.js";
 import { MarkdownView } from "./markdown_view.js";
 import { callNode, resultForm } from "./tool_view.js";
 
+const kShortestMs = 20;  // a shorter time says nothing about the speed
 const kNames = {user: "You", assistant: "Answer", tool: "Result"};
 
 function statsText(message) {
   const {tokens, before, ms, firstMs} = message.stats ?? {};
   const words = [], n_new = tokens - (before ?? 0);
   if (tokens !== undefined) words.push(`${tokens} ${tokens === 1 ? "token" : "tokens"}`);
-  if (n_new > 1 && ms > firstMs) words.push(`${((n_new - 1) / (ms - firstMs) * 1000).toFixed(1)} tokens/s`);
+  if (n_new > 1 && ms - firstMs > kShortestMs) words.push(`${((n_new - 1) / (ms - firstMs) * 1000).toFixed(1)} tokens/s`);
   if (firstMs !== undefined) words.push(`first after ${(firstMs / 1000).toFixed(2)} s`);
   if (message.finish === "length") words.push("cut at the length limit");
   if (message.stopped) words.push("stopped");

@@ -5,6 +5,7 @@
 import { byId } from "./dom.js";
 import { keep, kept } from "./kept.js";
 import { ask } from "./request.js";
+import { showDefaults } from "./settings.js";
 
 const kPollMs = 700;  // while a model is being loaded or unloaded
 
@@ -104,6 +105,7 @@ export function isKnown(name) {
 async function lookWhetherItChats(knows) {
   const props = knows && chosen ? await (await ask(`props?model=${encodeURIComponent(chosen)}`)).json() : {};
   chats = props.chat_template !== null;
+  showDefaults(props.default_generation_settings?.params);
   const note = byId("mode-note");
   note.hidden = chats && models.length > 0;
   note.textContent = models.length === 0 ? "This server has no model that generates text."

@@ -14,6 +14,14 @@ let changed = () => {};
 const field = (name) => byId(`set-${name.replace(/_/g, "-")}`);
 const valueOf = (conversation, name) => (conversation.settings?.[name] ?? "").trim();
 
+/** Shows the server's defaults in empty fields. parameters: those of GET /props, or undefined if unknown. */
+export function showDefaults(parameters) {
+  for (const name of ["temperature", "top_p", "top_k", "min_p", "repeat_penalty"]) {
+    const value = parameters?.[name];
+    field(name).placeholder = value === 0 && name !== "temperature" ? "off" : String(value ?? "");
+  }
+}
+
 /** Returns a copy of the settings with which a new conversation begins. */
 export function defaultSettings() {
   return {...kept("settings", {})};
