@@ -5,7 +5,7 @@ themselves, with seed 1.
 
 Needs playwright and chromium, as `tests/run.sh all` installs them, hearthd_emulated, and the model that
 server/run.sh fetches. Light and phone: that model on this machine's CPU. Dark: the tests' small ReLU model,
-which knows only Shakespeare's style, continues a text. Its neurons are its own, and their placement is a real
+trained on 16 old books, continues a line. Its neurons are its own, and their placement is a real
 one on the tests' emulated GPU; tokens a second are the emulator's.
 """
 import os
@@ -23,7 +23,7 @@ from playwright.sync_api import sync_playwright  # noqa: E402
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
 MODEL = CACHE / "hearth/SmolLM2-135M-Instruct.Q4_1.gguf"
 QUESTION = "Write a short Python function that returns the area of a circle."
-BEGINNING = "KING: What news from the north?\n"
+BEGINNING = "I saw the ships come in from the sea,\n"
 WIDE = {"width": 1120, "height": 650}
 
 
