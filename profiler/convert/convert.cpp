@@ -23,6 +23,7 @@
 #include "profiler/convert/dense_modules.h"
 #include "profiler/convert/family.h"
 #include "profiler/convert/layer_numbers.h"
+#include "profiler/convert/rerank_head.h"
 #include "profiler/convert/row_reader.h"
 #include "profiler/convert/tensor_plan.h"
 #include "profiler/convert/vocabulary_keys.h"
@@ -276,6 +277,8 @@ ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions&
   std::vector<PlannedTensor> plan = plan_tensors(checkpoint, config, family, result.type);
   KeyList keys = keys_of(options, checkpoint, config, family, result.type, plan);
   pad_layer_embeddings(rows_of_embedding(checkpoint, plan), plan);
+  const std::string name = options.name.empty() ? name_of(checkpoint.folder()) : options.name;
+  if (is_qwen3_reranker(checkpoint, family, name)) add_rerank_head(checkpoint, plan, keys);
   std::optional<DenseModules> modules;
   if (family.dense_modules) modules.emplace(checkpoint).add(result.type, plan, keys);
   gguf::Writer writer(options.out, {.replace = options.replace});

@@ -386,6 +386,42 @@ def test_byte_level_tokens_types_and_merges(tiny, tmp_path):
     assert keys["tokenizer.ggml.add_bos_token"] is False
 
 
+def test_a_reranker_of_qwen3_gets_the_rows_of_yes_and_no_and_the_prompt(tiny, tmp_path):
+    """config.json is that of a plain Qwen 3; the README or the name tells."""
+    tiny.config |= {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
+                    "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
+    for layer in range(tiny.config["num_hidden_layers"]):
+        for part in "qk":
+            name = f"model.layers.{layer}.self_attn.{part}_norm.weight"
+            tiny.tensors[name] = ("F16", np.ones(tiny.config["head_dim"], "<f2"))
+    tiny.write()
+    write_byte_level(tiny.folder, {"type": "ByteLevel"})
+    tokenizer = json.loads((tiny.folder / "tokenizer.json").read_text())
+    del tokenizer["added_tokens"][1]
+    tokenizer["model"]["vocab"] |= {"no": 257, "yes": 258}
+    (tiny.folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    plain = convert(tiny.folder, tmp_path / "plain.gguf", "--type", "f16")
+    assert plain.returncode == 0, plain.stderr
+    assert "cls.output.weight" not in contents(tmp_path / "plain.gguf").tensors
+    (tiny.folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n# Qwen3-Reranker-0.6B\n")
+    for out, more in (("by_readme.gguf", ()), ("by_name.gguf", ("--name", "My Qwen3-Reranker"))):
+        done = convert(tiny.folder, tmp_path / out, "--type", "f16", *more)
+        assert done.returncode == 0, done.stderr
+        (tiny.folder / "README.md").unlink(missing_ok=True)
+        made = contents(tmp_path / out)
+        yes, no = (made.keys["tokenizer.ggml.tokens"].index(answer) for answer in ("yes", "no"))
+        assert (yes, no) == (258, 257)
+        rows = made.tensors["output.weight"].data[[yes, no]]
+        assert np.array_equal(made.tensors["cls.output.weight"].data, rows)
+        assert made.keys["qwen3.pooling_type"] == 4
+        assert made.keys["qwen3.classifier.output_labels"] == ["yes", "no"]
+        assert "{query}" in made.keys["tokenizer.chat_template.rerank"]
+    tokenizer["model"]["vocab"]["nope"] = tokenizer["model"]["vocab"].pop("no")
+    (tiny.folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    said = refused(convert(tiny.folder, tmp_path / "m.gguf", "--name", "qwen3-reranker"))
+    assert 'has no token "no"' in said
+
+
 def test_merges_over_characters_of_gemma4_are_kept(tmp_path):
     """Tokens around calls and thinking are part of the text, although the checkpoint calls them special."""
     tiny = Checkpoint.copy_of(CHECKPOINTS / "gemma4", tmp_path / "tiny")
