@@ -39,8 +39,9 @@ def test_page_off_leaves_a_line_of_text():
     server = hearthd.Hearthd("--page", "off", "--threads", "1", model=small_model.path())
     try:
         assert httpx.get(server.url + "/", timeout=hearthd.PATIENCE).text == "hearthd is running\n"
-        refused = httpx.get(server.url + "/page/events", timeout=hearthd.PATIENCE)
-        assert refused.status_code == 404 and refused.json()["error"]["code"] == "unknown_url"
+        for path in ("/page/events", "/page/math.js"):
+            refused = httpx.get(server.url + path, timeout=hearthd.PATIENCE)
+            assert refused.status_code == 404 and refused.json()["error"]["code"] == "unknown_url"
     finally:
         server.kill()
 

@@ -223,6 +223,9 @@ def test_conversations_are_found_by_their_words_and_listed_by_date(small, look):
     ("{", "old.json is not JSON"), ("[]", 'its "format" is not "hearth-conversations"'),
     ('{"format": "hearth-conversations", "conversations": [{"title": "a", "messages": [{"role": "boss"}]}]}',
      "Conversation 1 of old.json is damaged; nothing was imported."),
+    ('{"format": "hearth-conversations", "conversations": [{"title": "a", "leaf": "b", "messages": '
+     '[{"role": "user", "content": "", "id": "b", "parent": "b"}]}]}',
+     "Conversation 1 of old.json is damaged; nothing was imported."),
 ])
 def test_a_damaged_file_is_refused_by_a_sentence(small, look, text, sentence):
     page = look(small)
@@ -230,6 +233,19 @@ def test_a_damaged_file_is_refused_by_a_sentence(small, look, text, sentence):
         {"name": "old.json", "mimeType": "application/json", "buffer": text.encode()})
     expect(page.get_by_role("navigation").get_by_role("alert")).to_contain_text(sentence)
     expect(page.get_by_role("navigation").get_by_role("listitem")).to_have_count(0)
+
+
+def test_a_browser_that_keeps_nothing_says_so(small, look):
+    def without_room(context):
+        answering({"content": "Yes."})(context)
+        context.add_init_script(
+            "IDBObjectStore.prototype.put = () => { throw new DOMException('full', 'QuotaExceededError'); }")
+
+    page = look(small, before=without_room)
+    expect(page.get_by_text("Conversations are kept in this browser only.")).to_be_visible()
+    say(page, "Hello")
+    expect(ended(page)).to_contain_text("Yes.")
+    expect(page.get_by_text("This browser does not keep conversations")).to_be_visible()
 
 
 def test_settings_belong_to_a_conversation(small, look):

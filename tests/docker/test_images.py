@@ -146,7 +146,8 @@ def test_nothing_in_the_root_runs_as_another_user_or_belongs_to_the_server(root)
 def test_the_root_says_which_packages_and_licenses_it_has(root):
     """Scanners for vulnerabilities read var/lib/dpkg/status.d where there is no package manager."""
     packages = {path.name for path in (root / "var/lib/dpkg/status.d").iterdir()}
-    assert {"libc6", "libstdc++6", "zlib1g", "nlohmann-json3-dev"} <= packages
+    assert {"libc6", "libstdc++6", "zlib1g", "nlohmann-json3-dev", "node-markdown-it",
+            "fonts-katex"} <= packages
     for package in packages:
         said = (root / "var/lib/dpkg/status.d" / package).read_text()
         assert said.startswith(f"Package: {package}\n") and "\nVersion: " in said

@@ -1,6 +1,6 @@
 // Stores conversations in the browser's IndexedDB. If the browser does not allow this, they stay in memory.
 
-import { newId } from "./dom.js";
+import { byId, newId } from "./dom.js";
 import { becomeTree } from "./tree.js";
 
 const kStore = "conversations";
@@ -42,9 +42,11 @@ export async function readConversation(id) {
 
 async function change(how) {
   try {
-    if (database !== null) await settled(how(database.transaction(kStore, "readwrite").objectStore(kStore)));
+    await settled(how(database.transaction(kStore, "readwrite").objectStore(kStore)));
   } catch {
-    // If the browser's storage is full, the conversation is lost when the page is closed.
+    // The browser has no storage, or it is full. The conversation stays until the page is closed.
+    byId("kept-note").textContent = "This browser does not keep conversations: it has no room, or does not allow it. Export what you need.";
+    byId("kept-note").className = "fault";
   }
 }
 

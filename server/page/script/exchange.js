@@ -26,8 +26,19 @@ function isMessage(message) {
     (message.attachments ?? []).every((file) => isText(file?.name) && isText(file.text));
 }
 
+/** Whether each message comes after the one that it answers, and the last one that is shown exists. */
+function isTree({messages, leaf}) {
+  if (leaf === undefined) return true;  // an older version, whose messages are a list
+  const known = new Set([null]);
+  for (const {id, parent} of messages) {
+    if (!isText(id) || known.has(id) || !known.has(parent)) return false;
+    known.add(id);
+  }
+  return known.has(leaf);
+}
+
 function isConversation(one) {
-  return isText(one?.title) && Array.isArray(one.messages) && one.messages.every(isMessage) && typeof (one.settings ?? {}) === "object";
+  return isText(one?.title) && Array.isArray(one.messages) && one.messages.every(isMessage) && isTree(one) && typeof (one.settings ?? {}) === "object";
 }
 
 /** Returns the conversations of an exported file, with new ids. Throws an Error whose message is for the user. */
