@@ -45,6 +45,10 @@ def test_no_state_of_the_page_violates_a_rule(small, look, scheme, viewport):
                 before=answering({"reasoning_content": "Hm."}, {"content": ANSWER}, CALL))
     expect(model_button(page)).to_be_enabled()
     check(page)
+    page.get_by_label("Files to attach").set_input_files(
+        {"name": "a.txt", "mimeType": "text/plain", "buffer": b"text"})
+    expect(page.get_by_role("list", name="Attached files")).to_be_visible()
+    check(page)
     say(page, "Show me")
     ended(page)
     expect(page.locator(".katex, .hljs-keyword")).not_to_have_count(0)

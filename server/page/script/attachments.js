@@ -23,7 +23,7 @@ function sizeText(text) {
 
 /** Creates the elements that show files of a message. */
 export function fileNodes(files) {
-  return (files ?? []).map(({name, text}) => element("details", {className: "file"},
+  return (files ?? []).map(({name, text}) => element("details", {className: "attachment"},
     element("summary", {}, icon("file"), element("span", {}, name), element("span", {className: "note"}, sizeText(text))),
     element("pre", {tabIndex: 0, role: "group", "aria-label": name}, text)));
 }

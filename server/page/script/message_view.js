@@ -56,7 +56,7 @@ export class MessageView {
       this.thinking.firstChild.textContent = message.reasoning && message.content === "" && !done ? "Thinking…" : "Thinking";
       this.showCalls(done);
     } else if (message.role === "tool") {
-      this.body.replaceChildren(codeFigure(message.content, "json"));
+      this.body.replaceChildren(codeFigure(`${message.content}\n`, "json"));
     } else {
       this.body.textContent = message.content;
       this.body.hidden = message.content === "";
