@@ -338,6 +338,16 @@ def test_keys_do_what_the_list_of_shortcuts_says(small, look):
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("Search the conversations")
 
 
+def test_the_link_to_the_message_field_leaves_the_conversation_open(small, look):
+    page = look(small, before=answering({"content": "Yes."}))
+    say(page, "First words")
+    ended(page)
+    page.get_by_role("link", name="Skip to the message field").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Message", exact=True)).to_be_focused()
+    expect(page.get_by_role("article", name="You")).to_contain_text("First words")
+
+
 def test_an_empty_chat_names_the_model_and_offers_examples(small, look):
     page = look(small, before=answering({"content": "Yes."}))
     expect(page.get_by_role("log").get_by_role("heading", name="small")).to_be_visible()

@@ -127,7 +127,10 @@ const view = {
 
 /** Whether the open conversation can be answered now. Says why not. */
 function accepts() {
-  if (isRunning(current.id)) return false;
+  if (isRunning(current.id)) {
+    announce(runsElsewhere(current.id) ? "Another tab is answering" : "The answer is not complete");
+    return false;
+  }
   const fault = settingsFault(current);
   if (fault === "") return true;
   announce(fault);
@@ -217,6 +220,10 @@ async function start() {
   startTabs(runningIds, noticeOtherTab);
   addEventListener("popstate", openAddress);
   byId("new-chat").addEventListener("click", newChat);
+  byId("skip").addEventListener("click", (event) => {
+    event.preventDefault();  // the address names a conversation
+    byId("prompt").focus();
+  });
   byId("key-forget").addEventListener("click", () => {
     forgetKey();
     announce("The key is forgotten");
