@@ -248,6 +248,20 @@ def test_the_map_moves_while_the_model_generates(small, look):
     hearthd.wait_until(lambda: small.log().count("GET /page/events") > n_ended, "the stream to end")
 
 
+def test_a_server_that_is_gone_is_reported_without_old_numbers(look):
+    server = hearthd.Hearthd("--threads", "1", model=small_model.path())
+    try:
+        page = look(server, expected_errors="net::ERR")
+        expect(page.locator("#live-slots")).to_have_text("0 of 4")
+        server.kill()
+        expect(page.locator("#live-state")).to_have_text("The server cannot be reached; trying again.")
+        expect(page.locator("#live-slots")).to_have_text("-")
+        say(page, "Hello")
+        expect(ended(page).get_by_role("alert")).to_contain_text("The server cannot be reached.")
+    finally:
+        server.kill()
+
+
 def test_a_dense_model_says_that_there_is_nothing_sparse_to_show(look):
     server = hearthd.Hearthd("--threads", "1", model=hearthd.ROOT / "tests/data/arch/llama.gguf")
     try:
