@@ -74,6 +74,7 @@ def test_an_answer_is_stopped_by_button_and_by_key(small, look, slowly):
         expect(page.get_by_role("article", name="Answer")).to_contain_text("on and on and")
         stop()
         answer = ended(page)
+        expect(answer).to_contain_text(re.compile(r"about \d+ tokens"))
         expect(answer).to_contain_text("stopped")
         expect(body_of(answer)).to_contain_text("on and on and")
         expect(page.get_by_role("button", name="Send")).to_be_visible()

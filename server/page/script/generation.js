@@ -35,6 +35,12 @@ function takeCalls(answer, calls) {
   }
 }
 
+/** Returns how many tokens an answer has. The server counts them at its end; before that, parts of the stream
+ *  are tokens, nearly. */
+export function tokensOf({tokens, before, parts}) {
+  return tokens ?? (before ?? 0) + (parts ?? 0);
+}
+
 function take(answer, before, event) {
   if (event.usage) answer.stats.tokens = before + event.usage.completion_tokens;
   const choice = event.choices?.[0];
@@ -44,6 +50,7 @@ function take(answer, before, event) {
   if (text || delta.reasoning_content || delta.tool_calls) {
     answer.stats.firstMs ??= performance.now() - answer.stats.begin;
     answer.stats.ms = performance.now() - answer.stats.begin;
+    ++answer.stats.parts;
   }
   answer.content += text;
   if (delta.reasoning_content) answer.reasoning = (answer.reasoning ?? "") + delta.reasoning_content;
@@ -54,8 +61,8 @@ function take(answer, before, event) {
 /** Fills `answer` from the stream. continues: `answer` is the last one of `messages`, and is continued.
  *  changed: called after each event. Throws ServerError, or AbortError if `signal` aborts. */
 export async function generate({messages, answer, continues, system, parameters, model, chats, signal, changed}) {
-  const before = continues ? answer.stats?.tokens ?? 0 : 0;
-  answer.stats = {begin: performance.now(), before};
+  const before = continues ? tokensOf(answer.stats ?? {}) : 0;
+  answer.stats = {begin: performance.now(), before, parts: 0};
   const body = {model, stream: true, stream_options: {include_usage: true}, ...parameters,
                 ...(chats ? chatBody(messages, system, continues) : textBody(messages, system))};
   if (!chats) {

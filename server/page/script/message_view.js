@@ -5,6 +5,7 @@ import { fileNodes } from "./attachments.js";
 import { copyText } from "./clipboard.js";
 import { codeFigure, paintCode } from "./code_view.js";
 import { button, element, iconButton } from "./dom.js";
+import { tokensOf } from "./generation.js";
 import { MarkdownView } from "./markdown_view.js";
 import { callNode, resultForm } from "./tool_view.js";
 
@@ -13,8 +14,8 @@ const kNames = {user: "You", assistant: "Answer", tool: "Result"};
 
 function statsText(message) {
   const {tokens, before, ms, firstMs} = message.stats ?? {};
-  const words = [], n_new = tokens - (before ?? 0);
-  if (tokens !== undefined) words.push(`${tokens} ${tokens === 1 ? "token" : "tokens"}`);
+  const words = [], n_tokens = tokensOf(message.stats ?? {}), n_new = n_tokens - (before ?? 0);
+  if (n_tokens > 0) words.push(`${tokens === undefined ? "about " : ""}${n_tokens} ${n_tokens === 1 ? "token" : "tokens"}`);
   if (n_new > 1 && ms - firstMs > kShortestMs) words.push(`${((n_new - 1) / (ms - firstMs) * 1000).toFixed(1)} tokens/s`);
   if (firstMs !== undefined) words.push(`first after ${(firstMs / 1000).toFixed(2)} s`);
   if (message.finish === "length") words.push("cut at the length limit");
