@@ -3,7 +3,6 @@
 // messages of one sentence.
 //
 // Exit codes: 0 done, 2 refused or failed, 128 + N ended by signal N.
-#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -18,10 +17,12 @@
 #include <string_view>
 #include <vector>
 
+#include "config/environment.h"
 #include "config/version.h"
 #include "profiler/commands/commands.h"
 #include "profiler/commands/described_profiler.h"
 #include "profiler/options/command_line.h"
+#include "profiler/store/find_model.h"
 
 namespace hearth {
 namespace {
@@ -34,13 +35,17 @@ constexpr std::function<int()> (*kCommands[])(CLI::App&) = {
     add_join_command,
 };
 
-std::string no_subcommand(const CLI::App& app, const std::string& name) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(command->get_name());
+/// Lets the options that take a model's file take the name of a pulled model, too.
+void take_names_of_models(CLI::App& app) {
+  const auto file_of = [](const std::string& text) {
+    const Options in_usual_folder;
+    return local_model(text, in_usual_folder, process_environment()).string();
+  };
+  for (CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const char* const name : {"--model", "--draft-model", "model"}) {
+      if (CLI::Option* const option = command->get_option_no_throw(name)) option->transform(file_of);
+    }
   }
-  return fmt::format("there is no subcommand \"{}\", expected one of {}.{}", name, fmt::join(names, ", "),
-                     suggestion(name, names));
 }
 
 int main_of(int argc, char** argv) {
@@ -52,6 +57,7 @@ int main_of(int argc, char** argv) {
                        "Print the version and exit");
   std::vector<std::function<int()>> runs;
   for (const auto add : kCommands) runs.push_back(add(app));
+  take_names_of_models(app);
   if (const auto text = argc == 2 ? generated_help(argv[1], app) : std::nullopt) {
     std::cout << *text;
     return 0;
@@ -60,20 +66,10 @@ int main_of(int argc, char** argv) {
   // 2. Parse the command line.
   try {
     app.parse(argc, argv);
-  } catch (const CLI::RequiredError& error) {
-    // A required argument may be misspelled rather than missing. Report the misspelled word in this case.
-    const std::vector<std::string> unknown = app.remaining(true);
-    if (unknown.empty()) {
-      app.exit(error);
-    } else if (app.get_subcommands().empty() && !unknown.front().starts_with('-')) {
-      throw std::runtime_error(no_subcommand(app, unknown.front()));
-    } else {
-      app.exit(CLI::ExtrasError(app.get_name(), unknown));
-    }
-    return 2;
+  } catch (const CLI::Success& error) {  // --help or --version
+    return app.exit(error);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    throw std::runtime_error(parse_failure(app, error));
   }
 
   // 3. Run the chosen subcommand.

@@ -35,7 +35,7 @@
 #include "server/process/start_error.h"
 #include "server/process/stop_signals.h"
 #include "server/serving_model.h"
-#include "server/store/reference.h"
+#include "profiler/store/reference.h"
 #include "server/terminal/run_chat.h"
 
 namespace {

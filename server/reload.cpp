@@ -8,7 +8,7 @@
 
 #include "server/models/local_model.h"
 #include "server/process/logging.h"
-#include "server/store/reference.h"
+#include "profiler/store/reference.h"
 
 namespace hearth {
 namespace {

@@ -33,9 +33,10 @@ ROOMS = {
                "residency", "placement", "sampling", "speculation", "serving", "generation", "."],
     "profiler": ["convert", "import", "quantize", "activity", "machine",
                  "placement", "synthesis", "plan", "replay", "bench",
-                 "calibration", "predictors", "report", "simulation", ".", "options", "commands", "main"],
+                 "calibration", "predictors", "report", "simulation", "store", ".", "options", "commands",
+                 "main"],
     "server": ["json", "process", "http", "jinja", "chat", "api", "page", "endpoints", "metrics", "gate",
-               "store", "models", "terminal", "."],
+               "models", "terminal", "."],
     "config": [".", "manual"],
 }
 ROOMS_ARE_LIBRARIES = ("profiler", "server")  # elsewhere a folder's rooms are in the library of the folder

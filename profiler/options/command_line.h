@@ -18,6 +18,10 @@ class HelpFormat : public CLI::Formatter {
 /// is neither below nor above.
 CLI::Validator number_from(double least, double most);
 
+/// Returns one sentence about a command line that CLI11 refused, without the program's name: "bench: unknown
+/// flag '--sloots'; did you mean --slots?".
+std::string parse_failure(const CLI::App& app, const CLI::ParseError& error);
+
 /// Returns, for example, " Did you mean rtx4090?" if one of `names` is similar to `name`; otherwise "".
 std::string suggestion(const std::string& name, const std::vector<std::string>& names);
 

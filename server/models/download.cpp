@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "kernels/base/file_error.h"
-#include "server/store/hub.h"
+#include "profiler/store/hub.h"
 
 namespace hearth {
 namespace {
@@ -20,6 +20,7 @@ constexpr int kMostHops = 10;
 constexpr milliseconds kTick{100};
 // If fetch_text() takes longer than this, the user gets a message.
 constexpr milliseconds kSilentWait{2000};
+constexpr int kMostUnreachable = 3;  // retries of the first request to a server that refuses connections
 constexpr milliseconds kFirstWait{250}, kMostWait{30'000};
 // If a server requests a longer pause than this, the download fails, and the user can repeat it later.
 constexpr int64_t kMostRetryAfterSeconds = 600;
@@ -347,7 +348,10 @@ std::string fetch_text(const DownloadOptions& options, const DownloadReport& rep
     // A name that cannot be resolved now will not be resolvable in a second either. Users without a network
     // get the error immediately.
     const bool offline = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY;
-    if (offline || (passing && ++n_failures > options.n_retries)) throw PassingPullError(why);
+    // A hub that cannot be reached from the beginning is seldom there a minute later.
+    const int n_retries =
+        code == CURLE_COULDNT_CONNECT ? std::min(options.n_retries, kMostUnreachable) : options.n_retries;
+    if (offline || (passing && ++n_failures > n_retries)) throw PassingPullError(why);
     if (!passing) throw PullError(why);
     const int64_t asked_s = code == CURLE_OK ? exchange.retry_after_s() : 0;
     if (asked_s > kMostRetryAfterSeconds)

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "server/models/exchange.h"
-#include "server/store/part_file.h"
+#include "profiler/store/part_file.h"
 
 namespace hearth {
 

@@ -7,7 +7,7 @@
 
 #include "config/version.h"
 #include "kernels/base/file_error.h"
-#include "server/store/hub.h"
+#include "profiler/store/hub.h"
 
 namespace hearth {
 namespace {
@@ -206,8 +206,7 @@ int64_t Exchange::retry_after_s() const {
 }
 
 std::string Exchange::failure(CURLcode code) const {
-  const std::string words = curl_easy_strerror(code);
-  return details_[0] == 0 ? words : words + ": " + file_error::file_label(details_);
+  return details_[0] == 0 ? curl_easy_strerror(code) : file_error::file_label(details_);
 }
 
 size_t Exchange::on_head(char* bytes, size_t size, size_t n, void* self) {

@@ -82,7 +82,7 @@ class Exchange {
   /// Returns the seconds to wait before a retry, as the server requests in Retry-After (a number of seconds
   /// or a date), or 0.
   int64_t retry_after_s() const;
-  /// Returns libcurl's message for a failure, with details.
+  /// Returns libcurl's message for a failure, the one with details if there is one.
   std::string failure(CURLcode code) const;
 
  private:

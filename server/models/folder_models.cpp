@@ -9,9 +9,9 @@
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
 #include "kernels/base/file_error.h"
-#include "server/store/choice.h"
-#include "server/store/model_store.h"
-#include "server/store/reference.h"
+#include "profiler/store/choice.h"
+#include "profiler/store/model_store.h"
+#include "profiler/store/reference.h"
 
 namespace hearth {
 namespace {

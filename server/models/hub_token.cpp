@@ -7,7 +7,7 @@
 
 #include "kernels/base/file_error.h"
 #include "kernels/base/whole_file.h"
-#include "server/store/hub.h"
+#include "profiler/store/hub.h"
 
 namespace hearth {
 namespace {

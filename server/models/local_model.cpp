@@ -11,14 +11,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <optional>
-#include <variant>
 
 #include "engine/model/gguf/part.h"
-#include "kernels/base/file_error.h"
+#include "profiler/store/find_model.h"
+#include "profiler/store/reference.h"
 #include "server/models/pull.h"
-#include "server/store/known_models.h"
-#include "server/store/model_store.h"
 
 namespace hearth {
 namespace {
@@ -26,46 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kFailed = 1, kRefused = 2;
-
-/// Whether the text is a path: it names an existing file, or has the form of a path. A folder does not count,
-/// so that a folder with a model's name does not hide the model.
-bool is_path(const std::string& text, const ModelReference& reference) {
-  std::error_code error;
-  return text.empty() || std::holds_alternative<PathReference>(reference) ||
-         (fs::exists(text, error) && !fs::is_directory(text, error));
-}
-
-/// Throws ReferenceError with advice if the text names a folder.
-void refuse_folder(const std::string& text) {
-  std::error_code error;
-  if (!fs::is_directory(text, error)) return;
-  const std::string label = file_error::file_label(text);
-  for (const fs::directory_entry& entry : fs::directory_iterator(text, error)) {
-    if (entry.path().extension() != ".safetensors") continue;
-    throw ReferenceError(label +
-                         " is a folder with a safetensors model, expected a GGUF file; make one with: "
-                         "hearth-profiler convert " +
-                         label + " --out MODEL.gguf");
-  }
-  throw ReferenceError(label + " is a folder, expected a GGUF file; --models-folder " + label +
-                       " serves all models in it");
-}
-
-std::optional<fs::path> find_local(const ModelReference& reference, const ModelStore& store) {
-  if (const std::optional<StoredModel> model = store.find(reference)) return model->path();
-  const NameReference* name = std::get_if<NameReference>(&reference);
-  const KnownModel* known = name != nullptr ? find_known_model(name->name) : nullptr;
-  if (known == nullptr) return std::nullopt;
-  const std::optional<StoredModel> model = store.find(parse_model_reference(known->reference));
-  return model ? std::optional(model->path()) : std::nullopt;
-}
-
-/// Whether the reference can be downloaded. A plain name can be downloaded only if it is the name of a known
-/// model.
-bool can_be_pulled(const ModelReference& reference) {
-  const NameReference* name = std::get_if<NameReference>(&reference);
-  return name == nullptr || find_known_model(name->name) != nullptr;
-}
 
 std::vector<std::string*> model_options(Options& options) {
   std::vector<std::string*> all = {&options.model, &options.draft_model, &options.embedding_model};
@@ -127,31 +86,6 @@ int pull_in_child(const std::string& text, const Options& options, const Environ
 
 }  // namespace
 
-std::optional<fs::path> model_in_store(const std::string& text, const Options& options,
-                                       const Environment& environment) {
-  return find_local(parse_model_reference(text), model_store(options, environment));
-}
-
-fs::path local_model(const std::string& text, const Options& options, const Environment& environment) {
-  const ModelReference reference = parse_model_reference(text);
-  if (is_path(text, reference)) {
-    refuse_folder(text);
-    return text;
-  }
-  const ModelStore store = model_store(options, environment);
-  if (std::optional<fs::path> path = find_local(reference, store)) return *std::move(path);
-  const std::string label = file_error::file_label(text);
-  if (can_be_pulled(reference))
-    throw ReferenceError(label + " is not in " + store.folder().string() + "; hearthd pull " + label +
-                         " fetches it");
-  refuse_folder(text);
-  std::vector<std::string> here;
-  for (const StoredModel& model : store.list(false)) here.push_back(model.name);
-  throw ReferenceError(label + " is neither a file, nor a model of " + store.folder().string() +
-                       " (hearthd list), nor a known name (hearthd list --known)" +
-                       similar_models(text, here));
-}
-
 void use_local_models(Options& options, const Environment& environment) {
   for (std::string* const model : model_options(options))
     if (!model->empty()) *model = local_model(*model, options, environment).string();
@@ -160,12 +94,7 @@ void use_local_models(Options& options, const Environment& environment) {
 int pull_and_use_models(Options& options, const Environment& environment,
                         const std::function<void()>& waiting) {
   for (std::string* const model : model_options(options)) {
-    const ModelReference reference = parse_model_reference(*model);
-    if (is_path(*model, reference)) {
-      refuse_folder(*model);
-      continue;
-    }
-    if (!find_local(reference, model_store(options, environment)) && can_be_pulled(reference)) {
+    if (can_be_pulled(*model, options, environment)) {
       const int code = pull_in_child(*model, options, environment, waiting);
       if (code != 0) return code;
     }

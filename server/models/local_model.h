@@ -1,13 +1,11 @@
-// Resolves the value of --model to a file. Finds names in the store, and downloads missing models at start.
+// Resolves the values of --model to files (profiler/store/find_model.h), and downloads missing models at start.
 //
 // The network is used only at start, and only for a missing model, so a server without a network can serve
 // the models in the store. The download runs in a child process, so that the server does not keep libcurl's
 // threads and memory.
 #pragma once
 
-#include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,16 +14,6 @@
 #include "kernels/base/unique_fd.h"
 
 namespace hearth {
-
-/// Returns the file of a name, hf: reference or URL if it is in the store. Does not check whether the hub has
-/// a newer version.
-std::optional<std::filesystem::path> model_in_store(const std::string& text, const Options& options,
-                                                    const Environment& environment);
-
-/// Like model_in_store(), but a path is returned unchanged, and a missing model throws ReferenceError with
-/// advice.
-std::filesystem::path local_model(const std::string& text, const Options& options,
-                                  const Environment& environment);
 
 /// Replaces names in each --model, --draft-model and --embedding-model with paths of files. Does not
 /// download; throws ReferenceError if a model is missing.

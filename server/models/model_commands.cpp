@@ -10,14 +10,14 @@
 
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
+#include "profiler/store/choice.h"
+#include "profiler/store/find_model.h"
+#include "profiler/store/known_models.h"
+#include "profiler/store/model_store.h"
 #include "server/json/json.h"
 #include "server/models/connect.h"
-#include "server/models/local_model.h"
 #include "server/models/pull.h"
 #include "server/models/show.h"
-#include "server/store/choice.h"
-#include "server/store/known_models.h"
-#include "server/store/model_store.h"
 
 namespace hearth {
 namespace {

@@ -21,11 +21,11 @@
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "kernels/base/sha256.h"
+#include "profiler/store/choice.h"
+#include "profiler/store/known_models.h"
 #include "server/models/download.h"
 #include "server/models/hub_token.h"
 #include "server/models/pull_progress.h"
-#include "server/store/choice.h"
-#include "server/store/known_models.h"
 
 namespace hearth {
 namespace {

@@ -17,9 +17,9 @@
 
 #include "config/environment.h"
 #include "config/options.h"
-#include "server/store/hub.h"
-#include "server/store/model_store.h"
-#include "server/store/part_file.h"
+#include "profiler/store/hub.h"
+#include "profiler/store/model_store.h"
+#include "profiler/store/part_file.h"
 
 namespace hearth {
 

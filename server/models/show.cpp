@@ -22,9 +22,9 @@
 #include "profiler/placement/known_activity.h"
 #include "profiler/plan/mixture_plan.h"
 #include "profiler/plan/plan_machine.h"
+#include "profiler/store/choice.h"
 #include "server/api/model_file_facts.h"
 #include "server/models/layer_facts.h"
-#include "server/store/choice.h"
 
 namespace hearth {
 namespace {

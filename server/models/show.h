@@ -11,7 +11,7 @@
 
 #include "config/environment.h"
 #include "config/options.h"
-#include "server/store/model_store.h"
+#include "profiler/store/model_store.h"
 
 namespace hearth {
 

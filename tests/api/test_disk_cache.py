@@ -284,3 +284,16 @@ def test_a_conversation_goes_on_after_a_restart(start, models, name, n_turns):
     for turn, n_prompt, cached in rows:
         print(f"{name} turn {turn}: {cached} of {n_prompt} tokens reused"
               + (" after the restart" if turn == n_turns // 2 else ""))
+
+
+@pytest.mark.skipif(not hearthd.EMULATED.exists(), reason=f"{hearthd.EMULATED} is not built")
+def test_with_a_gpu_it_is_off_and_says_so(models, tmp_path):
+    server = hearthd.Hearthd("--cache-gib", "1", "--cache-dir", tmp_path / "prefixes", "--context", "2048",
+                             binary=hearthd.EMULATED, model=models["qwen3"])
+    try:
+        answer, _ = complete(server)
+        assert answer
+        assert any("disk cache: off" in line and "GPU" in line for line in server.lines)
+        assert not (tmp_path / "prefixes").exists() or not list((tmp_path / "prefixes").iterdir())
+    finally:
+        server.kill()

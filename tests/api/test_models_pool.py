@@ -327,3 +327,28 @@ def test_stops(start, folder):
                 assert answer.result().status_code in (200, 503)
             except httpx.TransportError:
                 pass  # the request arrived after the port was closed
+
+
+needs_emulator = pytest.mark.skipif(not hearthd.EMULATED.exists(), reason=f"{hearthd.EMULATED} is not built")
+
+
+@needs_emulator
+def test_a_gpu_has_one_model_at_a_time(folder):
+    server = hearthd.Hearthd("--models-folder", folder, binary=hearthd.EMULATED, model=folder / "one.gguf")
+    try:
+        for name in ("one", "two", "one"):
+            assert complete(server, name).status_code == 200
+            assert loaded(server) == {name}
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            answers = list(pool.map(lambda name: complete(server, name), ["one", "two", "three"] * 2))
+        assert [answer.status_code for answer in answers] == [200] * 6
+        assert len(loaded(server)) == 1
+    finally:
+        server.kill()
+
+
+@needs_emulator
+def test_a_gpu_and_a_pinned_model_exclude_each_other(folder):
+    refused = hearthd.run(["--port", "0", "--models-folder", str(folder), "--pin", "one"],
+                          binary=hearthd.EMULATED)
+    assert refused.returncode == 2 and "--pin has no use with a GPU" in refused.stderr

@@ -11,11 +11,11 @@
 #include <string_view>
 
 #include "server/models/exchange.h"
-#include "server/store/choice.h"
-#include "server/store/hub.h"
-#include "server/store/model_store.h"
-#include "server/store/part_file.h"
-#include "server/store/reference.h"
+#include "profiler/store/choice.h"
+#include "profiler/store/hub.h"
+#include "profiler/store/model_store.h"
+#include "profiler/store/part_file.h"
+#include "profiler/store/reference.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Heads of answers, and where redirects and tokens may go.
 #include "server/models/exchange.h"
 
-#include "server/store/hub.h"
+#include "profiler/store/hub.h"
 #include "tests/support/catch.h"
 
 using namespace hearth;

@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "server/store/hub.h"
+#include "profiler/store/hub.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 

@@ -1,5 +1,5 @@
 // The state file contains JSON, because people read it when a download has failed.
-#include "server/store/part_file.h"
+#include "profiler/store/part_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -18,8 +18,8 @@
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "kernels/base/whole_file.h"
-#include "server/store/hub.h"
-#include "server/store/reference.h"
+#include "profiler/store/hub.h"
+#include "profiler/store/reference.h"
 
 namespace hearth {
 namespace {

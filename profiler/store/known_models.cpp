@@ -1,13 +1,13 @@
 // Quantizations and sizes are copied from the repositories' pages, to which docs/quickstart.md links; those
 // of models published in 2026 come from other people's lists of these files, most of which state exact bytes.
-#include "server/store/known_models.h"
+#include "profiler/store/known_models.h"
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
 #include "config/suggest.h"
-#include "server/store/reference.h"
+#include "profiler/store/reference.h"
 
 namespace hearth {
 namespace {

@@ -1,7 +1,7 @@
 // Names of models: what each form means, and what is refused.
-#include "server/store/reference.h"
+#include "profiler/store/reference.h"
 
-#include "server/store/known_models.h"
+#include "profiler/store/known_models.h"
 #include "tests/support/catch.h"
 
 using namespace hearth;

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/store/reference.h"
+#include "profiler/store/reference.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/store/hub.h"
+#include "profiler/store/hub.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/store/choice.h"
+#include "profiler/store/choice.h"
 
 #include <algorithm>
 #include <array>

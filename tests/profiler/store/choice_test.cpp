@@ -1,5 +1,5 @@
 // Tests which file of a repository a name selects.
-#include "server/store/choice.h"
+#include "profiler/store/choice.h"
 
 #include "tests/support/catch.h"
 

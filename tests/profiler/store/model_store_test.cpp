@@ -1,10 +1,10 @@
 // The store: models in a folder are found by name, and nothing else is touched.
-#include "server/store/model_store.h"
+#include "profiler/store/model_store.h"
 
 #include <fstream>
 
-#include "server/store/hub.h"
-#include "server/store/part_file.h"
+#include "profiler/store/hub.h"
+#include "profiler/store/part_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/store/model_store.h"
+#include "profiler/store/model_store.h"
 
 #include <algorithm>
 #include <map>
@@ -9,8 +9,8 @@
 #include "kernels/base/file_error.h"
 #include "kernels/base/whole_file.h"
 #include "profiler/machine/cache_folder.h"
-#include "server/store/choice.h"
-#include "server/store/part_file.h"
+#include "profiler/store/choice.h"
+#include "profiler/store/part_file.h"
 
 namespace hearth {
 namespace {

@@ -1,11 +1,12 @@
 // An unfinished download: its state is read back as it was written, and its length is the number of bytes
 // received.
-#include "server/store/part_file.h"
+#include "profiler/store/part_file.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
 using namespace hearth;
+using hearth::test::TempFolder;
 
 namespace {
 

@@ -19,7 +19,7 @@
 
 #include "config/environment.h"
 #include "config/options.h"
-#include "server/store/reference.h"
+#include "profiler/store/reference.h"
 
 namespace hearth {
 

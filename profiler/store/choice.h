@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/store/hub.h"
+#include "profiler/store/hub.h"
 
 namespace hearth {
 

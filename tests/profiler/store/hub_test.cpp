@@ -1,5 +1,5 @@
 // The hub's answers, valid and invalid ones.
-#include "server/store/hub.h"
+#include "profiler/store/hub.h"
 
 #include "tests/support/catch.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/store/reference.h"
+#include "profiler/store/reference.h"
 
 namespace hearth {
 
