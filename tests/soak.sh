@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Puts load of every kind on the built hearthd (tests/support/soak.py): tests/soak.sh [SECONDS] [CLIENTS]
-# [MODEL], by default 64 clients for ten minutes on the default model. Prints a table; exit code 1 if a
-# promise of docs/running.md was broken.
+# [MODEL] [--copies N --budget GIB], by default 64 clients for ten minutes on the default model. With several
+# copies, they take turns in one budget of memory. Prints a table; exit code 1 if a promise of
+# docs/running.md was broken.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=build/venv/bin/python

@@ -356,7 +356,9 @@ def table(records, samples, before, after, seconds, budget=None):
                      f"| {sum(r.status == 429 for r in mine)} | {p[0]} | {p[1]} | {p[2]} |")
     gaps = [gap for r in records for gap in r.gaps]
     p50, p95, p99 = quantiles(gaps)
-    generated = after.generated - before.generated
+    # The counters of a model begin again when it is loaded again.
+    counts = [s.generated for s in [before, *samples, after]]
+    generated = sum(max(0, b - a) for a, b in zip(counts, counts[1:]))
     middle = min(samples, key=lambda s: abs(s.at - samples[-1].at / 2))
     mb = lambda s: f"{s.rss / 1e6:.1f} MB"
     of_budget = "" if budget is None else f" of a budget of {budget / 1e6:.1f} MB"
