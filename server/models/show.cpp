@@ -17,6 +17,7 @@
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "profiler/engine_options.h"
+#include "profiler/machine/busy_machine.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/rate_text.h"
 #include "profiler/placement/known_activity.h"
@@ -218,6 +219,11 @@ Planned plan_of(const fs::path& path, const Options& options, const Environment&
     if (std::ranges::find(kShown, name) != kShown.end())
       planned.lines.emplace_back(std::move(name), std::move(what));
   }
+  if (!planned.does_not_fit.empty()) return planned;
+  const double share = available_share(question.machine);
+  if (std::string busy = busy_sentence(share, question.machine.ram_read_bytes_per_s()); !busy.empty())
+    planned.lines.emplace_back("now", std::move(busy));
+  planned.json["available_share"] = share;
   return planned;
 }
 
