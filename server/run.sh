@@ -4,7 +4,7 @@
 #   server/run.sh [--build-only] [hearthd flags]
 #
 #   server/run.sh                          SmolLM2-135M-Instruct on http://127.0.0.1:8080
-#   server/run.sh --model M.gguf --slots 8 any flag of hearthd passes through
+#   server/run.sh M.gguf --slots 8         another model; any flag of hearthd passes through
 #   server/run.sh --build-only             stops after the build and the model; builds hearth-profiler too
 #
 # The first run prints its expected duration.
@@ -23,10 +23,12 @@ for flag in "$@"; do
   case "$flag" in
     --build-only) build_only=1; continue ;;
     # With these flags, the user chooses the model, or no model is served.
-    --model|--model=*|--config|--config=*|--help|-h|--help-*|--version|--healthcheck) own_model=1 ;;
+    --model|--model=*|-m|--models-folder|--models-folder=*|--config|--config=*) own_model=1 ;;
+    --help|-h|--help-*|--version|--healthcheck) own_model=1 ;;
   esac
   flags+=("$flag")
 done
+case "${flags[0]:-}" in ''|-*) ;; *) own_model=1 ;; esac  # a model's file or name, or a command
 
 # 1. Packages.
 [ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh build
@@ -72,5 +74,10 @@ fi
 [ "$build_only" = 0 ] || exit 0
 
 # 4. Serve. With exec, signals reach hearthd directly.
+if [ "$own_model" = 0 ]; then
+  echo "This small model only shows that everything works. A larger one that fits this machine:"
+  "$root/build/release/hearthd" list --known |
+    sed -n 's#^For this machine: hearthd run #  server/run.sh #p'
+fi
 cd "$here"
 exec "$root/build/release/hearthd" ${model_flags[@]+"${model_flags[@]}"} ${flags[@]+"${flags[@]}"}
