@@ -22,6 +22,7 @@
 #include "kernels/base/trace.h"
 #include "kernels/cpu/isa/isa.h"
 #include "profiler/activity/served_trace.h"
+#include "profiler/store/reference.h"
 #include "server/check_config.h"
 #include "server/daemon.h"
 #include "server/gate/key_file.h"
@@ -35,7 +36,6 @@
 #include "server/process/start_error.h"
 #include "server/process/stop_signals.h"
 #include "server/serving_model.h"
-#include "profiler/store/reference.h"
 #include "server/terminal/run_chat.h"
 
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "profiler/store/reference.h"
 #include "server/models/local_model.h"
 #include "server/process/logging.h"
-#include "profiler/store/reference.h"
 
 namespace hearth {
 namespace {

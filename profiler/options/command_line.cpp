@@ -55,19 +55,18 @@ std::string parse_failure(const CLI::App& app, const CLI::ParseError& error) {
       "; see hearth-profiler " + (chosen.empty() ? "" : command.get_name() + " ") + "--help";
   const std::vector<std::string> unknown = app.remaining(true);
   const auto is_flag = [](const std::string& word) { return word.size() > 1 && word.front() == '-'; };
-  if (const auto flag = std::ranges::find_if(unknown, is_flag); flag != unknown.end()) {
-    const std::string word = flag->substr(0, flag->find('='));
-    const std::optional<std::string> near = closest_name(word, flags_of(command));
-    return name + "unknown flag '" + word + "'" + (near ? "; did you mean " + *near + "?" : help);
-  }
-  if (!unknown.empty() && !chosen.empty())
-    return name + "unexpected argument '" + unknown.front() + "'" + help;
-  if (!unknown.empty()) {
+  if (chosen.empty() && !unknown.empty() && !is_flag(unknown.front())) {
     const std::vector<std::string> names = names_of(app);
     const std::optional<std::string> near = closest_name(unknown.front(), names);
     return fmt::format("there is no subcommand '{}', expected one of {}{}", unknown.front(),
                        fmt::join(names, ", "), near ? "; did you mean " + *near + "?" : "");
   }
+  if (const auto flag = std::ranges::find_if(unknown, is_flag); flag != unknown.end()) {
+    const std::string word = flag->substr(0, flag->find('='));
+    const std::optional<std::string> near = closest_name(word, flags_of(command));
+    return name + "unknown flag '" + word + "'" + (near ? "; did you mean " + *near + "?" : help);
+  }
+  if (!unknown.empty()) return name + "unexpected argument '" + unknown.front() + "'" + help;
   if (chosen.empty())
     return fmt::format("a subcommand is missing, expected one of {}{}", fmt::join(names_of(app), ", "), help);
   // CLI11 says, for example, "--model: 1 required FILE missing".

@@ -13,31 +13,33 @@ namespace hearth {
 namespace {
 
 constexpr auto kModels = std::to_array<KnownModel>({
-    {"llama-3.2-1b", "hf:bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M", 0.81, "llama",
+    {"llama-3.2-1b", "hf:bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M", 0.81, 0.81, "llama",
      "small and quick, any machine"},
-    {"smollm3-3b", "hf:bartowski/HuggingFaceTB_SmolLM3-3B-GGUF:Q4_K_M", 1.92, "smollm3",
+    {"smollm3-3b", "hf:bartowski/HuggingFaceTB_SmolLM3-3B-GGUF:Q4_K_M", 1.92, 1.92, "smollm3",
      "open in every part, thinks if asked"},
-    {"gemma-3-4b", "hf:bartowski/google_gemma-3-4b-it-GGUF:Q4_K_M", 2.49, "gemma3",
+    {"gemma-3-4b", "hf:bartowski/google_gemma-3-4b-it-GGUF:Q4_K_M", 2.49, 2.49, "gemma3",
      "many languages; text only here"},
-    {"qwen3-4b", "hf:bartowski/Qwen_Qwen3-4B-GGUF:Q4_K_M", 2.50, "qwen3", "thinks, calls tools"},
-    {"qwen3-8b", "hf:bartowski/Qwen_Qwen3-8B-GGUF:Q6_K", 6.73, "qwen3", "the same, larger and less rounded"},
-    {"qwen3.5-4b", "hf:unsloth/Qwen3.5-4B-GGUF:UD-Q4_K_XL", 2.9, "qwen35",
+    {"qwen3-4b", "hf:bartowski/Qwen_Qwen3-4B-GGUF:Q4_K_M", 2.50, 2.5, "qwen3", "thinks, calls tools"},
+    {"qwen3-8b", "hf:bartowski/Qwen_Qwen3-8B-GGUF:Q6_K", 6.73, 6.73, "qwen3",
+     "the same, larger and less rounded"},
+    {"qwen3.5-4b", "hf:unsloth/Qwen3.5-4B-GGUF:UD-Q4_K_XL", 2.9, 2.9, "qwen35",
      "recurrent layers, thinks, calls tools"},
-    {"qwen3.5-9b", "hf:unsloth/Qwen3.5-9B-GGUF:UD-Q4_K_XL", 6.0, "qwen35", "the same, larger"},
-    {"qwen3.8-27b", "hf:unsloth/Qwen3.8-27B-GGUF:Q4_K_M", 17.1, "qwen35", "the same, for 24 GB of VRAM"},
-    {"qwen3.6-35b-a3b", "hf:unsloth/Qwen3.6-35B-A3B-GGUF:UD-Q4_K_M", 22.1, "qwen35moe",
+    {"qwen3.5-9b", "hf:unsloth/Qwen3.5-9B-GGUF:UD-Q4_K_XL", 6.0, 6.0, "qwen35", "the same, larger"},
+    {"qwen3.8-27b", "hf:unsloth/Qwen3.8-27B-GGUF:Q4_K_M", 17.1, 17.1, "qwen35",
+     "the same, for 24 GB of VRAM"},
+    {"qwen3.6-35b-a3b", "hf:unsloth/Qwen3.6-35B-A3B-GGUF:UD-Q4_K_M", 22.1, 2.2, "qwen35moe",
      "recurrent layers, mixture of experts, thinks, calls tools"},
-    {"qwen3.6-35b-a3b-mtp", "hf:unsloth/Qwen3.6-35B-A3B-MTP-GGUF:UD-Q4_K_XL", 22.9, "qwen35moe",
+    {"qwen3.6-35b-a3b-mtp", "hf:unsloth/Qwen3.6-35B-A3B-MTP-GGUF:UD-Q4_K_XL", 22.9, 2.3, "qwen35moe",
      "the same, with a layer that predicts later tokens"},
-    {"gemma-4-e4b", "hf:unsloth/gemma-4-E4B-it-GGUF:Q4_K_M", 4.98, "gemma4",
+    {"gemma-4-e4b", "hf:unsloth/gemma-4-E4B-it-GGUF:Q4_K_M", 4.98, 2.9, "gemma4",
      "many languages, calls tools; text only here"},
-    {"gemma-4-26b-a4b", "hf:unsloth/gemma-4-26B-A4B-it-GGUF:UD-Q4_K_XL", 17.0, "gemma4",
+    {"gemma-4-26b-a4b", "hf:unsloth/gemma-4-26B-A4B-it-GGUF:UD-Q4_K_XL", 17.0, 2.7, "gemma4",
      "mixture of experts; text only here"},
-    {"nemotron-3-nano", "hf:unsloth/Nemotron-3-Nano-30B-A3B-GGUF:UD-Q4_K_XL", 22.8, "nemotron_h_moe",
+    {"nemotron-3-nano", "hf:unsloth/Nemotron-3-Nano-30B-A3B-GGUF:UD-Q4_K_XL", 22.8, 2.4, "nemotron_h_moe",
      "Mamba-2, mixture of experts, thinks, calls tools"},
-    {"lfm2-8b-a1b", "hf:LiquidAI/LFM2-8B-A1B-GGUF:Q4_K_M", 5.04, "lfm2moe",
+    {"lfm2-8b-a1b", "hf:LiquidAI/LFM2-8B-A1B-GGUF:Q4_K_M", 5.04, 1.0, "lfm2moe",
      "short convolutions, mixture of experts; quick on a CPU"},
-    {"gpt-oss-20b", "hf:bartowski/openai_gpt-oss-20b-GGUF:MXFP4", 12.1, "gpt-oss",
+    {"gpt-oss-20b", "hf:bartowski/openai_gpt-oss-20b-GGUF:MXFP4", 12.1, 2.2, "gpt-oss",
      "mixture of experts, thinks, calls tools"},
 });
 
@@ -56,6 +58,20 @@ const KnownModel* find_known_model(std::string_view name) {
   for (const KnownModel& model : kModels)
     if (wanted == letters_and_digits(model.name)) return &model;
   return nullptr;
+}
+
+const KnownModel* recommended_model(uint64_t memory_bytes) {
+  // Beside the weights: a context, the system, and the programs that people use at the same time.
+  constexpr double kSpare = 1.25, kSpareGigabytes = 2;
+  // 10 tokens a second from the memory of a common computer
+  constexpr double kMostRead = 3;
+  const KnownModel* best = nullptr;
+  for (const KnownModel& model : kModels) {
+    const bool fits = model.gigabytes * kSpare + kSpareGigabytes <= static_cast<double>(memory_bytes) / 1e9;
+    if (fits && model.read_gigabytes <= kMostRead && (best == nullptr || model.gigabytes > best->gigabytes))
+      best = &model;
+  }
+  return best;
 }
 
 std::string similar_models(std::string_view name, std::vector<std::string> others) {

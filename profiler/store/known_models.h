@@ -17,6 +17,7 @@ struct KnownModel {
   std::string_view name;       // for example "smollm3-3b"
   std::string_view reference;  // has the form "hf:OWNER/REPO:FILE.gguf"
   double gigabytes;            // approximate size of the file
+  double read_gigabytes;       // approximate bytes of the weights that one token reads
   std::string_view architecture;
   std::string_view about;  // a short description
 };
@@ -25,6 +26,10 @@ std::span<const KnownModel> known_models();
 /// Returns the model with this name, or null. Compares letters without their case, and digits, so that
 /// Ollama's "llama3.2:1b" is "llama-3.2-1b".
 const KnownModel* find_known_model(std::string_view name);
+
+/// Returns a model to recommend for a machine with this much memory: of those that fit and that a processor
+/// runs at a reading pace, the largest. Null if none fits.
+const KnownModel* recommended_model(uint64_t memory_bytes);
 
 /// Returns a clause such as "; did you mean gemma-3-4b or gemma-4-e4b?", or an empty text if no known model
 /// and none of `others` has a similar name.

@@ -9,8 +9,8 @@
 #include <functional>
 #include <string>
 
-#include "server/models/exchange.h"
 #include "profiler/store/part_file.h"
+#include "server/models/exchange.h"
 
 namespace hearth {
 

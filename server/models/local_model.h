@@ -1,4 +1,5 @@
-// Resolves the values of --model to files (profiler/store/find_model.h), and downloads missing models at start.
+// Resolves the values of --model to files (profiler/store/find_model.h), and downloads missing models at
+// start.
 //
 // The network is used only at start, and only for a missing model, so a server without a network can serve
 // the models in the store. The download runs in a child process, so that the server does not keep libcurl's

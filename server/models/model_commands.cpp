@@ -65,8 +65,11 @@ std::string known_text(bool json) {
     rows.push_back({std::string(model.name), size_text(model.gigabytes * 1e9),
                     std::string(model.architecture), std::string(model.about), std::string(model.reference)});
   }
+  const KnownModel* const recommended = recommended_model(memory_limit_bytes());
   return table(rows) +
-         "\nhearthd pull NAME fetches one; hearthd pull hf:OWNER/REPO[:QUANT] any GGUF model of the hub.\n";
+         "\nhearthd pull NAME fetches one; hearthd pull hf:OWNER/REPO[:QUANT] any GGUF model of the hub.\n" +
+         (recommended == nullptr ? std::string()
+                                 : "For this machine: hearthd run " + std::string(recommended->name) + "\n");
 }
 
 std::string state_of(const StoredModel& model) {

@@ -10,12 +10,12 @@
 #include <string>
 #include <string_view>
 
-#include "server/models/exchange.h"
 #include "profiler/store/choice.h"
 #include "profiler/store/hub.h"
 #include "profiler/store/model_store.h"
 #include "profiler/store/part_file.h"
 #include "profiler/store/reference.h"
+#include "server/models/exchange.h"
 
 namespace {
 

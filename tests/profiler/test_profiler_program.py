@@ -137,7 +137,7 @@ def test_no_arguments():
 
 def test_unknown_subcommand():
     assert "polish" in refused(profiler("polish"))
-    assert "Did you mean report?" in refused(profiler("reprot", "--model", MODEL))
+    assert "did you mean report?" in refused(profiler("reprot", "--model", MODEL))
 
 
 def test_help_is_readable():

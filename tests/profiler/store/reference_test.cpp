@@ -74,6 +74,21 @@ TEST_CASE("references: known models have Ollama's names too") {
   CHECK(similar_models("", {}).empty());
 }
 
+TEST_CASE("known models: the recommended one fits, and grows with the memory") {
+  constexpr uint64_t kGb = 1'000'000'000;
+  CHECK(recommended_model(2 * kGb) == nullptr);
+  double before = 0;
+  for (const uint64_t gb : {4, 8, 16, 24, 32, 64, 512}) {
+    const KnownModel* const model = recommended_model(gb * kGb);
+    REQUIRE(model);
+    INFO(gb << " GB: " << model->name);
+    CHECK(model->gigabytes < static_cast<double>(gb));
+    CHECK(model->gigabytes >= before);
+    before = model->gigabytes;
+  }
+  for (const KnownModel& model : known_models()) CHECK(model.read_gigabytes <= model.gigabytes);
+}
+
 TEST_CASE("references: no reference leads out of the store's folder") {
   for (const std::string_view bad : {"hf:",
                                      "hf:a",
