@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "engine/device_plan.h"
 #include "engine/forward/forward_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/forward/nextn_pass.h"
@@ -22,7 +23,6 @@
 #include "engine/model/predictor_file.h"
 #include "engine/model/scale_check.h"
 #include "engine/model/weights.h"
-#include "engine/placement/place_model.h"
 #include "engine/residency/expert_exchanger.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/neuron_setup.h"
@@ -185,9 +185,9 @@ struct ModelRuntime::State {
   std::optional<Devices> devices;
   std::optional<Weights> placed;  // weights, each in the memory of the device that reads them
   std::optional<KvMemory> kv;
-  std::optional<NextnPass> nextn;  // nullopt: no layer of the model drafts
-  std::optional<TextHead> head;    // nullopt: the model has no head
+  std::optional<TextHead> head;  // nullopt: the model has no head
   std::optional<ForwardPass> pass;
+  std::optional<NextnPass> nextn;  // nullopt: no layer of the model drafts
   // Null if neurons are not prefetched. Destroyed before the device, after the last step has ended.
   std::unique_ptr<Prefetcher> prefetcher;
   std::optional<ExpertExchanger> exchanger;  // nullopt if no experts are exchanged
@@ -216,32 +216,24 @@ void ModelRuntime::State::add_contexts(const PlanInputs& inputs) {
 /// planned, places the model again within a smaller budget. Returns false if the GPU would have to hold all
 /// layers but cannot, and the options allow the CPU.
 bool ModelRuntime::State::open_device(const LoadOptions& options) {
-  const PlanInputs inputs{.spec = spec,
-                          .weights = weights,
-                          .host = neurons->host(),
-                          .mode = resolved->sparsity.mode,
-                          .bounds = resolved->memory.bounds,
-                          .kv_counts = resolved->memory.kv_counts,
-                          .split = possible_split(spec, options.split),
-                          .prefetch = prefetches(options),
-                          .order = &neurons->order()};
+  PlanInputs inputs{.spec = spec,
+                    .weights = weights,
+                    .host = neurons->host(),
+                    .mode = resolved->sparsity.mode,
+                    .bounds = resolved->memory.bounds,
+                    .kv_counts = resolved->memory.kv_counts,
+                    .split = possible_split(spec, options.split),
+                    .prefetch = prefetches(options),
+                    .order = &neurons->order(),
+                    .nextn = model->nextn.get()};
   size_t budget = resolved->device.budget_bytes;
   for (;;) {
-    std::optional<Placement> placement = options.choose_placement
-                                             ? options.choose_placement(inputs, budget)
-                                             : place_model(options.placement, inputs, budget);
-    if (!placement) {
+    plan = plan_device(options, inputs, budget);
+    if (!plan) {
       if (spec.stays_whole() && options.device == DeviceChoice::kAuto && !options.vram_budget_bytes)
         return false;
-      throw std::invalid_argument(
-          "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
-          " is too small for any part of the model: scratch, output and " +
-          (spec.stays_whole() ? "all layers with their" : "one layer's attention with its") +
-          " keys and values need " + bytes_text(static_cast<double>(least_bytes(inputs))) +
-          "; give more (--vram-budget), take a smaller context or fewer contexts (--kv-contexts), or "
-          "--device cpu.");
+      throw std::invalid_argument(why_no_plan(inputs, budget));
     }
-    plan = placed_plan(inputs, *std::move(placement), budget);
     try {
       add_contexts(inputs);
       const cuda::DeviceOptions how{
@@ -250,9 +242,12 @@ bool ModelRuntime::State::open_device(const LoadOptions& options) {
           .trace = options.trace,
           .stream_from_tokens = options.cpu_share ? streamed_from(weights, options.prompt_rates) : 1};
       device = cuda::make_device(cpu, how);
+      if (const std::string note = nextn_note(inputs, *plan); !note.empty()) notes.push_back(note);
       return true;
     } catch (const std::bad_alloc&) {
-      const size_t taken = plan->device.total(), least = least_bytes(inputs);
+      const size_t taken = plan->device.total();
+      inputs.nextn_share = NextnShare::kNone;
+      const size_t least = least_bytes(inputs);
       if (taken <= least) {
         throw std::invalid_argument("The GPU does not grant the " + bytes_text(static_cast<double>(taken)) +
                                     " that the smallest plan takes, though it has them free; take a smaller "
@@ -278,24 +273,22 @@ void ModelRuntime::State::build_pass() {
     notes.push_back(
         "the layers in host memory could not be page-locked: copying them to the GPU for prompts is slower");
   }
-  build_nextn();
   pass.emplace(*devices, spec, *placed, *kv, bounds);
+  build_nextn();
   if (!weights.head.empty()) head.emplace(cpu, weights.head, spec.norm_eps);
   note_prompt_library();
 }
 
-/// Prepares the layer that drafts, if the model has one. It runs on the CPU and shares the CPU's scratch
-/// memory with the model's pass, which is built later and reserves it for both.
+/// Prepares the layer that drafts, if the model has one. It uses the scratch memory of the model's pass.
 void ModelRuntime::State::build_nextn() {
-  const std::string layer = "layer " + std::to_string(spec.n_layers) + ", which predicts later tokens, ";
-  if (!model->why_no_nextn.empty()) notes.push_back(layer + "is not used for drafts: " + model->why_no_nextn);
-  if (!model->nextn) return;
-  if (device) {
-    notes.push_back(layer + "is not used for drafts: it drafts only if the CPU has all of the model");
-    return;
+  if (!model->why_no_nextn.empty()) {
+    notes.push_back("layer " + std::to_string(spec.n_layers) +
+                    ", which predicts later tokens, is not used for drafts: " + model->why_no_nextn);
   }
-  const Reservation& memory = resolved->memory;
-  nextn.emplace(cpu, *model->nextn, memory.kv_counts, memory.bounds);
+  if (!model->nextn) return;
+  nextn.emplace(*devices, *model->nextn, plan ? plan->nextn_share : NextnShare::kNone,
+                ModelWeights{weights, *placed}, *pass, resolved->memory.kv_counts,
+                resolved->memory.pass_bounds(plan ? &*plan : nullptr));
 }
 
 /// If a library that multiplies prompts was found but is not used, adds a note that gives the reason.
@@ -487,6 +480,7 @@ ModelFigures ModelRuntime::State::figures_of_memory() const {
   figures.add_memory("vram", "hot_neurons", bytes.hot);
   figures.add_memory("vram", "experts", bytes.experts);
   figures.add_memory("vram", "neuron_cache", bytes.cache);
+  figures.add_memory("vram", "drafts", bytes.drafts);
   figures.add_memory("vram", "tables", bytes.tables);
   figures.add_memory("vram", "scratch", bytes.scratch);
   figures.add_memory("vram", "stream", bytes.stream);
@@ -535,8 +529,8 @@ void ModelRuntime::State::unplace() {
   verifier.reset();
   prefetcher.reset();
   exchanger.reset();
-  pass.reset();
   nextn.reset();
+  pass.reset();
   kv.reset();
   placed.reset();
   devices.reset();
@@ -630,7 +624,7 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
   if (state_->prefetcher) state_->prefetcher->begin_step();
   if (state_->exchanger) state_->exchanger->begin_step(batch);
   const StepOutput output = state_->pass->run(batch);
-  if (state_->nextn) state_->nextn->after_step(batch, state_->pass->all_hidden_states(batch.n_tokens()));
+  if (state_->nextn) state_->nextn->after_step(batch, state_->pass->hidden_rows(batch.n_tokens()));
   if (state_->prefetcher) state_->prefetcher->end_step();
   if (state_->exchanger) state_->exchanger->end_step();
   gguf::refuse_lost_file();  // results computed from lost pages, which read as zeros, must not be returned

@@ -113,7 +113,7 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
                  IndexerPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_context) +
                  facts.weights.copied_bytes();
-  if (facts.nextn != nullptr && !device.usable) {
+  if (facts.nextn != nullptr) {
     r.bounds = bounds_with_nextn(r.bounds, *facts.nextn);
     r.work_bytes += NextnPass::bytes_needed(*facts.nextn, r.bounds);
     r.nextn_kv_position_bytes = NextnPass::kv_position_bytes(*facts.nextn, r.kv_counts.type);

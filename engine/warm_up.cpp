@@ -69,6 +69,15 @@ class WarmSequence {
     model_.forward(batch_);
   }
 
+  /// Predicts what follows a token at this position.
+  void predict(int position) {
+    batch_.clear();
+    batch_.tokens.push_back(0);
+    batch_.positions.push_back(position);
+    batch_.slots.push_back(0);
+    model_.predict(batch_, /*first=*/true);
+  }
+
  private:
   ForwardModel& model_;
   const StepLimits limits_;
@@ -99,6 +108,8 @@ void warm_up(ForwardModel& model, const WarmUp& how) {
       if (how.count) how.count(counted);
       for (int i = 0; i < kStepsToRecord; ++i) sequence.run(std::min(longest, n_keys) - 1, 1, false);
     }
+    if (!limits.predicts) continue;
+    for (int i = 0; i < kStepsToRecord; ++i) sequence.predict(std::min(longest, n_keys) - 1);
   }
   if (how.count) how.count(false);
 }

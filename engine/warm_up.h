@@ -25,7 +25,7 @@ struct WarmUp {
 
 /// Runs a prompt and decodes some tokens after it. These steps read all weights that every token needs. On a
 /// GPU, the prompt has StepLimits::long_step tokens, a short prompt follows, and the decode steps of one
-/// sequence of up to 1,024 tokens are recorded.
+/// sequence of up to 1,024 tokens are recorded, and so are predictions (StepLimits::predicts).
 void warm_up(ForwardModel& model, const WarmUp& how);
 
 }  // namespace hearth

@@ -34,6 +34,7 @@ struct StepShape {
   bool decoding = false;
   // Whether the step reports single neurons (NeuronCounts::found is set) or choices of experts.
   bool notes = false;
+  bool predicts = false;  // the step runs the layer that predicts later tokens, instead of the model
 
   bool operator==(const StepShape&) const = default;
 };

@@ -29,7 +29,8 @@ int64_t count_common(const NeuronSet& a, const NeuronSet& b) {
 
 }  // namespace
 
-FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens)
+FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens,
+                 const FfnPass* lender)
     : devices_(devices),
       spec_(spec),
       weights_(weights),
@@ -37,13 +38,16 @@ FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& w
       layout_(&in_file_),
       observers_(spec),
       max_tokens_(max_tokens),
-      mixture_(devices, spec, weights, max_tokens),
+      has_sets_(lender == nullptr),
+      mixture_(devices, spec, weights, max_tokens, lender != nullptr ? &lender->mixture_ : nullptr),
       predictor_(spec, weights),
       split_(devices_.cpu(), spec) {
+  if (lender != nullptr) on_cpu_ = lender->on_cpu_.view();
   if (devices.cpu_has_layers()) take_cpu_work();
   if (devices.device() != nullptr) {
-    on_device_ = FfnWorkspace(devices.device()->backend(), spec, weights, max_tokens);
-    on_device_.make_sets(devices.device()->backend());
+    on_device_ = lender != nullptr ? lender->on_device_.view()
+                                   : FfnWorkspace(devices.device()->backend(), spec, weights, max_tokens);
+    if (has_sets_) on_device_.make_sets(devices.device()->backend());
     for (int i = 0; i < spec.n_layers; ++i) {
       if (spec.layer(i).experts) expert_layers_.push_back({.layer = i});
     }
@@ -54,7 +58,7 @@ FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& w
 void FfnPass::take_cpu_work() {
   if (!on_cpu_.empty()) return;
   on_cpu_ = FfnWorkspace(devices_.cpu(), spec_, weights_, max_tokens_);
-  on_cpu_.make_sets(devices_.cpu());
+  if (has_sets_) on_cpu_.make_sets(devices_.cpu());
 }
 
 /// Allocates the buffers for SplitProduct, which multiplies by whole matrices of layers that the CPU and the

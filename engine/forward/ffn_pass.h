@@ -49,7 +49,12 @@ class FfnPass {
  public:
   /// All references and the devices' backends must outlive the pass. The pass starts in dense mode, with the
   /// neurons as the file stores them. REQUIRES: the backends have reserved FfnWorkspace::kSets sets.
-  FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens);
+  ///
+  /// lender: another pass on the same backends, for a model that is at least as wide. It must outlive this
+  /// pass, whose steps alternate with its own and use its buffers. This pass has no sets, so it stays in
+  /// dense mode, and its layers must have whole down matrices or experts. Null: the pass has its own buffers.
+  FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens,
+          const FfnPass* lender = nullptr);
 
   /// Upper bound of the buffers' bytes, for the widest predictors allowed. A double, so that absurd sizes do
   /// not overflow.
@@ -131,6 +136,7 @@ class FfnPass {
   bool looks_ahead_ = false;
 
   const int max_tokens_;
+  const bool has_sets_;
   // on_device_ is empty if there is no device. on_cpu_ is empty if the CPU computes no layers and nothing
   // requests the values of layers that the CPU and the device share.
   FfnWorkspace on_cpu_, on_device_;

@@ -20,46 +20,20 @@ int n_tables(const Batch& batch) {
   return static_cast<int>(batch.block_tables.size()) / std::max(1, batch.max_blocks);
 }
 
-StepShape shape_of(const Batch& batch) {
+/// Tokens without logits that a recorded step of NextnPass may have: those that waited for the prediction.
+constexpr int kMostBefore = 3;
+
+StepShape shape_of(const Batch& batch, bool predicts) {
   StepShape shape{.n_tokens = batch.n_tokens(), .n_logit_rows = static_cast<int>(batch.logit_rows.size())};
   shape.n_tables = n_tables(batch);
   for (const int32_t position : batch.positions) shape.longest = std::max(shape.longest, position + 1);
   // A step of only prompt tokens may have the shape of a decode step. The device then records the step's
   // operations for replay, as it does for decode steps. The recording is wasted work, but harmless.
   shape.decoding = shape.n_logit_rows == shape.n_tokens && batch.hidden_rows.empty();
+  shape.predicts = predicts;
+  if (predicts) shape.decoding = shape.n_logit_rows > 0 && shape.n_tokens <= shape.n_logit_rows + kMostBefore;
   return shape;
 }
-
-/// Whether the projected queries are not the queries that attention reads.
-bool projects_apart(const ModelSpec& spec) { return spec.latent || spec.arch.gated_attention; }
-
-/// Whether Workspace::values is used.
-bool uses_values(const ModelSpec& spec) {
-  return projects_apart(spec) || spec.arch.attention_gate || spec.d_value > 0;
-}
-
-}  // namespace
-
-Workspace::Workspace(Memory& memory, const ModelSpec& spec, int max_tokens)
-    : residual(floats(memory, max_tokens, spec.d_model)),
-      normed(floats(memory, max_tokens, spec.d_model)),
-      ffn_input(floats(memory, spec.arch.parallel_attention ? max_tokens : 0, spec.d_model)),
-      branch(floats(memory, spec.changes_branches() ? max_tokens : 0, spec.d_model)),
-      q(floats(memory, max_tokens, spec.q_dim())),
-      k(floats(memory, max_tokens, spec.kv_dim())),
-      v(floats(memory, max_tokens, spec.kv_dim())),
-      attended(floats(memory, max_tokens, spec.q_dim())),
-      q_latent(floats(memory, max_tokens, spec.latent.q_rank)),
-      q_projected(floats(memory, projects_apart(spec) ? max_tokens : 0, spec.projected_q_dim())),
-      values(floats(memory, uses_values(spec) ? max_tokens : 0, spec.attended_dim())),
-      delta(memory, spec, max_tokens),
-      short_conv(memory, spec, max_tokens) {}
-
-OutputWorkspace::OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_logit_rows)
-    : last(floats(memory, spec.arch.has_output ? max_logit_rows : 0, spec.d_model)),
-      logits(floats(memory, spec.arch.has_output ? max_logit_rows : 0, spec.n_vocab)) {}
-
-namespace {
 
 /// Returns the frequency divisors for contexts of up to max_context positions. They depend on the longest
 /// context of the pass, not on the prompt. Otherwise keys would change as the text grows.
@@ -70,51 +44,18 @@ std::span<const float> divisors_of(const ModelSpec& spec, const Weights& weights
 
 /// Reserves scratch memory in the devices' backends and returns the devices.
 const Devices& reserved(const Devices& devices, const ModelSpec& spec, const PassBounds& bounds) {
+  if (bounds.of_nextn) return devices;
   StepBounds steps = step_bounds(spec, bounds);
   if (devices.device() != nullptr) devices.device()->reserve(steps);
-  if (!devices.cpu_has_layers()) steps.max_context = 1;  // no attention
+  if (!devices.cpu_has_layers() && !bounds.nextn_on_cpu) steps.max_context = 1;  // no attention
   devices.cpu().reserve(steps);
   return devices;
 }
 
-/// Returns an upper bound of the number of rows of any matrix.
-int64_t most_rows(const ModelSpec& spec) {
-  return std::max({int64_t{spec.n_vocab}, int64_t{spec.d_model}, int64_t{spec.widest_ffn()},
-                   int64_t{spec.q_dim()}, int64_t{spec.kv_dim()}, int64_t{spec.projected_q_dim()},
-                   int64_t{spec.attended_dim()}, int64_t{spec.latent.q_rank}, spec.recurrent.conv_dim(),
-                   int64_t{spec.mixture.n_experts}});
-}
-
 }  // namespace
 
-StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
-  return {.max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
-          .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim(), spec.attended_dim(),
-                                spec.latent.q_rank, spec.latent.d_nope, spec.d_layer_embedding, spec.d_head,
-                                bounds.other_cols, static_cast<int>(spec.recurrent.value_dim())}),
-          .n_heads = spec.n_heads,
-          .max_context = bounds.max_context,
-          .d_model = spec.d_model,
-          .head_dim = spec.widest_head_dim(),
-          .head_cols = spec.latent ? std::max(spec.latent.d_nope, spec.latent.kv_rank) : 0,
-          .n_sets = FfnWorkspace::kSets,
-          .max_outputs = std::max({int64_t{bounds.max_logit_rows} * spec.n_vocab,
-                                   int64_t{bounds.max_tokens} * spec.d_model, spec.recurrent.state_floats(),
-                                   spec.recurrent.tail_floats()}),
-          .n_experts = spec.mixture.n_experts,
-          .n_experts_used = spec.mixture.n_used,
-          .expert_cols = std::max(spec.mixture.d_expert, spec.mixture.d_shared),
-          .max_expert_tokens = bounds.holds_experts ? bounds.max_tokens : 0,
-          .shares = bounds.shares,
-          .stream_bytes = bounds.stream_bytes,
-          .stream_kv_bytes = bounds.stream_kv_bytes,
-          .library_rows = bounds.library && !bounds.shares ? most_rows(spec) : 0,
-          .library_decodes = bounds.library_decodes,
-          .recurrent = spec.recurrent};
-}
-
 ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights,
-                         const KvMemory& kv, const PassBounds& bounds)
+                         const KvMemory& kv, const PassBounds& bounds, const ForwardPass* lender)
     : devices_(reserved(devices, spec, bounds)),
       spec_(spec),
       weights_(weights),
@@ -126,10 +67,10 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       branches_apart_(spec.changes_branches()),
       drops_at_(spec.first_layer_without_kv()),
       bounds_(bounds),
-      ffn_(devices, spec, weights, bounds.max_tokens),
-      on_cpu_(devices.cpu(), spec, bounds.max_tokens),
+      ffn_(devices, spec, weights, bounds.max_tokens, lender != nullptr ? &lender->ffn_ : nullptr),
+      on_cpu_(lender != nullptr ? lender->on_cpu_.view() : Workspace(devices.cpu(), spec, bounds.max_tokens)),
       states_(spec, bounds.n_states, bounds.n_snapshots, devices),
-      output_(devices.of_output(), spec, bounds.max_logit_rows),
+      output_(devices.of_output(), spec, bounds, devices.device() != nullptr),
       indexer_(devices.cpu(), spec, kv, bounds.max_tokens, bounds.max_context),
       layer_embeddings_(devices.cpu(), devices.of_layer(0), spec, weights, bounds.max_tokens),
       residual_streams_(devices.cpu(), spec, weights, bounds.max_tokens) {
@@ -141,30 +82,19 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       one->reserve(static_cast<size_t>(bounds.max_tokens));
     }
   }
+  if (bounds.beside_nextn) host_rows_.reserve(static_cast<size_t>(bounds.max_tokens));
+  // The lender's own has its hidden_rows().
+  if (lender != nullptr) on_cpu_.normed = floats(devices.cpu(), bounds.max_tokens, spec.d_model);
   if (spec.arch.looks_ahead) n_seen_.reserve(static_cast<size_t>(bounds.max_tokens));
   hidden_.reserve(static_cast<size_t>(bounds.max_tokens) * static_cast<size_t>(spec.d_model));
   if (devices.device() != nullptr) {
-    on_device_ = Workspace(devices.device()->backend(), spec, bounds.max_tokens);
+    on_device_ = lender != nullptr ? lender->on_device_.view()
+                                   : Workspace(devices.device()->backend(), spec, bounds.max_tokens);
     has_library_ = !devices.device()->prompt_library().empty();
   }
   if (!spec.recurrent || spec.recurrent.kind != RecurrentKind::kGatedDelta) return;
   on_cpu_.delta.fill_scales(devices.cpu(), spec.recurrent);
   if (devices.device() != nullptr) on_device_.delta.fill_scales(devices.device()->backend(), spec.recurrent);
-}
-
-double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
-  // For latent attention, multiply_heads() also needs two copies of the rows of all heads that it reads: one
-  // as floats and one quantized.
-  const double of_heads = 2.0 * spec.n_heads * std::max(spec.latent.d_nope, spec.latent.kv_rank);
-  const double of_latent = spec.latent ? spec.latent.q_rank + of_heads : 0.0;
-  const double apart = (projects_apart(spec) ? 1.0 * spec.projected_q_dim() : 0.0) +
-                       (uses_values(spec) ? 1.0 * spec.attended_dim() : 0.0);
-  const double per_token = 5.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + of_latent + apart;
-  const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
-  return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +
-         LayerEmbeddings::bytes_needed(spec, max_tokens) + ResidualStreams::bytes_needed(spec, max_tokens) +
-         DeltaWorkspace::bytes_needed(spec.recurrent, max_tokens) +
-         ShortConvWorkspace::bytes_needed(spec, max_tokens) + FfnPass::bytes_needed(spec, max_tokens);
 }
 
 Rope ForwardPass::rope_of(const RopeFrequencies& frequencies, const RopeSpec& spec) const {
@@ -185,7 +115,7 @@ const LayerWeights& ForwardPass::layer_weights(int layer) const {
   return (streamed ? weights_.streamed : weights_.layers)[static_cast<size_t>(layer)];
 }
 
-StepOutput ForwardPass::run(const Batch& batch, const float* input) {
+StepOutput ForwardPass::run(const Batch& batch, const Start* start) {
   int n_tokens = batch.n_tokens();
   assert(n_tokens > 0 && n_tokens <= bounds_.max_tokens &&
          static_cast<int>(batch.logit_rows.size()) <= bounds_.max_logit_rows);
@@ -202,7 +132,7 @@ StepOutput ForwardPass::run(const Batch& batch, const float* input) {
   window_places.block_tables = batch.window_tables.data();
   assert(!kv_.counts().window || batch.window_tables.size() == batch.block_tables.size());
   if (devices_.device() != nullptr) {
-    StepShape shape = shape_of(batch);
+    StepShape shape = shape_of(batch, bounds_.of_nextn);
     shape.notes = ffn_.observers().counts_step() || ffn_.observers().wants_choices();
     // The device must not record a step for replay if a library multiplies prompt tokens in it, or if the
     // host reads results between layers to verify them. The library's bits differ from the CPU's.
@@ -210,6 +140,11 @@ StepOutput ForwardPass::run(const Batch& batch, const float* input) {
     const bool verified = verifier_ != nullptr && verifier_->begin_step(/*comparable=*/!by_library);
     // Nor if it makes snapshots of states, for which a recorded step has no operations.
     if (by_library || verified || !batch.state_copies.empty()) shape.decoding = false;
+    if (bounds_.beside_nextn) {
+      choose_host_rows(batch);
+      if (host_rows_.size() < batch.tokens.size())
+        shape.decoding = false;  // their number is not in the shape
+    }
     devices_.device()->begin_step(shape);
     devices_.device()->set_prompt_rows(batch.prompt_rows);
     // In a long step, the device also computes the layers that are in host memory.
@@ -219,12 +154,13 @@ StepOutput ForwardPass::run(const Batch& batch, const float* input) {
   ffn_.begin_step(streams_);
   runs_ = states_.begin_step(batch);
 
-  // 1. The residual stream starts with the caller's input, or with token embeddings, plus learned positions
-  //    and token types if the model has them.
-  Side side = weights_.embeds_on_device ? Side{&devices_.device()->backend(), &on_device_}
-                                        : Side{&devices_.cpu(), &on_cpu_};
-  if (input != nullptr) {
-    side.backend->copy(input, int64_t{n_tokens} * spec_.d_model, side.work->residual.floats());
+  // 1. The residual stream starts as the caller says, or with token embeddings, plus learned positions and
+  //    token types if the model has them.
+  const bool starts_on_device = start != nullptr ? devices_.on_device(0) : weights_.embeds_on_device;
+  Side side =
+      starts_on_device ? Side{&devices_.device()->backend(), &on_device_} : Side{&devices_.cpu(), &on_cpu_};
+  if (start != nullptr) {
+    (*start)(*side.backend, side.work->residual.floats());
   } else {
     embed(side, batch);
   }
@@ -405,30 +341,79 @@ std::span<const float> ForwardPass::hidden_states(const Side& side, const Batch&
   return hidden_;
 }
 
-const float* ForwardPass::all_hidden_states(int n_tokens) {
-  assert(devices_.device() == nullptr && spec_.all_have_own_kv());
+HiddenRows ForwardPass::hidden_rows(int n_tokens) {
+  assert(spec_.all_have_own_kv());
+  if (devices_.device() != nullptr) return hidden_of_step_;
+  if (bounds_.of_nextn) return {.host = output_.last.floats(), .rows = {}};
   float* const rows = on_cpu_.normed.floats();
   norm(devices_.cpu(), on_cpu_.residual.floats(), weights_.output_norm, n_tokens, rows);
-  return rows;
+  return {.host = rows, .rows = {}};
+}
+
+/// Lists the tokens whose hidden states a step copies to host memory for NextnPass: HiddenRows::rows, or all.
+void ForwardPass::choose_host_rows(const Batch& batch) {
+  host_rows_.clear();
+  size_t next = 0;  // in prompt_rows
+  for (size_t t = 0; t < batch.tokens.size(); ++t) {
+    const bool of_prompt =
+        next < batch.prompt_rows.size() && batch.prompt_rows[next] == static_cast<int32_t>(t);
+    next += of_prompt ? 1 : 0;
+    const bool last = t + 1 == batch.tokens.size() || batch.slots[t + 1] != batch.slots[t];
+    if (bounds_.nextn_on_cpu || !of_prompt || last) host_rows_.push_back(static_cast<int32_t>(t));
+  }
+}
+
+/// Writes the hidden states that NextnPass reads in host memory to `to`, and sets hidden_of_step_ except the
+/// address `host`, to which the caller copies them. Returns their number.
+int ForwardPass::keep_hidden(const Side& side, const Batch& batch, float* to) {
+  const int n_tokens = batch.n_tokens();
+  hidden_of_step_ = {};
+  if (bounds_.of_nextn) {
+    const int n_logits = static_cast<int>(batch.logit_rows.size());
+    if (n_logits > 0) side.backend->copy(output_.last.floats(), int64_t{n_logits} * spec_.d_model, to);
+    return n_logits;
+  }
+  float *const x = side.work->residual.floats(), *const all = output_.hidden.floats();
+  const auto n_rows = static_cast<int>(host_rows_.size());
+  if (n_rows == n_tokens) {
+    norm(*side.backend, x, weights_.output_norm, n_tokens, to);
+    return n_rows;
+  }
+  norm(*side.backend, x, weights_.output_norm, n_tokens, all);
+  side.backend->gather_rows(all, spec_.d_model, host_rows_, to);
+  hidden_of_step_ = {.rows = host_rows_, .device = all};
+  return n_rows;
 }
 
 std::span<const float> ForwardPass::logits(const Side& side, const Batch& batch) {
-  const int n_logits = static_cast<int>(batch.logit_rows.size());
-  if (n_logits == 0) {
+  const int64_t n = static_cast<int64_t>(batch.logit_rows.size()) * spec_.n_vocab;
+  float* values = output_.logits.floats();
+  if (n > 0) compute_logits(side, batch, values);
+  // NextnPass's hidden states follow the logits, so that one copy brings both to the host.
+  const int64_t from = OutputWorkspace::kept_from(n);
+  const bool keeps = devices_.device() != nullptr && kept_rows(bounds_) > 0;
+  const int n_kept = keeps ? keep_hidden(side, batch, values + from) : 0;
+  const int64_t n_read = n_kept > 0 ? from + int64_t{n_kept} * spec_.d_model : n;
+  if (n_read == 0) {
     side.backend->finish();
     return {};
   }
+  const float* const read = side.backend->to_host(values, static_cast<size_t>(n_read));
+  if (n_kept > 0) hidden_of_step_.host = read + from;
+  return {read, static_cast<size_t>(n)};
+}
+
+void ForwardPass::compute_logits(const Side& side, const Batch& batch, float* values) {
+  const int n_logits = static_cast<int>(batch.logit_rows.size());
   assert(spec_.arch.has_output);
   float* last = output_.last.floats();
   side.backend->gather_rows(side.work->residual.floats(), spec_.d_model, batch.logit_rows, last);
   norm(*side.backend, last, weights_.output_norm, n_logits, last);
   if (devices_.device() != nullptr) devices_.device()->set_prompt_rows(batch.scored_rows);
-  side.backend->matmul(last, n_logits, std::array{product(weights_.output, output_.logits.floats())});
-  const size_t n = static_cast<size_t>(n_logits) * static_cast<size_t>(spec_.n_vocab);
-  float* values = output_.logits.floats();
-  if (spec_.logit_scale != 1.0f) side.backend->scale(spec_.logit_scale, static_cast<int64_t>(n), values);
-  if (spec_.logit_cap > 0.0f) side.backend->soft_cap(spec_.logit_cap, static_cast<int64_t>(n), values);
-  return {side.backend->to_host(output_.logits.floats(), n), n};
+  side.backend->matmul(last, n_logits, std::array{product(weights_.output, values)});
+  const int64_t n = int64_t{n_logits} * spec_.n_vocab;
+  if (spec_.logit_scale != 1.0f) side.backend->scale(spec_.logit_scale, n, values);
+  if (spec_.logit_cap > 0.0f) side.backend->soft_cap(spec_.logit_cap, n, values);
 }
 
 /// Computes a recurrent layer in the place of attention, or beside it.

@@ -3,19 +3,19 @@
 // ModelRuntime owns it and the engine thread runs it. The constructor allocates all memory.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
-#include "engine/forward/delta_pass.h"
 #include "engine/forward/ffn_pass.h"
 #include "engine/forward/indexer_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/forward/layer_call.h"
 #include "engine/forward/layer_embeddings.h"
 #include "engine/forward/mixture_verifier.h"
+#include "engine/forward/pass_memory.h"
 #include "engine/forward/residual_streams.h"
 #include "engine/forward/rope.h"
-#include "engine/forward/short_conv_pass.h"
 #include "engine/forward/state_memory.h"
 #include "engine/model/devices.h"
 #include "engine/model/model_spec.h"
@@ -26,67 +26,39 @@
 
 namespace hearth {
 
-/// Buffers of a step in one device's memory, without those of the FFN.
-struct Workspace {
-  Workspace() = default;
-  Workspace(Memory& memory, const ModelSpec& spec, int max_tokens);
-
-  Buffer residual;   // x [max_tokens, d_model]
-  Buffer normed;     // [max_tokens, d_model]
-  Buffer ffn_input;  // [max_tokens, d_model], for parallel architectures
-  // [max_tokens, d_model] Output of attention or FFN, if it is normed or scaled before it is added to x.
-  Buffer branch;
-  Buffer q, k, v;   // [max_tokens, q_dim | kv_dim]
-  Buffer attended;  // [max_tokens, q_dim]
-  // For latent attention: the latent of the queries, the queries before they are projected to the keys'
-  // latent space, and the values of all heads. For gated attention: the queries with their gates, and the
-  // gates. With ModelSpec::d_value: the values, before and after attention, without zeros.
-  Buffer q_latent, q_projected, values;  // [max_tokens, q_rank | projected_q_dim | attended_dim]
-  DeltaWorkspace delta;
-  ShortConvWorkspace short_conv;
+/// The hidden states of a step's tokens after the output norm, for NextnPass.
+struct HiddenRows {
+  /// In host memory, [n, d_model]: of the n tokens in `rows`, which index the step's tokens in ascending
+  /// order, or of all tokens if `device` is null. In a pass of NextnPass: of the tokens with logits.
+  const float* host = nullptr;
+  std::span<const int32_t> rows;
+  /// In the device's memory, [n_tokens, d_model], of all tokens. Then `rows` has all tokens but those of
+  /// prompts, and the last one of each sequence.
+  const float* device = nullptr;
 };
-
-/// Buffers for the logits, in the memory of the device that computes the output.
-struct OutputWorkspace {
-  OutputWorkspace() = default;
-  OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_logit_rows);
-
-  Buffer last;    // [max_logit_rows, d_model]
-  Buffer logits;  // [max_logit_rows, n_vocab]
-};
-
-/// Upper bounds of a step; devices reserve scratch memory for them.
-struct PassBounds {
-  int max_tokens = 1;
-  int max_logit_rows = 1;
-  int max_context = 1;                           // maximum number of positions of a sequence
-  int n_states = 1;                              // states of recurrent layers
-  int n_snapshots = 0;                           // snapshots of these states
-  bool shares = false;                           // a device and the CPU share neurons of a layer
-  bool holds_experts = false;                    // a device holds experts of a mixture
-  size_t stream_bytes = 0, stream_kv_bytes = 0;  // see StepBounds
-  bool library = false;          // a matrix library multiplies prompt tokens, unless neurons are shared
-  bool library_decodes = false;  // see StepBounds
-  int other_cols = 0;            // columns of matrices that the caller multiplies by, beside the layers'
-};
-StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds);
 
 class ForwardPass {
  public:
-  /// All references and the devices' backends must outlive the pass.
+  /// All references and the devices' backends must outlive the pass. lender: the model's pass, with
+  /// PassBounds::of_nextn (see FfnPass); else null.
   ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, const KvMemory& kv,
-              const PassBounds& bounds);
+              const PassBounds& bounds, const ForwardPass* lender = nullptr);
 
   /// Bytes of the buffers above on one device. A double, so that absurd sizes do not overflow.
   static double bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows);
 
-  /// One step; see ForwardModel::forward. input: [n_tokens, d_model], what the residual stream starts with
-  /// instead of the tokens' embeddings, in the CPU's memory; null: the embeddings. REQUIRES: `input` is null
-  /// if there is a device.
-  StepOutput run(const Batch& batch, const float* input = nullptr);
-  /// Returns the hidden states [n_tokens, d_model] of all tokens of the last step, after the output norm;
-  /// valid until the next step. REQUIRES: there is no device; all layers have their own keys and values.
-  const float* all_hidden_states(int n_tokens);
+  /// Computes what the residual stream x [n_tokens, d_model] starts with, in the memory of the backend of
+  /// layer 0.
+  using Start = std::function<void(Backend& backend, float* x)>;
+
+  /// One step; see ForwardModel::forward. start: called in place of reading the tokens' embeddings; null: the
+  /// embeddings.
+  StepOutput run(const Batch& batch, const Start* start = nullptr);
+  /// Returns the hidden states of the last step, which had n_tokens tokens. Valid until the next step of this
+  /// pass; HiddenRows::host with a device only until the next step of any pass. REQUIRES:
+  /// PassBounds::beside_nextn, or of_nextn and the step had logits; all layers have their own keys and
+  /// values.
+  HiddenRows hidden_rows(int n_tokens);
 
   /// Records a trace of all steps from now on: whole steps, and the stages of layers that the CPU runs. (A
   /// device's backend records its own stages.) Null stops the trace. The trace must outlive the pass.
@@ -135,6 +107,9 @@ class ForwardPass {
   void norm(Backend& backend, const float* x, const NormWeights& weights, int64_t n_rows, float* out);
   std::span<const float> hidden_states(const Side& side, const Batch& batch);
   std::span<const float> logits(const Side& side, const Batch& batch);
+  void choose_host_rows(const Batch& batch);
+  int keep_hidden(const Side& side, const Batch& batch, float* to);
+  void compute_logits(const Side& side, const Batch& batch, float* values);
 
   Devices devices_;
   const ModelSpec& spec_;
@@ -164,6 +139,8 @@ class ForwardPass {
   // [max_tokens, d_model] Copy of the hidden states. The copy is needed because logits() of the same step
   // reuses the memory that to_host() returns.
   std::vector<float> hidden_;
+  HiddenRows hidden_of_step_;  // see hidden_rows(); only with a device
+  std::vector<int32_t> host_rows_;
   Trace* trace_ = nullptr;
   MixtureVerifier* verifier_ = nullptr;
 };

@@ -20,6 +20,15 @@ FfnWorkspace::FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights&
       hidden(floats(memory, max_tokens, max_rank(weights))),
       logits(floats(memory, max_rank(weights) > 0 ? max_tokens : 0, spec.d_ff)) {}
 
+FfnWorkspace FfnWorkspace::view() const {
+  FfnWorkspace out;
+  out.gate = view_of(gate);
+  out.up = view_of(up);
+  out.hidden = view_of(hidden);
+  out.logits = view_of(logits);
+  return out;
+}
+
 void FfnWorkspace::make_sets(Backend& backend) {
   for (NeuronSetId* set : {&wanted, &proposed, &truly_active}) *set = backend.make_set();
 }

@@ -13,11 +13,18 @@
 
 namespace hearth {
 
+/// Returns a Buffer of the same memory that does not own it. `lent` must outlive it.
+inline Buffer view_of(const Buffer& lent) {
+  return {lent.data(), lent.bytes(), [](void*, size_t) {}};
+}
+
 /// Buffers and neuron sets of the FFN in one device's memory, without those of mixtures (MixtureWorkspace).
 struct FfnWorkspace {
   FfnWorkspace() = default;
   bool empty() const { return gate.bytes() == 0; }
   FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights& weights, int max_tokens);
+  /// Returns the same buffers, without sets; this object must outlive them.
+  FfnWorkspace view() const;
 
   /// Number of neuron sets below. The device's backend must reserve as many (StepBounds::n_sets).
   static constexpr int kSets = 3;

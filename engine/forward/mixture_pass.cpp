@@ -28,17 +28,31 @@ MixtureWorkspace::MixtureWorkspace(Memory& memory, const ModelSpec& spec, int ma
   shared_rows = floats(memory, max_tokens, spec.d_model);
 }
 
+MixtureWorkspace MixtureWorkspace::view() const {
+  MixtureWorkspace out;
+  out.router = view_of(router);
+  out.input = view_of(input);
+  out.sum = view_of(sum);
+  out.shared_logits = view_of(shared_logits);
+  out.shared_rows = view_of(shared_rows);
+  return out;
+}
+
 MixturePass::MixturePass(const Devices& devices, const ModelSpec& spec, const Weights& weights,
-                         int max_tokens)
+                         int max_tokens, const MixturePass* lender)
     : devices_(devices),
       spec_(spec),
       weights_(weights),
-      on_cpu_(devices_.cpu(), spec, max_tokens),
-      mixed_(floats(devices_.cpu(), spec.has_experts() ? max_tokens : 0, spec.d_model)) {
+      on_cpu_(lender != nullptr ? lender->on_cpu_.view()
+                                : MixtureWorkspace(devices_.cpu(), spec, max_tokens)),
+      mixed_(lender != nullptr ? view_of(lender->mixed_)
+                               : floats(devices_.cpu(), spec.has_experts() ? max_tokens : 0, spec.d_model)) {
   if (spec.has_experts() && spec.arch.mixture.weighs_input)
     ones_.assign(static_cast<size_t>(max_tokens) * static_cast<size_t>(spec.mixture.n_used), 1.0f);
   if (devices.device() != nullptr)
-    on_device_ = MixtureWorkspace(devices.device()->backend(), spec, max_tokens, /*on_device=*/true);
+    on_device_ = lender != nullptr
+                     ? lender->on_device_.view()
+                     : MixtureWorkspace(devices.device()->backend(), spec, max_tokens, /*on_device=*/true);
 }
 
 double MixturePass::bytes_needed(const ModelSpec& spec, int max_tokens) {

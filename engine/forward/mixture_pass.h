@@ -22,6 +22,8 @@ struct MixtureWorkspace {
   MixtureWorkspace() = default;
   /// on_device: whether this is the workspace of a device that can compute experts.
   MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens, bool on_device = false);
+  /// Returns the same buffers; this object must outlive them.
+  MixtureWorkspace view() const;
 
   Buffer router;  // [max_tokens, n_experts], the router's logits
   // Used if experts do not read the layer's FFN input: what the router or the experts read.
@@ -37,7 +39,9 @@ class MixturePass {
  public:
   /// All references and the devices' backends must outlive the pass. At first, all neurons of an expert are
   /// computed.
-  MixturePass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens);
+  /// lender: see FfnPass.
+  MixturePass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens,
+              const MixturePass* lender = nullptr);
 
   /// Upper bound of the buffers' bytes. A double, so that absurd sizes do not overflow.
   static double bytes_needed(const ModelSpec& spec, int max_tokens);

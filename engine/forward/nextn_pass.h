@@ -10,17 +10,23 @@
 // sequence continues them; then the layer sees what is in the memory, which is at least initialized. Neither
 // changes an answer, only how many guesses are right.
 //
-// ModelRuntime owns it; engine thread. The CPU computes everything.
+// A device has the layer or all but its experts, or the CPU computes everything (NextnShare). The tokens'
+// embeddings come from host memory. So do hidden states, except those of prompts, which stay on the device.
+//
+// ModelRuntime owns it; engine thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "engine/forward/forward_pass.h"
 #include "engine/forward/kv_memory.h"
+#include "engine/forward/nextn_on_device.h"
 #include "engine/model/nextn_weights.h"
+#include "engine/neurons/placement.h"
 #include "engine/step/batch.h"
 #include "kernels/backend.h"
 
@@ -28,18 +34,24 @@ namespace hearth {
 
 class NextnPass {
  public:
-  /// counts: the model's. bounds: the model's; n_states is the number of slots. Reserves scratch memory in
-  /// the backend; a pass that is made later must reserve at least as much (bounds_with_nextn()). All
-  /// references must outlive this object. Throws std::bad_alloc.
-  NextnPass(Backend& cpu, const NextnWeights& weights, const KvBlockCounts& counts, const PassBounds& bounds);
+  /// devices: those of model_pass, the model's, whose buffers and scratch memory this pass uses between the
+  /// model's steps; it was made with bounds_with_nextn(). share: the device's part of the layer. model: see
+  /// NextnOnDevice. counts: the model's. bounds: the model's; n_states is the number of slots. All references
+  /// must outlive this object. Throws std::bad_alloc.
+  NextnPass(const Devices& devices, const NextnWeights& weights, NextnShare share, const ModelWeights& model,
+            const ForwardPass& model_pass, const KvBlockCounts& counts, const PassBounds& bounds);
 
-  /// Bytes that the constructor allocates: of keys and values at one position, and of everything else.
-  /// Doubles, so that absurd sizes do not overflow.
+  /// Bytes that the constructor allocates: of keys and values at one position, and of everything else in host
+  /// memory. Doubles, so that absurd sizes do not overflow.
   static double kv_position_bytes(const NextnWeights& weights, KvType type);
   static double bytes_needed(const NextnWeights& weights, const PassBounds& bounds);
+  /// Bytes that the constructor allocates in a device's memory, without keys and values. model: as the file
+  /// stores it.
+  static size_t device_bytes(const NextnWeights& weights, NextnShare share, const Weights& model,
+                             const PassBounds& bounds);
 
-  /// Call after each step of the model. hidden: [n_tokens, d_model], ForwardPass::all_hidden_states().
-  void after_step(const Batch& batch, const float* hidden);
+  /// Call after each step of the model. hidden: ForwardPass::hidden_rows().
+  void after_step(const Batch& batch, const HiddenRows& hidden);
 
   /// See ForwardModel::predict().
   std::span<const float> predict(const Batch& batch, bool first);
@@ -71,18 +83,30 @@ class NextnPass {
   const float* hidden_before(const Slot& slot, int position) const;
   void add_row(const Batch& batch, size_t token, int32_t id, int position, const float* hidden);
   void add_waiting(const Batch& batch, size_t token, int end);
+  void add_prompt(const Batch& batch, size_t begin, size_t end, const HiddenRows& hidden);
+  void run_if_full(const Batch& batch);
   std::span<const float> run(const Batch& batch);
+  void join_on_device(Backend& device, int n);
+  void fill_on_device(Backend& device, int n, float* x);
 
   Backend& cpu_;
   const NextnWeights& weights_;
   const PassBounds bounds_;
+  const Devices devices_;                   // of a model that consists of the layer
+  std::optional<NextnOnDevice> on_device_;  // nullopt: the CPU computes the layer
   KvMemory kv_;
   ForwardPass pass_;
-  Buffer embedded_, joined_, input_;  // [max_tokens, d_model | 2 * d_model | d_model]
-  std::vector<float> nothing_;        // [d_model] zeros
+  Buffer embedded_, joined_;    // [max_tokens, d_model | 2 * d_model]
+  Buffer joined_on_device_;     // [max_tokens, 2 * d_model]; empty without on_device_
+  std::vector<float> nothing_;  // [d_model] zeros
   std::vector<Slot> slots_;
-  Batch rows_;                // rows of the next pass
-  std::vector<float> given_;  // [rows, d_model] the hidden states of the tokens before
+  Batch rows_;  // rows of the next pass
+  /// The hidden states of the tokens before these rows: [n, d_model] in host memory, of the n rows whose
+  /// given_rows_ is -1. The others index rows of HiddenRows::device.
+  std::vector<float> given_;
+  std::vector<int32_t> given_rows_;
+  std::vector<int32_t> gathered_;
+  const float* hidden_on_device_ = nullptr;
 };
 
 /// Returns the bounds of the model's own pass, so that a NextnPass can share its backend.

@@ -17,6 +17,13 @@ enum class DeviceSplit : uint8_t {
   kLayers,   // the device gets whole layers, beginning with the last one
 };
 
+/// The part of the layer that predicts later tokens (engine/forward/nextn_pass.h) that a device has.
+enum class NextnShare : uint8_t {
+  kNone,           // nothing: the CPU computes the layer, or there is none
+  kAllButExperts,  // all but the experts of its mixture
+  kWhole,
+};
+
 struct LayerPlacement {
   /// The device runs the layer's attention, norms and predictor. If false, the device gets no part of the
   /// layer.

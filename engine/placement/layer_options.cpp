@@ -65,7 +65,7 @@ constexpr int64_t kRounding = 3 * static_cast<int64_t>(kPieceBytes);
 class FactsMaker {
  public:
   FactsMaker(const PlanInputs& in, const PlacementAssumptions& assumptions, bool order_known)
-      : in_(in), assumptions_(assumptions), order_known_(order_known) {}
+      : all_(in), in_(without_nextn(in)), assumptions_(assumptions), order_known_(order_known) {}
 
   LayerFacts layer(int index) const {
     return in_.spec.has_experts() ? mixture_layer(index) : neuron_layer(index);
@@ -145,11 +145,13 @@ class FactsMaker {
     const LayerPlacement whole = whole_layer(in_.spec);
     const bool shares = !in_.spec.has_experts() && !by_layers(in_.split, in_.mode);
     layers.back() = shares ? LayerPlacement{.on_device = true} : whole;
-    const DeviceBytes one = device_bytes(in_, layers, 0);
-    facts.vram_fixed = static_cast<int64_t>(one.output + one.scratch) + (shares ? library_scratch() : 0);
-    facts.vram_least = static_cast<int64_t>(least_bytes(in_)) + library_scratch();
+    const DeviceBytes one = device_bytes(all_, layers, 0);
+    const size_t nextn_kv = one.kv - device_bytes(in_, layers, 0).kv;
+    facts.vram_fixed = static_cast<int64_t>(one.output + one.scratch + one.drafts + nextn_kv) +
+                       (shares ? library_scratch() : 0);
+    facts.vram_least = static_cast<int64_t>(least_bytes(all_)) + library_scratch();
     for (size_t i = 0; i < n_layers; ++i) layers[i] = whole_layer(in_, static_cast<int>(i));
-    const DeviceBytes all = device_bytes(in_, layers, 0);
+    const DeviceBytes all = device_bytes(all_, layers, 0);
     facts.vram_whole = static_cast<int64_t>(all.total());
     if (all.experts > 0) facts.vram_experts = static_cast<int64_t>(all.scratch - one.scratch);
     facts.ram_fixed = static_cast<int64_t>(
@@ -245,7 +247,13 @@ class FactsMaker {
         static_cast<int64_t>(device_bytes(in_, layers, 0).experts) - facts.vram_expert + kRounding;
   }
 
-  const PlanInputs& in_;
+  static PlanInputs without_nextn(PlanInputs in) {
+    in.nextn_share = NextnShare::kNone;
+    return in;
+  }
+
+  const PlanInputs& all_;
+  const PlanInputs in_;  // without the layer that predicts later tokens, which is not placed with the others
   const PlacementAssumptions& assumptions_;
   const bool order_known_;
 };

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/forward/kv_memory.h"
-#include "engine/forward/layer_embeddings.h"
+#include "engine/forward/nextn_pass.h"
 #include "engine/neurons/expert_slabs.h"
 #include "engine/residency/memory_limit.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -26,7 +26,9 @@ bool any_shared(const PlanInputs& in, const std::vector<LayerPlacement>& layers)
   return std::ranges::any_of(layers, [&](const LayerPlacement& layer) { return is_shared(layer, in.spec); });
 }
 
-bool any_experts(const std::vector<LayerPlacement>& layers) {
+bool any_experts(const PlanInputs& in, const std::vector<LayerPlacement>& layers) {
+  if (in.nextn != nullptr && in.nextn_share == NextnShare::kWhole && in.nextn->spec.has_experts())
+    return true;
   return std::ranges::any_of(layers, [](const LayerPlacement& layer) { return !layer.experts.empty(); });
 }
 
@@ -42,7 +44,7 @@ PassBounds bounds_of(const PlanInputs& in, const std::vector<LayerPlacement>& la
                      const Streams& streams) {
   PassBounds bounds = in.bounds;
   bounds.shares = any_shared(in, layers);
-  bounds.holds_experts = any_experts(layers);
+  bounds.holds_experts = any_experts(in, layers);
   bounds.stream_bytes = streams.bytes;
   bounds.stream_kv_bytes = streams.kv_bytes;
   return bounds;
@@ -182,6 +184,11 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
     });
   }
   const PassBounds steps = bounds_of(in, layers, {});
+  if (in.nextn != nullptr && in.nextn_share != NextnShare::kNone) {
+    const KvBlockCounts counts{.n_blocks = in.kv_counts.n_blocks, .type = in.kv_counts.type};
+    bytes.kv += 2 * piece_bytes(KvMemory::layer_bytes(in.nextn->spec, counts, 0));
+    bytes.drafts = NextnPass::device_bytes(*in.nextn, in.nextn_share, in.weights, steps);
+  }
   bytes.scratch = step_scratch_bytes(in.spec, in.weights, steps);
   bytes.stream =
       cuda::scratch_bytes(step_bounds(in.spec, bounds)) - cuda::scratch_bytes(step_bounds(in.spec, steps));
@@ -189,14 +196,8 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
 }
 
 size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const PassBounds& bounds) {
-  return cuda::scratch_bytes(step_bounds(spec, bounds)) + metered([&](MemoryMeter& meter) {
-           const Workspace of_layers(meter, spec, bounds.max_tokens);
-           if (spec.recurrent) const StagedStates of_snapshots(meter, spec.recurrent);
-           const FfnWorkspace of_ffn(meter, spec, weights, bounds.max_tokens);
-           const MixtureWorkspace of_mixtures(meter, spec, bounds.max_tokens, /*on_device=*/true);
-           const LayerEmbeddingsWorkspace of_embeddings(meter, spec, bounds.max_tokens);
-           const OutputWorkspace of_output(meter, spec, bounds.max_logit_rows);
-         });
+  return cuda::scratch_bytes(step_bounds(spec, bounds)) +
+         metered([&](MemoryMeter& meter) { count_workspaces(meter, spec, weights, bounds); });
 }
 
 Plan placed_plan(const PlanInputs& in, Placement placement, size_t budget) {
@@ -208,6 +209,8 @@ Plan placed_plan(const PlanInputs& in, Placement placement, size_t budget) {
   plan.stream_bytes = streams.bytes;
   plan.stream_kv_bytes = streams.kv_bytes;
   plan.budget_bytes = budget;
+  plan.holds_experts = any_experts(in, plan.layers);
+  if (in.nextn != nullptr) plan.nextn_share = in.nextn_share;
   for (int i = 0; i < in.spec.n_layers; ++i) {
     const LayerPlacement& layer = plan.layers[static_cast<size_t>(i)];
     if (!layer.on_device) continue;
@@ -291,7 +294,9 @@ std::vector<std::string> Plan::lines(const ModelSpec& spec) const {
   out.push_back("GPU, for every token: attention " + text(device.attention) + ", output " +
                 text(device.output) + ", keys and values " + text(device.kv) +
                 (device.states > 0 ? ", recurrent states " + text(device.states) : "") + ", predictors " +
-                text(device.predictors) + ", scratch " + text(device.scratch));
+                text(device.predictors) +
+                (device.drafts > 0 ? ", the layer that predicts later tokens " + text(device.drafts) : "") +
+                ", scratch " + text(device.scratch));
   out.push_back(spec.has_experts() ? experts_line(spec) : neurons_line(spec));
   if (whole()) return out;
   const int n_on_cpu = static_cast<int>(layers.size()) - n_device_layers();
@@ -344,11 +349,11 @@ std::string Plan::neurons_line(const ModelSpec& spec) const {
 std::string Plan::json(const ModelSpec& spec) const {
   std::string out = "{\n  \"budget_bytes\": " + std::to_string(budget_bytes) + ",\n  \"device_bytes\": {";
   const std::pair<const char*, size_t> parts[] = {
-      {"attention", device.attention}, {"output", device.output},   {"predictors", device.predictors},
-      {"keys_and_values", device.kv},  {"states", device.states},   {"gates", device.gates},
-      {"hot_neurons", device.hot},     {"experts", device.experts}, {"neuron_cache", device.cache},
-      {"tables", device.tables},       {"scratch", device.scratch}, {"stream_buffers", device.stream},
-      {"total", device.total()}};
+      {"attention", device.attention},   {"output", device.output},   {"predictors", device.predictors},
+      {"keys_and_values", device.kv},    {"states", device.states},   {"gates", device.gates},
+      {"hot_neurons", device.hot},       {"experts", device.experts}, {"neuron_cache", device.cache},
+      {"drafts", device.drafts},         {"tables", device.tables},   {"scratch", device.scratch},
+      {"stream_buffers", device.stream}, {"total", device.total()}};
   for (const auto& [name, bytes] : parts) {
     out += (out.ends_with('{') ? "\"" : ", \"") + std::string(name) + "\": " + std::to_string(bytes);
   }
@@ -367,7 +372,8 @@ std::string Plan::json(const ModelSpec& spec) const {
 
 PassBounds Plan::bounds(PassBounds steps) const {
   steps.shares = shares;
-  steps.holds_experts = device.experts > 0;
+  steps.holds_experts = holds_experts;
+  steps.nextn_on_cpu = steps.beside_nextn && nextn_share == NextnShare::kNone;
   steps.stream_bytes = stream_bytes;
   steps.stream_kv_bytes = stream_kv_bytes;
   return steps;

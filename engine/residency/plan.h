@@ -13,6 +13,7 @@
 
 #include "engine/forward/forward_pass.h"
 #include "engine/model/model_spec.h"
+#include "engine/model/nextn_weights.h"
 #include "engine/model/weights.h"
 #include "engine/neurons/neuron_layout.h"
 #include "engine/neurons/placement.h"
@@ -35,6 +36,9 @@ struct PlanInputs {
   /// order.
   const NeuronLayout::Order* order = nullptr;
   bool experts = true;  // a device may hold experts of a mixture
+  /// The layer that predicts later tokens, and the device's part of it. Null: no layer drafts.
+  const NextnWeights* nextn = nullptr;
+  NextnShare nextn_share = NextnShare::kNone;
 };
 
 /// Bytes of device memory, by use.
@@ -49,13 +53,14 @@ struct DeviceBytes {
   size_t hot = 0;
   size_t experts = 0;  // resident experts of a mixture, with the tables that their layers need (ExpertSlabs)
   size_t cache = 0;    // device rows for cold neurons
+  size_t drafts = 0;   // the layer that predicts later tokens (NextnPass), without its keys and values
   size_t tables = 0;   // scales of coded columns, biases, the map from neurons to device rows
   size_t scratch = 0;  // scratch of a step
   size_t stream = 0;   // buffers for streaming cold neurons
 
   size_t total() const {
-    return attention + output + predictors + kv + states + gates + hot + experts + cache + tables + scratch +
-           stream;
+    return attention + output + predictors + kv + states + gates + hot + experts + cache + drafts + tables +
+           scratch + stream;
   }
 };
 
@@ -66,7 +71,9 @@ struct Plan {
   /// In long steps, the device may compute layers that are in host memory. This many bytes are reserved for
   /// the keys of one such layer, and as many again for its values. 0 if there are no such layers.
   size_t stream_kv_bytes = 0;
-  size_t budget_bytes = 0;  // the budget of the plan
+  size_t budget_bytes = 0;                     // the budget of the plan
+  NextnShare nextn_share = NextnShare::kNone;  // PlanInputs::nextn_share, if a layer drafts
+  bool holds_experts = false;                  // the device holds experts of at least one layer
   DeviceBytes device;
   /// Bytes of neurons (in a mixture, of experts) that belong to the device's layers but are only in host
   /// memory.

@@ -213,6 +213,7 @@ Json plan_json(const Plan& plan) {
             {"hot_neurons", bytes.hot},
             {"experts", bytes.experts},
             {"neuron_cache", bytes.cache},
+            {"drafts", bytes.drafts},
             {"tables", bytes.tables},
             {"scratch", bytes.scratch},
             {"stream", bytes.stream}}},

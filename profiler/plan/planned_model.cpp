@@ -7,7 +7,9 @@
 #include <cctype>
 #include <new>
 #include <stdexcept>
+#include <variant>
 
+#include "engine/forward/nextn_pass.h"
 #include "engine/model/ffn_activation.h"
 #include "engine/model/predictor_file.h"
 #include "engine/resolved_load.h"
@@ -369,8 +371,14 @@ PlannedModel model_of_file(const std::filesystem::path& path, std::string_view f
   std::optional<ModelFile> predictors;
   if (spec.has_zero_neurons() && !spec.has_experts()) predictors = open_predictor_file(file, spec);
   if (predictors) bind_predictors(*predictors, spec, weights);
-  return {path.filename().string(), std::move(file), std::move(spec), std::move(weights),
-          std::move(predictors)};
+  auto nextn = bind_nextn(file, spec, weights);
+  auto* const layer = std::get_if<0>(&nextn);
+  return {.name = path.filename().string(),
+          .file = std::move(file),
+          .spec = std::move(spec),
+          .weights = std::move(weights),
+          .predictors = std::move(predictors),
+          .nextn = layer != nullptr ? std::move(*layer) : nullptr};
 }
 
 PlannedModel model_of_shape(const ModelShape& shape, DType type, std::string_view ffn_activation) {
@@ -440,9 +448,12 @@ PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& l
       .weights = model.weights,
       .host = *host_,
       .mode = mode,
-      .bounds = load.bounds(),
+      .bounds = model.nextn ? bounds_with_nextn(load.bounds(), *model.nextn) : load.bounds(),
       .kv_counts = kv_block_counts(model.spec, load, load.contexts_to_plan()),
       .experts = load.experts,
+      // The layer's experts are on a device only if the model's fit.
+      .nextn = model.nextn.get(),
+      .nextn_share = model.spec.has_experts() ? NextnShare::kAllButExperts : NextnShare::kWhole,
   });
 }
 

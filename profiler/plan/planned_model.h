@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/model/model_file.h"
+#include "engine/model/nextn_weights.h"
 #include "engine/neurons/neuron_layout.h"
 #include "engine/prompt_step.h"
 #include "engine/residency/plan.h"
@@ -30,6 +31,8 @@ struct PlannedModel {
   Weights weights;
   std::optional<ModelFile> predictors = {};  // the file of predictors beside the model's file
   Buffer zeros = {};                         // for a shape: the memory of its weights, which reads as zeros
+  /// The layer that drafts; null if the file has none, or for a shape.
+  std::shared_ptr<const NextnWeights> nextn = nullptr;
 
   /// The modes in which plans consider the model: exact if its activation has zeros, predicted if it has
   /// predictors, and dense. For a mixture of experts, only dense.

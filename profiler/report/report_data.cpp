@@ -79,6 +79,7 @@ void add_gpu_bytes(const DeviceBytes& gpu, ReportData& data) {
   add("gates of all neurons", gpu.gates);
   add("hot neurons", gpu.hot);
   add("neuron cache", gpu.cache);
+  add("the layer that predicts later tokens", gpu.drafts);
   add("scratch, tables and buffers", gpu.scratch + gpu.tables + gpu.stream);
 }
 

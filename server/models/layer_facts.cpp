@@ -67,9 +67,8 @@ std::string text_of(const PredictingFacts& facts) {
   const std::string layers = facts.n_layers == 1
                                  ? "1 layer (nextn) predicts a later token"
                                  : std::to_string(facts.n_layers) + " layers (nextn) predict later tokens";
-  const std::string use = facts.why_not.empty()
-                              ? "drafts come from the first of them where the CPU computes all layers"
-                              : "not used: " + facts.why_not;
+  const std::string use =
+      facts.why_not.empty() ? "drafts come from the first of them" : "not used: " + facts.why_not;
   return layers + ", " + bytes_text(facts.bytes) + "; " + use;
 }
 

@@ -15,6 +15,7 @@ import pytest
 import hearthd
 
 RELU = hearthd.ROOT / "tests/data/arch/relu-llama.gguf"
+PREDICTING = hearthd.ROOT / "tests/data/arch/qwen35-nextn.gguf"
 PREDICTED = hearthd.ROOT / "tests/data/arch/bamboo.powerinfer.gguf"
 # scratch is most of the memory that so small a model takes
 SMALL = ("--context", "64", "--slots", "2", "--prefill-chunk", "16")
@@ -154,6 +155,19 @@ def test_every_budget_gives_the_cpus_text(serve, texts_of_cpu, budget):
     assert texts(server) == texts_of_cpu
     line = gpu_line(server, "GPU: ")
     assert ("the whole model" in line) == (budget in ("auto", "1")), line
+
+
+def test_the_layer_that_predicts_later_tokens_drafts_on_the_gpu(serve):
+    flags = ("--context", "128", "--slots", "2", "--prefill-chunk", "16")
+    on_cpu = serve("--device", "cpu", *flags, model=PREDICTING)
+    on_gpu = serve("--device", "cuda", *flags, model=PREDICTING)
+    without = serve("--device", "cuda", "--speculate", "text", *flags, model=PREDICTING)
+    assert texts(on_cpu, 24) == texts(on_gpu, 24) == texts(without, 24)
+    drafts = re.compile(r'hearth_memory_bytes\{[^}]*place="vram",purpose="drafts"\} [1-9]')
+    in_use = [bool(drafts.search(httpx.get(server.url + "/metrics", timeout=hearthd.PATIENCE).text))
+              for server in (on_cpu, on_gpu, without)]
+    assert in_use == [False, True, False]
+    assert any("the layer that predicts later tokens" in line for line in on_gpu.lines)
 
 
 def test_a_mixture_gives_the_cpus_text_wherever_its_experts_are_and_counts_who_computed_them(serve):

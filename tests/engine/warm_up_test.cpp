@@ -33,11 +33,18 @@ struct Noted final : ForwardModel {
     n_hidden += batch.hidden_rows.size();
     return {};
   }
+  std::span<const float> predict(const Batch& batch, bool first) override {
+    CHECK(first);
+    REQUIRE(batch.n_tokens() == 1);
+    CHECK(batch.positions[0] / limits_.block_tokens < batch.max_blocks);
+    predicted.push_back(batch.positions[0]);
+    return {};
+  }
 
   StepLimits limits_;
   bool bound = false, counts = false;
   size_t n_logits = 0, n_hidden = 0, n_tables = 0;
-  std::vector<int> steps, last_positions;
+  std::vector<int> steps, last_positions, predicted;
   std::vector<bool> counted;
 };
 
@@ -88,6 +95,12 @@ TEST_CASE("the warm-up for a GPU runs a long and a short prompt, and two steps o
   Noted tight(limits);
   warm_up(tight, {.n_slots = 2, .context_tokens = 20});
   CHECK(tight.last_positions == std::vector<int>{18, 7, 19, 19});
+  CHECK(tight.predicted.empty());
+  limits.predicts = true;
+  Noted predicting(limits);
+  warm_up(predicting, {.n_slots = 2, .context_tokens = 700});
+  CHECK(predicting.steps == model.steps);
+  CHECK(predicting.predicted == std::vector<int>{255, 255, 511, 511, 699, 699});
 }
 
 TEST_CASE("the warm-up includes steps that count neurons, if they will be counted") {
