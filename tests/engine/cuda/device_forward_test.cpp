@@ -329,7 +329,7 @@ TEST_CASE("a model with states gives the CPU's bits however many of its layers a
 TEST_CASE("models with windows give the CPU's bits on the device while window blocks are reused") {
   const std::string name =
       GENERATE(from_range(some_of({"gemma3", "gemma2", "cohere2", "olmo3", "exaone4", "phi3-long", "gpt-oss",
-                                   "smallthinker", "mellum", "mimo2"})));
+                                   "smallthinker", "mellum", "mimo2", "step35"})));
   INFO(name);
   const WindowModel model(name);
   LoadOptions options = model.options();

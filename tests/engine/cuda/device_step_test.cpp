@@ -80,11 +80,12 @@ TEST_CASE("recorded steps of other architectures give the same bits") {
   check_recording("qwen35", "dense", Share::kAll, false);
   check_recording("nemotron_h", "dense", Share::kAll, false);
   check_recording("lfm2", "dense", Share::kAll, false);
+  check_recording("apertus", "dense", Share::kThird, false);
 }
 
 TEST_CASE("a recorded step of a mixture ends a graph where experts are missing, and no layer synchronizes") {
-  const std::string name =
-      GENERATE("qwen3moe", "deepseek2-v3", "glm4moe", "qwen2moe", "qwen35moe", "lfm2moe", "smallthinker");
+  const std::string name = GENERATE("qwen3moe", "deepseek2-v3", "glm4moe", "qwen2moe", "qwen35moe", "lfm2moe",
+                                    "smallthinker", "llama4", "kimi-linear");
   // In exact mode, smallthinker skips zeros.
   LoadOptions options = device_options("arch/" + name + ".gguf", name == "smallthinker" ? "exact" : "dense");
   options.prefill_chunk = 16;

@@ -108,6 +108,24 @@ TEST_CASE("for any budget the device uses the memory that was planned, and the l
   CHECK(shares);
 }
 
+TEST_CASE("models with layers of every kind use the memory that was planned") {
+  const std::string model =
+      GENERATE("apertus", "gemma4-e2b", "kimi-linear", "llama4", "step35", "qwen35moe", "mamba2");
+  INFO(model);
+  LoadOptions options = options_of(model, "dense");
+  const DeviceBytes whole = ModelRuntime::load(options)->placed().plan->device;
+  for (const size_t left_out : {size_t{0}, whole.experts / 2}) {
+    options.vram_budget_bytes = whole.total() - left_out;
+    cudaemu::reset_stats();
+    const auto runtime = ModelRuntime::load(options);
+    const size_t planned = runtime->placed().plan->device.total(), granularity = cudaemu::kVramGranularity;
+    CHECK(planned <= *options.vram_budget_bytes);
+    CHECK(cudaemu::stats().vram_peak == (planned + granularity - 1) / granularity * granularity);
+    logits(*runtime);
+    CHECK(cudaemu::stats().vram_peak == cudaemu::stats().vram_used);
+  }
+}
+
 TEST_CASE("layers may be split between the device and the CPU instead of neurons") {
   const std::string model = GENERATE("qwen2", "falcon-40b", "opt");
   INFO(model);
