@@ -18,7 +18,7 @@ constexpr auto kSensors = std::to_array<std::string_view>({"clip", "wavtokenizer
 constexpr auto kAxes = std::to_array<std::string_view>({"qwen2vl", "paddleocr"});
 constexpr auto kSlopes = std::to_array<std::string_view>({"bloom", "jais", "jina-bert-v2", "mpt", "refact"});
 constexpr auto kOtherEncoders =
-    std::to_array<std::string_view>({"jina-bert-v3", "llama-embed", "neo-bert", "nomic-bert-moe"});
+    std::to_array<std::string_view>({"llama-embed", "neo-bert", "nomic-bert-moe"});
 constexpr auto kDiffusion = std::to_array<std::string_view>({"dream", "llada", "llada-moe", "rnd1"});
 constexpr auto kLatent = std::to_array<std::string_view>({"minicpm3", "plm"});
 
@@ -35,7 +35,8 @@ constexpr auto kReasons = std::to_array<Reason>({
     {kAxes, "it encodes positions along several axes, for images and video"},
     {kSlopes, "it encodes positions by ALiBi"},
     {kOtherEncoders,
-     "it is an encoder other than bert, nomic-bert, modern-bert, eurobert and gemma-embedding"},
+     "it is an encoder other than bert, nomic-bert, jina-bert-v3, modern-bert, eurobert and "
+     "gemma-embedding"},
     {kDiffusion, "it generates by diffusion instead of token by token"},
     {kLatent, "its latent attention differs from deepseek2's"},
 });

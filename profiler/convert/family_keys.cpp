@@ -643,10 +643,8 @@ void add_stablelm_keys(const Config& config, KeyList& keys) {
 
 void add_bert_keys(const Config& config, KeyList& keys) {
   keys.of_model("attention.causal", false);
-  if (keys.find("bert.attention.layer_norm_epsilon") == nullptr &&
-      keys.find("nomic-bert.attention.layer_norm_epsilon") == nullptr) {
-    keys.number("attention.layer_norm_epsilon", 1e-12);
-  }
+  keys.number("attention.layer_norm_epsilon",
+              config.find_number({"layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"}).value_or(1e-12));
   if (const int64_t offset = first_position_row(config)) {
     keys.count("context_length", context_of(config) - offset);
   }

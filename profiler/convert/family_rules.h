@@ -470,6 +470,11 @@ inline constexpr Rule kModernBertRank[] = {
     {"head.norm", "cls.norm"},
     {"classifier", "cls.output"},
 };
+inline constexpr Rule kJinaBertV3[] = {
+    {"emb_ln", "token_embd_norm"},  {"mixer.Wqkv", "attn_qkv"}, {"mixer.out_proj", "attn_output"},
+    {"norm1", "attn_output_norm"},  {"mlp.fc1", "ffn_up"},      {"mlp.fc2", "ffn_down"},
+    {"norm2", "layer_output_norm"},
+};
 // Contains the tensor names of both implementations: the model's own code and the transformers library.
 inline constexpr Rule kNomicBert[] = {
     {"emb_ln", "token_embd_norm"},

@@ -207,8 +207,8 @@ TEST_CASE("mixtures with a relu give the same logits when only active neurons of
 }
 
 TEST_CASE("encoders give the hidden states that transformers gives") {
-  const std::string name =
-      GENERATE("bert", "nomic-bert", "modern-bert", "modern-bert-silu", "eurobert", "gemma-embedding");
+  const std::string name = GENERATE("bert", "nomic-bert", "jina-bert-v3", "modern-bert", "modern-bert-silu",
+                                    "eurobert", "gemma-embedding");
   INFO(name);
   for (const Isa isa : model_isas()) {
     const auto model = load_encoder(name, 1, isa);
@@ -248,7 +248,7 @@ TEST_CASE("encoders with windows and heads give the embeddings that sentence-tra
 }
 
 TEST_CASE("encoders give a text the same bits in any step, with any number of threads") {
-  const std::string name = GENERATE("bert", "nomic-bert", "modern-bert", "gemma-embedding");
+  const std::string name = GENERATE("bert", "nomic-bert", "jina-bert-v3", "modern-bert", "gemma-embedding");
   INFO(name);
   std::vector<std::vector<int32_t>> texts;
   for (const int length : {48, 1, 7, 33, 64, 2}) {

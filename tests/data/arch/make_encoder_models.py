@@ -49,6 +49,18 @@ def nomic_bert():
                 auto=transformers.AutoModel, vocabulary="bert", hidden=True)
 
 
+def jina_bert_v3():
+    """bert with RoPE instead of positions, and one token type; q, k and v in one tensor."""
+    config = transformers.JinaEmbeddingsV3Config(**{**COMMON, "type_vocab_size": 1, "layer_norm_eps": 1e-5},
+                                                 rope_parameters=of_rope(20000.0))
+    names = {**OUTER, "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+             "self_attn.o_proj": "attn_output", "post_attention_layernorm": "attn_output_norm", "mlp.fc1": "ffn_up",
+             "mlp.fc2": "ffn_down", "post_mlp_layernorm": "layer_output_norm"}
+    keys = {**KEYS, "attention.layer_norm_epsilon": 1e-5, "rope.freq_base": 20000.0, "pooling_type": 1}
+    return Tiny("jina-bert-v3", config, keys, names, fused_qkv(), auto=transformers.AutoModel, vocabulary="bert",
+                hidden=True)
+
+
 def long_text(n):
     return torch.tensor([[(17 * i * i + 5 * i + 3) % N_VOCAB for i in range(n)]])
 
@@ -152,6 +164,7 @@ LAYER_OF_GEMMA = {
 MODELS = {
     "bert": bert,
     "nomic-bert": nomic_bert,
+    "jina-bert-v3": jina_bert_v3,
     "modern-bert": modern_bert,
     "modern-bert-silu": modern_bert_silu,
     "eurobert": eurobert,
