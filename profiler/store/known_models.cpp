@@ -41,6 +41,13 @@ constexpr auto kModels = std::to_array<KnownModel>({
      "short convolutions, mixture of experts; quick on a CPU"},
     {"gpt-oss-20b", "hf:bartowski/openai_gpt-oss-20b-GGUF:MXFP4", 12.1, 2.2, "gpt-oss",
      "mixture of experts, thinks, calls tools"},
+    {"smallthinker-4b-a0.6b",
+     "hf:Tiiny/SmallThinker-4BA0.6B-Instruct-GGUF:SmallThinker-4B-A0.6B-Instruct.Q4_K_S.gguf", 2.49, 0.5,
+     "smallthinker", "mixture of ReLU experts, whose inactive neurons are skipped"},
+    {"qwen2.5-coder-7b", "hf:bartowski/Qwen2.5-Coder-7B-Instruct-GGUF:Q4_K_M", 4.68, 4.68, "qwen2",
+     "writes code, fills in the middle"},
+    {"nomic-embed-text", "hf:nomic-ai/nomic-embed-text-v1.5-GGUF:Q8_0", 0.146, 0, "nomic-bert",
+     "embeddings of texts"},
 });
 
 std::string letters_and_digits(std::string_view text) {
@@ -67,7 +74,9 @@ const KnownModel* recommended_model(uint64_t memory_bytes) {
   constexpr double kMostRead = 3;
   const KnownModel* best = nullptr;
   for (const KnownModel& model : kModels) {
-    const bool fits = model.gigabytes * kSpare + kSpareGigabytes <= static_cast<double>(memory_bytes) / 1e9;
+    const bool generates = model.read_gigabytes > 0;
+    const bool fits =
+        generates && model.gigabytes * kSpare + kSpareGigabytes <= static_cast<double>(memory_bytes) / 1e9;
     if (fits && model.read_gigabytes <= kMostRead && (best == nullptr || model.gigabytes > best->gigabytes))
       best = &model;
   }

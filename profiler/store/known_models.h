@@ -17,7 +17,7 @@ struct KnownModel {
   std::string_view name;       // for example "smollm3-3b"
   std::string_view reference;  // has the form "hf:OWNER/REPO:FILE.gguf"
   double gigabytes;            // approximate size of the file
-  double read_gigabytes;       // approximate bytes of the weights that one token reads
+  double read_gigabytes;       // approximate bytes that one token reads; 0: the model generates no text
   std::string_view architecture;
   std::string_view about;  // a short description
 };
