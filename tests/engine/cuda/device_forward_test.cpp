@@ -393,6 +393,24 @@ TEST_CASE("an encoder stays on the CPU, and says so") {
   CHECK_THAT(model->placed().notes.front(), ContainsSubstring("An encoder runs on the CPU only"));
 }
 
+TEST_CASE("contexts from which indexers choose stay on the CPU, and shorter ones do not") {
+  LoadOptions options = options_of(data() / "arch/glm-dsa-chooses.gguf", "dense", true);
+  options.context_tokens = 0;
+  const auto brief = ModelRuntime::load(options);
+  CHECK(brief->placed().plan != nullptr);
+  CHECK(brief->facts().context_tokens == 16);
+  options.context_tokens = 48;
+  constexpr const char* kWhy =
+      "A context of more than 16 tokens, from which the model's indexers choose, runs on "
+      "the CPU only";
+  CHECK_THROWS_WITH(ModelRuntime::load(options), ContainsSubstring(kWhy));
+  options.device = DeviceChoice::kAuto;
+  const auto model = ModelRuntime::load(options);
+  CHECK(model->placed().plan == nullptr);
+  REQUIRE(model->placed().notes.size() == 1);
+  CHECK_THAT(model->placed().notes.front(), ContainsSubstring(kWhy));
+}
+
 TEST_CASE("sparse models give the CPU's logits on the device, and the same bits however a prompt is cut") {
   const std::string name =
       GENERATE(from_range(some_of({"relu-llama", "relu-llama.powerinfer", "bamboo.powerinfer",
