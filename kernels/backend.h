@@ -175,6 +175,19 @@ struct AttentionScores {
   }
 };
 
+/// Rows that are added up with weights of their own for each row, in several sums: out_s[r] = x_s[r] + the
+/// sum over j of weights[r, s * n_added + j] * added_j[r]. x_s is x + s * stride, and so are out_s and
+/// added_j.
+struct MixedRows {
+  const float* x = nullptr;        // [n_sums] arrays [n_rows, n_cols]
+  const float* added = nullptr;    // [n_added] arrays [n_rows, n_cols]
+  const float* weights = nullptr;  // [n_rows, n_sums * n_added]
+  float* out = nullptr;            // [n_sums] arrays [n_rows, n_cols]; none of the inputs
+  int n_sums = 0, n_added = 0;
+  int64_t stride = 0;  // floats from one array to the next
+  int64_t n_rows = 0, n_cols = 0;
+};
+
 /// Upper bounds for all later steps, from which reserve() computes the sizes of scratch memory.
 struct StepBounds {
   int max_tokens = 1;
@@ -291,6 +304,12 @@ class Backend : public Memory {
   /// out[r, c] *= factors[r] for n_rows rows of n_cols floats.
   virtual void scale_rows(const float* factors, int64_t n_rows, int64_t n_cols, float* out) = 0;
 
+  /// out[r, c] *= factors[c] for n_rows rows of n_cols floats.
+  virtual void scale_columns(const float* factors, int64_t n_rows, int64_t n_cols, float* out) = 0;
+
+  /// See MixedRows. The sum begins with x and is a chain of fused multiply-adds in the order of j.
+  virtual void mix_rows(const MixedRows& call) = 0;
+
   /// out[i] = cap * tanh(out[i] / cap) for n floats. REQUIRES: cap > 0.
   virtual void soft_cap(float cap, int64_t n, float* out) = 0;
 
@@ -303,6 +322,13 @@ class Backend : public Memory {
   /// n_weights]. bias is [n_weights, n_cols], or null if there is none. out may be x.
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
                           int64_t n_cols, float* out, int64_t n_weights = 1) = 0;
+
+  /// x[r] *= sqrt(mean(to[r]^2) / max(mean(x[r]^2), least)), for n_rows rows of n_cols.
+  virtual void match_rows(const float* to, float least, int64_t n_rows, int64_t n_cols, float* x) = 0;
+
+  /// x[r, c] = max(x[r, c] - mean(x[r]) - n_deviations * sqrt(variance(x[r])), 0), for n_rows rows of n_cols.
+  /// A NaN stays a NaN.
+  virtual void cut_rows(float n_deviations, int64_t n_rows, int64_t n_cols, float* x) = 0;
 
   /// All products share x [n_tokens, n_cols] (contiguous), which is quantized at most once. Every weight has
   /// n_cols columns.

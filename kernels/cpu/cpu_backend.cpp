@@ -207,6 +207,26 @@ void CpuBackend::scale_rows(const float* factors, int64_t n_rows, int64_t n_cols
   });
 }
 
+void CpuBackend::scale_columns(const float* factors, int64_t n_rows, int64_t n_cols, float* out) {
+  pool_.for_each_piece(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t c = 0; c < n_cols; ++c) out[r * n_cols + c] *= factors[c];
+    }
+  });
+}
+
+void CpuBackend::mix_rows(const MixedRows& call) {
+  const int64_t grain = row_grain(call.n_cols * (1 + call.n_added));
+  pool_.for_each_piece(call.n_rows * call.n_sums, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / call.n_sums, sum = i % call.n_sums, at = row * call.n_cols;
+      vector_.mix_row(call.x + sum * call.stride + at, call.added + at, call.stride,
+                      call.weights + i * call.n_added, call.n_added, call.n_cols,
+                      call.out + sum * call.stride + at);
+    }
+  });
+}
+
 void CpuBackend::soft_cap(float cap, int64_t n, float* out) {
   pool_.for_each_piece(n, kPieceFloats, [&](int64_t begin, int64_t end, int) {
     vector_.soft_cap(cap, end - begin, out + begin);
@@ -230,6 +250,18 @@ void CpuBackend::layer_norm(const float* x, const float* weight, const float* bi
       vector_.layer_norm(x + r * n_cols, weight + at, bias == nullptr ? nullptr : bias + at, eps, n_cols,
                          out + r * n_cols);
     }
+  });
+}
+
+void CpuBackend::match_rows(const float* to, float least, int64_t n_rows, int64_t n_cols, float* x) {
+  pool_.for_each_piece(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) vector_.match_row(to + r * n_cols, least, n_cols, x + r * n_cols);
+  });
+}
+
+void CpuBackend::cut_rows(float n_deviations, int64_t n_rows, int64_t n_cols, float* x) {
+  pool_.for_each_piece(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) vector_.cut_row(n_deviations, n_cols, x + r * n_cols);
   });
 }
 

@@ -60,11 +60,15 @@ class CpuBackend : public Backend, public HostNeurons, public HostExperts, publi
   void zero(int64_t n, float* out) override;
   void scale(float factor, int64_t n, float* out) override;
   void scale_rows(const float* factors, int64_t n_rows, int64_t n_cols, float* out) override;
+  void scale_columns(const float* factors, int64_t n_rows, int64_t n_cols, float* out) override;
+  void mix_rows(const MixedRows& call) override;
   void soft_cap(float cap, int64_t n, float* out) override;
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
                 int64_t n_weights = 1) override;
   void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
                   int64_t n_cols, float* out, int64_t n_weights = 1) override;
+  void match_rows(const float* to, float least, int64_t n_rows, int64_t n_cols, float* x) override;
+  void cut_rows(float n_deviations, int64_t n_rows, int64_t n_cols, float* x) override;
   void matmul(const float* x, int n_tokens, std::span<const Product> products) override;
   void multiply_heads(const HeadProducts& products, int n_tokens) override;
   void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,

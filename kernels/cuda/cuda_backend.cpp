@@ -229,6 +229,26 @@ class CudaBackend final : public Backend {
     enqueue([=, this] { cuda::scale_rows(factors, n_rows, n_cols, out, stream_); });
   }
 
+  void scale_columns(const float* factors, int64_t n_rows, int64_t n_cols, float* out) override {
+    work_.writes(out, n_rows * n_cols);
+    enqueue([=, this] { cuda::scale_columns(factors, n_rows, n_cols, out, stream_); });
+  }
+
+  void mix_rows(const MixedRows& call) override {
+    work_.writes(call.out, (call.n_sums - 1) * call.stride + call.n_rows * call.n_cols);
+    enqueue([=, this] { cuda::mix_rows(call, stream_); });
+  }
+
+  void match_rows(const float* to, float least, int64_t n_rows, int64_t n_cols, float* x) override {
+    work_.writes(x, n_rows * n_cols);
+    enqueue([=, this] { cuda::match_rows(to, least, n_rows, n_cols, x, stream_); });
+  }
+
+  void cut_rows(float n_deviations, int64_t n_rows, int64_t n_cols, float* x) override {
+    work_.writes(x, n_rows * n_cols);
+    enqueue([=, this] { cuda::cut_rows(n_deviations, n_rows, n_cols, x, stream_); });
+  }
+
   void soft_cap(float cap, int64_t n, float* out) override {
     work_.writes(out, n);
     enqueue([=, this] { cuda::soft_cap(cap, n, out, stream_); });

@@ -56,12 +56,16 @@ class SimulatedHost final : public Backend, public HostNeurons, public HostExper
   void zero(int64_t, float*) override { small(); }
   void scale(float, int64_t, float*) override { small(); }
   void scale_rows(const float*, int64_t, int64_t, float*) override { small(); }
+  void scale_columns(const float*, int64_t, int64_t, float*) override { small(); }
+  void mix_rows(const MixedRows&) override { small(); }
   void soft_cap(float, int64_t, float*) override { small(); }
   void rms_norm(const float*, const float*, float, int64_t, int64_t, float*, int64_t) override { small(); }
   void layer_norm(const float*, const float*, const float*, float, int64_t, int64_t, float*,
                   int64_t) override {
     small();
   }
+  void match_rows(const float*, float, int64_t, int64_t, float*) override { small(); }
+  void cut_rows(float, int64_t, int64_t, float*) override { small(); }
   void matmul(const float* x, int n_tokens, std::span<const Product> products) override;
   void multiply_heads(const HeadProducts& products, int n_tokens) override;
   void rope(float*, int64_t, int, int, std::span<const int32_t>, const Rope&) override { small(); }

@@ -300,6 +300,39 @@ TEST_CASE("norms and activations have the same bits on any threads", "[cpu_backe
   });
 }
 
+TEST_CASE("rows are cut, matched, mixed and scaled with the same bits on any threads", "[cpu_backend]") {
+  const int64_t n_rows = 150, n_cols = 333, stride = n_rows * n_cols + 7;
+  const int n_sums = 3, n_added = 2;
+  const std::vector<float> x = normal_numbers(n_sums * stride, 1),
+                           added = normal_numbers(n_added * stride, 2),
+                           weights = normal_numbers(n_rows * n_sums * n_added, 3);
+  check_same_bits_on_any_threads([&](CpuBackend& backend) {
+    std::vector<float> out(x.size()), cut = x, matched = x, scaled = x;
+    const MixedRows mixed{x.data(), added.data(), weights.data(), out.data(), n_sums,
+                          n_added,  stride,       n_rows,         n_cols};
+    backend.mix_rows(mixed);
+    backend.cut_rows(0.5f, n_rows, n_cols, cut.data());
+    backend.match_rows(added.data(), 1e-5f, n_rows, n_cols, matched.data());
+    backend.scale_columns(weights.data(), n_rows, n_cols, scaled.data());
+    for (const int64_t row : {int64_t{0}, n_rows - 1}) {
+      const auto at = static_cast<size_t>(row * n_cols + 5);
+      for (int s = 0; s < n_sums; ++s) {
+        const double expected = testing::reference_mixed_row(mixed, s, row)[5];
+        CHECK(std::abs(out[static_cast<size_t>(s * stride) + at] - expected) < 1e-5);
+      }
+      const float* const of_row = x.data() + row * n_cols;
+      CHECK(std::abs(cut[at] - testing::reference_cut_row(0.5, of_row, n_cols)[5]) < 1e-5);
+      const float* const to = added.data() + row * n_cols;
+      CHECK(std::abs(matched[at] - testing::reference_match_row(to, 1e-5, of_row, n_cols)[5]) < 1e-5);
+      CHECK(scaled[at] == x[at] * weights[5]);
+    }
+    backend.mix_rows({.n_sums = 3, .n_added = 2, .n_cols = n_cols});  // no rows
+    for (const std::vector<float>* more : {&cut, &matched, &scaled})
+      out.insert(out.end(), more->begin(), more->end());
+    return out;
+  });
+}
+
 TEST_CASE("norms take rows of weights in turn", "[cpu_backend]") {
   const int64_t n_rows = 203, n_cols = 96, n_weights = 8;
   const std::vector<float> x = normal_numbers(n_rows * n_cols, 1),

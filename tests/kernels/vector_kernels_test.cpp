@@ -109,6 +109,66 @@ TEST_CASE("layer_norm subtracts the mean, even far from zero", "[vector]") {
   }
 }
 
+TEST_CASE("match_row gives a row the length of another one, and does not lengthen rows of zeros",
+          "[vector]") {
+  for (Isa isa : supported_isas()) {
+    for (int64_t n : kSizes) {
+      const std::vector<float> to = normal_around(n, 1, 2.0f);
+      for (const float size : {1.0f, 1e-4f, 0.0f}) {
+        std::vector<float> x = normal_around(n, 2);
+        for (float& one : x) one *= size;
+        const std::vector<double> expected = testing::reference_match_row(to.data(), 1e-5, x.data(), n);
+        vector_kernels(isa).match_row(to.data(), 1e-5f, n, x.data());
+        INFO(isa_name(isa) << ", " << n << ", size " << size);
+        CHECK(worst_error(x, expected, 1e-30) < kNormTolerance);
+      }
+      std::vector<float> bad(static_cast<size_t>(n), NAN);
+      vector_kernels(isa).match_row(to.data(), 1e-5f, n, bad.data());
+      CHECK(std::isnan(bad.front()));
+    }
+  }
+}
+
+TEST_CASE("cut_row keeps what is above the mean by so many deviations", "[vector]") {
+  for (Isa isa : supported_isas()) {
+    for (int64_t n : kSizes) {
+      for (const float n_deviations : {-0.5f, 0.0f, 1.645f}) {
+        std::vector<float> x = normal_around(n, 1, 3.0f);
+        const std::vector<double> expected = testing::reference_cut_row(n_deviations, x.data(), n);
+        vector_kernels(isa).cut_row(n_deviations, n, x.data());
+        INFO(isa_name(isa) << ", " << n << ", " << n_deviations << " deviations");
+        CHECK(worst_error(x, expected, 4.0) < kNormTolerance);  // numbers of about 3 are subtracted
+        for (size_t i = 0; i < x.size(); ++i) {
+          if (expected[i] > 1e-4) CHECK(x[i] > 0.0f);
+          CHECK(x[i] >= 0.0f);
+        }
+      }
+      std::vector<float> bad = normal_around(n, 1);
+      bad.back() = NAN;
+      vector_kernels(isa).cut_row(0.0f, n, bad.data());
+      CHECK(std::isnan(bad.front()));
+    }
+  }
+}
+
+TEST_CASE("mix_row adds weighted rows to a row", "[vector]") {
+  for (Isa isa : supported_isas()) {
+    for (int64_t n : kSizes) {
+      for (const int n_added : {0, 1, 4}) {
+        const int64_t stride = n + 5;
+        const std::vector<float> x = normal_around(n, 1), added = normal_around(n_added * stride, 2),
+                                 weights = normal_around(n_added, 3);
+        std::vector<float> out(x.size());
+        const std::vector<double> expected = testing::reference_mixed_row(
+            {x.data(), added.data(), weights.data(), out.data(), 1, n_added, stride, 1, n}, 0, 0);
+        vector_kernels(isa).mix_row(x.data(), added.data(), stride, weights.data(), n_added, n, out.data());
+        INFO(isa_name(isa) << ", " << n << ", " << n_added << " rows added");
+        CHECK(worst_error(out, expected, 1.0) < 5e-7);
+      }
+    }
+  }
+}
+
 TEST_CASE("activations follow their formulas over the whole range of floats", "[vector]") {
   std::vector<float> gate, up;
   for (float x = -87.0f; x <= 87.0f; x += 0.0371f) gate.push_back(x);

@@ -20,6 +20,43 @@ inline std::vector<double> reference_rms_norm(const float* x, const float* weigh
   return out;
 }
 
+/// A row of Backend::match_rows().
+inline std::vector<double> reference_match_row(const float* to, double least, const float* x, int64_t n) {
+  double target = 0, own = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    target += double{to[i]} * double{to[i]} / static_cast<double>(n);
+    own += double{x[i]} * double{x[i]} / static_cast<double>(n);
+  }
+  std::vector<double> out;
+  for (int64_t i = 0; i < n; ++i) out.push_back(double{x[i]} * std::sqrt(target / std::max(own, least)));
+  return out;
+}
+
+/// A row of Backend::cut_rows().
+inline std::vector<double> reference_cut_row(double n_deviations, const float* x, int64_t n) {
+  double mean = 0, squares = 0;
+  for (int64_t i = 0; i < n; ++i) mean += double{x[i]} / static_cast<double>(n);
+  for (int64_t i = 0; i < n; ++i) squares += (double{x[i]} - mean) * (double{x[i]} - mean);
+  const double least = mean + n_deviations * std::sqrt(squares / static_cast<double>(n));
+  std::vector<double> out;
+  for (int64_t i = 0; i < n; ++i) out.push_back(std::max(double{x[i]} - least, 0.0));
+  return out;
+}
+
+/// MixedRows::out for sum s and row r.
+inline std::vector<double> reference_mixed_row(const MixedRows& call, int s, int64_t r) {
+  std::vector<double> out;
+  for (int64_t i = r * call.n_cols; i < (r + 1) * call.n_cols; ++i) {
+    double sum = call.x[s * call.stride + i];
+    for (int j = 0; j < call.n_added; ++j) {
+      const float weight = call.weights[(r * call.n_sums + s) * call.n_added + j];
+      sum += double{weight} * double{call.added[j * call.stride + i]};
+    }
+    out.push_back(sum);
+  }
+  return out;
+}
+
 /// bias may be null.
 inline std::vector<double> reference_layer_norm(const float* x, const float* weight, const float* bias,
                                                 double eps, int64_t n) {

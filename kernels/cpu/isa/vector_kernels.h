@@ -136,6 +136,14 @@ struct VectorKernels {
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t n,
                      float* out);
 
+  /// A row of Backend::match_rows() and of Backend::cut_rows(). Sums use 64 lanes as in rms_norm.
+  void (*match_row)(const float* to, float least, int64_t n, float* x);
+  void (*cut_row)(float n_deviations, int64_t n, float* x);
+
+  /// A row of a sum of MixedRows: the arrays of `added` are `stride` floats apart, weights is [n_added].
+  void (*mix_row)(const float* x, const float* added, int64_t stride, const float* weights, int n_added,
+                  int64_t n, float* out);
+
   /// See Backend::gated_activation.
   void (*gated_activation)(FfnActivation act, const float* gate, const float* up, int64_t n, float* out);
 

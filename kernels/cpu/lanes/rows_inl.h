@@ -61,19 +61,29 @@ inline float row_sum(int64_t n, Term&& term) {
   return Lanes::sum(Lanes::add(Lanes::add(sums[0], sums[1]), Lanes::add(sums[2], sums[3])));
 }
 
-void rms_norm(const float* x, const float* weight, float eps, int64_t n, float* out) {
+/// The mean of a row's squares.
+inline float mean_square(const float* x, int64_t n) {
   const float squares = row_sum(n, [&](Lanes sum, int64_t i, int count) {
     const Lanes v = load_up_to(x + i, count);
     return Lanes::fma(v, v, sum);
   });
-  const Lanes scale = Lanes::all(1.0f / Lanes::square_root(squares / static_cast<float>(n) + eps));
+  return squares / static_cast<float>(n);
+}
+
+void rms_norm(const float* x, const float* weight, float eps, int64_t n, float* out) {
+  const Lanes scale = Lanes::all(1.0f / Lanes::square_root(mean_square(x, n) + eps));
   for_each_lanes(n, [&](int64_t i, int count) {
     const Lanes v = Lanes::mul(load_up_to(x + i, count), scale);
     store_up_to(Lanes::mul(v, load_up_to(weight + i, count)), out + i, count);
   });
 }
 
-void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n, float* out) {
+/// The mean and the variance of a row.
+struct Spread {
+  Lanes mean;
+  float variance;
+};
+inline Spread spread_of(const float* x, int64_t n) {
   const float total =
       row_sum(n, [&](Lanes sum, int64_t i, int count) { return Lanes::add(sum, load_up_to(x + i, count)); });
   const Lanes mean = Lanes::all(total / static_cast<float>(n));
@@ -83,12 +93,46 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
     const Lanes counted = count == 16 ? v : Lanes::keep_first(v, count, Lanes::all(0.0f));
     return Lanes::fma(counted, counted, sum);
   });
-  const Lanes scale = Lanes::all(1.0f / Lanes::square_root(squares / static_cast<float>(n) + eps));
+  return {mean, squares / static_cast<float>(n)};
+}
+
+void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n, float* out) {
+  const Spread spread = spread_of(x, n);
+  const Lanes scale = Lanes::all(1.0f / Lanes::square_root(spread.variance + eps));
   for_each_lanes(n, [&](int64_t i, int count) {
-    const Lanes v = Lanes::mul(Lanes::sub(load_up_to(x + i, count), mean), scale);
+    const Lanes v = Lanes::mul(Lanes::sub(load_up_to(x + i, count), spread.mean), scale);
     const Lanes scaled = Lanes::mul(v, load_up_to(weight + i, count));
     const Lanes moved = bias == nullptr ? scaled : Lanes::add(scaled, load_up_to(bias + i, count));
     store_up_to(moved, out + i, count);
+  });
+}
+
+void match_row(const float* to, float least, int64_t n, float* x) {
+  const float own = mean_square(x, n), target = mean_square(to, n);
+  const Lanes factor = Lanes::all(Lanes::square_root(target) / Lanes::square_root(own < least ? least : own));
+  for_each_lanes(n, [&](int64_t i, int count) {
+    store_up_to(Lanes::mul(load_up_to(x + i, count), factor), x + i, count);
+  });
+}
+
+void cut_row(float n_deviations, int64_t n, float* x) {
+  const Spread spread = spread_of(x, n);
+  const Lanes least =
+      Lanes::fma(Lanes::all(n_deviations), Lanes::all(Lanes::square_root(spread.variance)), spread.mean);
+  for_each_lanes(n, [&](int64_t i, int count) {
+    // If the difference is NaN, max returns it.
+    const Lanes above = Lanes::max(Lanes::all(0.0f), Lanes::sub(load_up_to(x + i, count), least));
+    store_up_to(above, x + i, count);
+  });
+}
+
+void mix_row(const float* x, const float* added, int64_t stride, const float* weights, int n_added, int64_t n,
+             float* out) {
+  for_each_lanes(n, [&](int64_t i, int count) {
+    Lanes sum = load_up_to(x + i, count);
+    for (int j = 0; j < n_added; ++j)
+      sum = Lanes::fma(Lanes::all(weights[j]), load_up_to(added + j * stride + i, count), sum);
+    store_up_to(sum, out + i, count);
   });
 }
 

@@ -15,6 +15,9 @@ namespace {
 
 constexpr VectorKernels kVectorKernels = {rms_norm,
                                           layer_norm,
+                                          match_row,
+                                          cut_row,
+                                          mix_row,
                                           gated_activation,
                                           softmax,
                                           sigmoid,

@@ -116,6 +116,9 @@ void zero(int64_t n, float* out, cudaStream_t stream);
 void scale(float factor, int64_t n, float* out, cudaStream_t stream);  // out *= factor
 /// out[r, c] *= factors[r]
 void scale_rows(const float* factors, int64_t n_rows, int64_t n_cols, float* out, cudaStream_t stream);
+/// out[r, c] *= factors[c]
+void scale_columns(const float* factors, int64_t n_rows, int64_t n_cols, float* out, cudaStream_t stream);
+void mix_rows(const MixedRows& call, cudaStream_t stream);             // see Backend::mix_rows
 void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream);  // see Backend::soft_cap
 /// weight, bias: [n_weights, n_cols]. Row r of x uses row r % n_weights of `weight` and `bias`.
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
@@ -123,6 +126,9 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, in
 void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
                 int64_t n_cols, float* out, int64_t n_weights, cudaStream_t stream,
                 const QuantizedActivations& quantized = {});
+/// See Backend::match_rows() and Backend::cut_rows().
+void match_rows(const float* to, float least, int64_t n_rows, int64_t n_cols, float* x, cudaStream_t stream);
+void cut_rows(float n_deviations, int64_t n_rows, int64_t n_cols, float* x, cudaStream_t stream);
 void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n, float* out,
                       cudaStream_t stream, const QuantizedActivations& quantized = {});
 /// out row i = x row rows[i].

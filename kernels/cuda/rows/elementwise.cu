@@ -72,6 +72,13 @@ struct ScaledRow {
     return __fmul_rn(out[i], factors[i / n_cols]);
   }
 };
+struct ScaledColumn {
+  const float* factors;
+  int64_t n_cols;
+  __device__ float operator()(int64_t i, const float* out) const {
+    return __fmul_rn(out[i], factors[i % n_cols]);
+  }
+};
 struct SoftCapped {
   float cap;
   __device__ float operator()(int64_t i, const float* out) const { return capped(out[i], cap); }
@@ -104,8 +111,43 @@ void scale_rows(const float* factors, int64_t n_rows, int64_t n_cols, float* out
   fill(ScaledRow{factors, n_cols}, n_rows * n_cols, out, "scaling rows of activations", stream);
 }
 
+void scale_columns(const float* factors, int64_t n_rows, int64_t n_cols, float* out, cudaStream_t stream) {
+  fill(ScaledColumn{factors, n_cols}, n_rows * n_cols, out, "scaling columns of activations", stream);
+}
+
 void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream) {
   fill(SoftCapped{cap}, n, out, "capping logits", stream);
+}
+
+// The sums of MixedRows. blockIdx.y is the sum. A thread block's threads read the same weights, and the sums
+// read the same added rows, which come from a cache after the first.
+namespace {
+
+__global__ void __launch_bounds__(kThreads) mix_kernel(MixedRows call) {
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= call.n_rows * call.n_cols) return;
+  const int64_t sum = blockIdx.y, row = i / call.n_cols;
+  const float* const weights = call.weights + (row * call.n_sums + sum) * call.n_added;
+  float value = call.x[sum * call.stride + i];
+  for (int j = 0; j < call.n_added; ++j)
+    value = __fmaf_rn(weights[j], call.added[j * call.stride + i], value);
+  call.out[sum * call.stride + i] = value;
+}
+
+}  // namespace
+
+void mix_rows(const MixedRows& call, cudaStream_t stream) {
+  const int64_t n = call.n_rows * call.n_cols;
+  if (n == 0 || call.n_sums == 0) return;
+  const dim3 grid(static_cast<unsigned>((n + kThreads - 1) / kThreads), static_cast<unsigned>(call.n_sums));
+  check(gpu_launch(
+            [=] {
+              const int n_read = call.n_sums + (call.added == call.x ? 0 : call.n_added);
+              return KernelWork{
+                  .bytes = floats((n_read + call.n_sums) * n + call.n_rows * call.n_sums * call.n_added)};
+            },
+            gpu_kernel<mix_kernel>, grid, kThreads, 0, stream, call),
+        "mixing rows of activations");
 }
 
 // out = act(gate) * up, the operation between the matrices of an FFN.

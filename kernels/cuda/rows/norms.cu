@@ -96,4 +96,61 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
         "normalizing rows");
 }
 
+// Operations of a row in place, with the sums of the norms.
+namespace {
+
+__global__ void __launch_bounds__(512) match_kernel(const float* to, float least, int64_t n, float* x) {
+  GPU_DYN_SHARED(float, piece);
+  __shared__ RowSumShared shared;
+  to += blockIdx.x * n;
+  x += blockIdx.x * n;
+  const auto square = [](float sum, float v) { return __fmaf_rn(v, v, sum); };
+  const float target = __fdiv_rn(row_sum(to, n, piece, false, shared, square), __ll2float_rn(n));
+  __syncthreads();  // all threads must have read the total
+  const float own = __fdiv_rn(row_sum(x, n, piece, false, shared, square), __ll2float_rn(n));
+  const float factor = __fdiv_rn(__fsqrt_rn(target), __fsqrt_rn(own < least ? least : own));
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+    x[i] = __fmul_rn(n <= kRowPiece ? piece[i] : x[i], factor);
+}
+
+__global__ void __launch_bounds__(512) cut_kernel(float n_deviations, int64_t n, float* x) {
+  GPU_DYN_SHARED(float, piece);
+  __shared__ RowSumShared shared;
+  x += blockIdx.x * n;
+  const float total =
+      row_sum(x, n, piece, false, shared, [](float sum, float v) { return __fadd_rn(sum, v); });
+  const float mean = __fdiv_rn(total, __ll2float_rn(n));
+  __syncthreads();  // all threads must have read the total
+  const float squares = row_sum(x, n, piece, true, shared, [mean](float sum, float v) {
+    const float apart = __fsub_rn(v, mean);
+    return __fmaf_rn(apart, apart, sum);
+  });
+  const float deviation = __fsqrt_rn(__fdiv_rn(squares, __ll2float_rn(n)));
+  const float least = __fmaf_rn(n_deviations, deviation, mean);
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+    const float above = __fsub_rn(n <= kRowPiece ? piece[i] : x[i], least);
+    x[i] = 0.0f > above ? 0.0f : above;  // a NaN stays a NaN
+  }
+}
+
+}  // namespace
+
+void match_rows(const float* to, float least, int64_t n_rows, int64_t n_cols, float* x, cudaStream_t stream) {
+  if (n_rows == 0 || n_cols == 0) return;
+  check(
+      gpu_launch([=] { return KernelWork{.kind = KernelClass::kNorm, .bytes = floats(3 * n_rows * n_cols)}; },
+                 gpu_kernel<match_kernel>, static_cast<unsigned>(n_rows), row_threads(n_cols),
+                 row_piece_bytes(n_cols), stream, to, least, n_cols, x),
+      "giving rows their lengths");
+}
+
+void cut_rows(float n_deviations, int64_t n_rows, int64_t n_cols, float* x, cudaStream_t stream) {
+  if (n_rows == 0 || n_cols == 0) return;
+  check(
+      gpu_launch([=] { return KernelWork{.kind = KernelClass::kNorm, .bytes = floats(2 * n_rows * n_cols)}; },
+                 gpu_kernel<cut_kernel>, static_cast<unsigned>(n_rows), row_threads(n_cols),
+                 row_piece_bytes(n_cols), stream, n_deviations, n_cols, x),
+      "cutting rows");
+}
+
 }  // namespace hearth::cuda

@@ -72,6 +72,14 @@ TEST_CASE_METHOD(KernelWorkTest, "operations on rows declare what they touch") {
   check(stream, 2, [&] {
     cuda::gated_activation({Activation::kRelu}, x.data(), nullptr, kRows * kCols, y.data(), stream);
   });
+  check(
+      stream, 1, [&] { cuda::cut_rows(0.5f, kRows, kCols, x.data(), stream); }, 2);
+  constexpr int kSums = 4;
+  constexpr int64_t kMixed = kCols / kSums;
+  check(stream, 3, [&] {
+    cuda::mix_rows({x.data(), x.data(), weight.data(), y.data(), kSums, kSums, kRows * kMixed, kRows, kMixed},
+                   stream);
+  });
 }
 
 TEST_CASE_METHOD(KernelWorkTest, "products declare what they touch, of all rows and of listed ones") {

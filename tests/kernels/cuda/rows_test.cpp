@@ -120,6 +120,94 @@ TEST_CASE("rms_norm has the CPU's bits at every length, in place too") {
   });
 }
 
+TEST_CASE("rows are matched and cut with the CPU's bits at every length") {
+  constexpr int64_t kRows = 2;
+  test::for_each_schedule([&] {
+    const test::TestStream stream;
+    for (int64_t n : kSizes) {
+      INFO(n << " columns");
+      std::vector<float> x = normal_numbers(n * kRows, 1, 3.0f);
+      const std::vector<float> to = normal_numbers(n * kRows, 2);
+      const DeviceArray<float> targets(to), matched(x), cut(x);
+      cuda::match_rows(targets.data(), 1e-5f, kRows, n, matched.data(), stream);
+      cuda::cut_rows(0.5f, kRows, n, cut.data(), stream);
+      const std::vector<float> matched_rows = matched.read(stream), cut_rows = cut.read(stream);
+      std::vector<float> matched_on_cpu = x, cut_on_cpu = x;
+      for (int64_t r = 0; r < kRows; ++r) {
+        const int64_t at = r * n;
+        REQUIRE(worst_error(matched_rows.data() + at,
+                            testing::reference_match_row(to.data() + at, 1e-5, x.data() + at, n),
+                            0) < kNormTolerance);
+        REQUIRE(worst_error(cut_rows.data() + at, testing::reference_cut_row(0.5, x.data() + at, n), 4.0) <
+                kNormTolerance);
+        if (!test::fused_isa()) continue;
+        const VectorKernels& cpu = vector_kernels(*test::fused_isa());
+        cpu.match_row(to.data() + at, 1e-5f, n, matched_on_cpu.data() + at);
+        cpu.cut_row(0.5f, n, cut_on_cpu.data() + at);
+      }
+      if (!test::fused_isa()) continue;
+      REQUIRE(test::different(matched_rows, matched_on_cpu) == 0);
+      REQUIRE(test::different(cut_rows, cut_on_cpu) == 0);
+    }
+  });
+}
+
+TEST_CASE("rows of zeros, and rows with NaNs, are matched and cut as on the CPU") {
+  if (!test::fused_isa()) return;
+  const VectorKernels& cpu = vector_kernels(*test::fused_isa());
+  const test::TestStream stream;
+  const std::vector<float> to = normal_numbers(70, 2);
+  for (const float bad : {0.0f, 1e-6f, -0.0f, std::numeric_limits<float>::quiet_NaN(),
+                          std::numeric_limits<float>::infinity()}) {
+    std::vector<float> x(70, 0.0f);
+    x[7] = bad;
+    const DeviceArray<float> targets(to), matched(x), cut(x);
+    cuda::match_rows(targets.data(), 1e-5f, 1, 70, matched.data(), stream);
+    cuda::cut_rows(0.0f, 1, 70, cut.data(), stream);
+    std::vector<float> matched_on_cpu = x;
+    cpu.match_row(to.data(), 1e-5f, 70, matched_on_cpu.data());
+    cpu.cut_row(0.0f, 70, x.data());
+    INFO("a row of zeros with " << bad);
+    CHECK(test::different(matched.read(stream), matched_on_cpu) == 0);
+    CHECK(test::different(cut.read(stream), x) == 0);
+  }
+}
+
+TEST_CASE("mix_rows adds rows with weights of their own, and the CPU's bits") {
+  const test::TestStream stream;
+  for (const int64_t n_cols : {1, 31, 576}) {
+    for (const int64_t n_rows : {0, 1, 5}) {
+      for (const int n_added : {1, 4}) {
+        constexpr int kSums = 4;
+        const int64_t stride = n_rows * n_cols + 3;
+        const std::vector<float> x = normal_numbers(kSums * stride, 1),
+                                 added = normal_numbers(n_added * stride, 2),
+                                 weights = normal_numbers(n_rows * kSums * n_added, 3);
+        const DeviceArray<float> xs(x), others(added), factors(weights), result(x);
+        cuda::mix_rows(
+            {xs.data(), others.data(), factors.data(), result.data(), kSums, n_added, stride, n_rows, n_cols},
+            stream);
+        const std::vector<float> out = result.read(stream);
+        std::vector<float> on_cpu = x;  // what lies between the arrays does not change
+        const MixedRows call{x.data(), added.data(), weights.data(), on_cpu.data(), kSums,
+                             n_added,  stride,       n_rows,         n_cols};
+        INFO(n_rows << " rows of " << n_cols << ", " << n_added << " added");
+        for (int s = 0; s < kSums; ++s) {
+          for (int64_t r = 0; r < n_rows; ++r) {
+            const int64_t at = s * stride + r * n_cols;
+            REQUIRE(worst_error(out.data() + at, testing::reference_mixed_row(call, s, r), 1.0) < 1e-6);
+            if (!test::fused_isa()) continue;
+            vector_kernels(*test::fused_isa())
+                .mix_row(x.data() + at, added.data() + r * n_cols, stride,
+                         weights.data() + (r * kSums + s) * n_added, n_added, n_cols, on_cpu.data() + at);
+          }
+        }
+        if (test::fused_isa()) REQUIRE(test::different(out, on_cpu) == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("layer_norm has the CPU's bits at every length, with a bias and without, in place too") {
   constexpr int64_t kRows = 2;
   test::for_each_schedule([&] {
@@ -265,7 +353,7 @@ TEST_CASE("activations are those of a double reference") {
   }
 }
 
-TEST_CASE("scale_rows multiplies each row by its factor") {
+TEST_CASE("scale_rows multiplies each row by its factor, and scale_columns each column") {
   const test::TestStream stream;
   for (const int64_t n_cols : {1, 31, 256}) {
     for (const int64_t n_rows : {0, 1, 9}) {
@@ -274,6 +362,11 @@ TEST_CASE("scale_rows multiplies each row by its factor") {
       const DeviceArray<float> on_device(factors), result(x);
       cuda::scale_rows(on_device.data(), n_rows, n_cols, result.data(), stream);
       for (size_t i = 0; i < x.size(); ++i) x[i] *= factors[i / static_cast<size_t>(n_cols)];
+      REQUIRE(test::different(result.read(stream), x) == 0);
+      const std::vector<float> of_columns = normal_numbers(n_cols, 14);
+      const DeviceArray<float> columns(of_columns);
+      cuda::scale_columns(columns.data(), n_rows, n_cols, result.data(), stream);
+      for (size_t i = 0; i < x.size(); ++i) x[i] *= of_columns[i % static_cast<size_t>(n_cols)];
       REQUIRE(test::different(result.read(stream), x) == 0);
     }
   }
