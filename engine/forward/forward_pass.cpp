@@ -73,7 +73,7 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       output_(devices.of_output(), spec, bounds, devices.device() != nullptr),
       indexer_(devices.cpu(), spec, kv, bounds.max_tokens, bounds.max_context),
       layer_embeddings_(devices.cpu(), devices.of_layer(0), spec, weights, bounds.max_tokens),
-      residual_streams_(devices.cpu(), spec, weights, bounds.max_tokens) {
+      residual_streams_(devices.of_layer(0), spec, weights, bounds.max_tokens) {
   if (spec.arch.position_offset || spec.arch.token_types)
     table_rows_.reserve(static_cast<size_t>(bounds.max_tokens));
   if (drops_at_ < spec.n_layers) {

@@ -49,7 +49,7 @@ struct LayerCall {
   const float* x;       // [n_tokens, d_model], the residual stream before the FFN; may equal `out`
   int n_tokens;
   float* out;                          // [n_tokens, d_model], to which the result of the FFN is added
-  std::optional<float> gate_cut = {};  // LayerSpec::gate_cut; only on the CPU
+  std::optional<float> gate_cut = {};  // LayerSpec::gate_cut
 };
 
 /// Allocates zeroed memory for [n_rows, n_cols] floats. Throws std::bad_alloc.

@@ -75,6 +75,7 @@ void count_workspaces(MemoryMeter& meter, const ModelSpec& spec, const Weights& 
   const FfnWorkspace of_ffn(meter, spec, weights, bounds.max_tokens);
   const MixtureWorkspace of_mixtures(meter, spec, bounds.max_tokens, /*on_device=*/true);
   const LayerEmbeddingsWorkspace of_embeddings(meter, spec, bounds.max_tokens);
+  const ResidualStreamsWorkspace of_streams(meter, spec, bounds.max_tokens);
   const OutputWorkspace of_output(meter, spec, bounds, /*on_device=*/true);
 }
 

@@ -5,7 +5,7 @@
 // starts with the embeddings, the others with projections of them, and the output reads the mean of all
 // streams after other projections.
 //
-// ForwardPass owns it; engine thread. Runs on the CPU, in host memory.
+// ForwardPass owns it; engine thread. Runs on the device that has the model's layers.
 #pragma once
 
 #include "engine/forward/layer_embeddings.h"
@@ -15,17 +15,30 @@
 
 namespace hearth {
 
+/// Buffers in one device's memory; empty if the model has one stream. n: the number of streams.
+struct ResidualStreamsWorkspace {
+  ResidualStreamsWorkspace() = default;
+  ResidualStreamsWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens);
+
+  Buffer streams, predicted;  // [n, max_tokens, d_model]
+  Buffer rows, branch;        // [max_tokens, d_model]
+  Buffer routes;              // [max_tokens, n]
+  Buffer weights;             // [max_tokens, n * n] of the streams that are mixed
+};
+
 class ResidualStreams {
  public:
-  /// Allocates nothing if the model has one stream. All references must outlive this object.
-  ResidualStreams(Backend& cpu, const ModelSpec& spec, const Weights& weights, int max_tokens);
+  /// backend: the one of all layers, with the weights in its memory. Allocates nothing if the model has one
+  /// stream. All references must outlive this object.
+  ResidualStreams(Backend& backend, const ModelSpec& spec, const Weights& weights, int max_tokens);
 
   /// Bytes that the constructor allocates. A double, so that absurd sizes do not overflow.
   static double bytes_needed(const ModelSpec& spec, int max_tokens);
 
   explicit operator bool() const { return n_ > 1; }
 
-  /// Makes the streams of a step's tokens. x: their scaled embeddings [n_tokens, d_model].
+  /// Makes the streams of a step's tokens. Vectors here and below are in the backend's memory. x: their
+  /// scaled embeddings [n_tokens, d_model].
   void begin_step(const float* x, int n_tokens);
 
   /// Predicts all streams; x [n_tokens, d_model] becomes the active one.
@@ -48,14 +61,12 @@ class ResidualStreams {
   void route(const StreamWeights& weights, int n_tokens, const float* x);
   void lengthen(const float* to, int n_tokens, float* x) const;
 
-  Backend& cpu_;
+  Backend& backend_;
   const Weights& weights_;
   int n_, active_;
   int64_t d_model_, stride_;  // stride_: floats from one stream to the next
   float eps_;
-  Buffer streams_, predicted_;  // [n_, max_tokens, d_model]
-  Buffer rows_, branch_;        // [max_tokens, d_model]
-  Buffer routes_;               // [max_tokens, n_]
+  ResidualStreamsWorkspace work_;
 };
 
 }  // namespace hearth

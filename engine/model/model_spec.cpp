@@ -518,9 +518,6 @@ int ModelSpec::window() const {
 std::string_view ModelSpec::cpu_only_kind() const {
   if (arch.looks_ahead) return "an encoder";
   if (n_scores > 0) return "a reranker";
-  if (n_streams > 1) return "a model with several residual streams";
-  if (std::ranges::any_of(layers, [](const LayerSpec& one) { return one.gate_cut.has_value(); }))
-    return "a model whose FFNs keep only their largest gates";
   return {};
 }
 

@@ -220,8 +220,9 @@ struct ModelSpec {
     return first;
   }
   /// Whether one device must compute all layers. This is so if a layer reads keys and values of other layers,
-  /// or if all layers read embeddings that are computed once a step (LayerEmbeddings).
-  bool stays_whole() const { return !all_have_own_kv() || d_layer_embedding > 0; }
+  /// if all layers read embeddings that are computed once a step (LayerEmbeddings), or if all layers change
+  /// several streams (ResidualStreams).
+  bool stays_whole() const { return !all_have_own_kv() || d_layer_embedding > 0 || n_streams > 1; }
   /// Whether attention over a context of so many positions needs the indexer.
   bool needs_indexer(int context_tokens) const { return indexer && context_tokens > indexer.top_k; }
   /// Returns the longest context that does not need the indexer.

@@ -269,12 +269,16 @@ void bind_attention(Binder& bind, const ModelSpec& spec, int layer, const std::s
   w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.attended_dim(layer));
 }
 
+Matrix matrix_of(const float* rows, int64_t n_rows, int64_t n_cols) {
+  return {reinterpret_cast<const std::byte*>(rows), DType::kF32, n_rows, n_cols};
+}
+
 void bind_streams(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   const int64_t n = spec.n_streams, d = spec.d_model;
   w.streams = {.router = bind.linear(prefix + "altup_router", n, d),
                .router_norm = bind.vector(prefix + "altup_router_norm.weight", d),
-               .predict = bind.vectors(prefix + "altup_predict_coef.weight", n * n, n),
-               .correct = bind.vectors(prefix + "altup_correct_coef.weight", n, n),
+               .predict = {matrix_of(bind.vectors(prefix + "altup_predict_coef.weight", n * n, n), n * n, n)},
+               .correct = {matrix_of(bind.vectors(prefix + "altup_correct_coef.weight", n, n), n, n)},
                .correct_scale = bind.vector(prefix + "altup_correct_scale.weight", d)};
   const int64_t rank = bind.rows_of(prefix + "laurel_l.weight");
   if (rank > d) {
@@ -382,7 +386,7 @@ Linear linear_on(Memory& memory, const Linear& linear) {
 
 /// Returns the matrices of a layer's attention or recurrent layer, of its token embeddings and of its router,
 /// except the latent's keys and values.
-std::array<Linear*, 24> attention_linears(LayerWeights& w) {
+std::array<Linear*, 29> attention_linears(LayerWeights& w) {
   ShortConvWeights& conv = w.short_conv;
   return {&conv.input_gate,
           &conv.output_gate,
@@ -407,6 +411,11 @@ std::array<Linear*, 24> attention_linears(LayerWeights& w) {
           &w.delta.short_alpha,
           &w.embedding_gate,
           &w.embedding_projection,
+          &w.streams.router,
+          &w.streams.predict,
+          &w.streams.correct,
+          &w.laurel.left,
+          &w.laurel.right,
           &w.mixture.router};
 }
 
@@ -443,6 +452,8 @@ LayerWeights Weights::vectors_on(Memory& memory, const ModelSpec& spec, int laye
       memory.resident(w.delta.norm, is_mamba ? spec.recurrent.value_dim() : spec.recurrent.head_dim);
   w.delta.conv_bias = memory.resident(w.delta.conv_bias, spec.recurrent.conv_dim());
   w.delta.skip = memory.resident(w.delta.skip, spec.recurrent.n_v_heads);
+  for (const float** vector : {&w.streams.router_norm, &w.streams.correct_scale, &w.laurel.norm})
+    *vector = memory.resident(*vector, spec.d_model);
   MixtureWeights& mixture = w.mixture;
   for (const float** norm :
        {&mixture.router_norm, &mixture.experts_norm, &mixture.experts_post_norm, &mixture.dense_post_norm}) {
@@ -467,6 +478,14 @@ LayerProjection Weights::layer_projection_on(Memory& memory, const ModelSpec& sp
           memory.resident(layer_projection.norm, spec.d_layer_embedding)};
 }
 
+StreamMatrices Weights::stream_matrices_on(Memory& memory) const {
+  StreamMatrices out = stream_matrices;
+  for (std::vector<Linear>* of_streams : {&out.starts, &out.ends}) {
+    for (Linear& one : *of_streams) one = linear_on(memory, one);
+  }
+  return out;
+}
+
 NormWeights Weights::output_norm_on(Memory& memory, const ModelSpec& spec) const {
   return norm_on(memory, output_norm, spec);
 }
@@ -479,8 +498,7 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
   out.embedding_norm = embedding_norm;
   out.layer_embeddings = layer_embeddings;
   out.layer_projection = layer_projection;
-  out.stream_starts = stream_starts;
-  out.stream_ends = stream_ends;
+  out.stream_matrices = stream_matrices;
   out.layers = layers;
   out.output_norm = output_norm;
   out.output = output;
@@ -497,7 +515,10 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
       if (!devices.on_device(i)) out.streamed[static_cast<size_t>(i)] = vectors_on(memory, spec, i);
     }
   }
-  if (devices.on_device(0)) out.layer_projection = layer_projection_on(memory, spec);
+  if (devices.on_device(0)) {
+    out.layer_projection = layer_projection_on(memory, spec);
+    out.stream_matrices = stream_matrices_on(memory);
+  }
   out.output_norm = output_norm_on(memory, spec);
   out.output = output_on(memory);
   out.embeds_on_device = tied() && devices.on_device(0) && !position_embedding;
@@ -517,85 +538,6 @@ bool is_of_experts(std::string_view tensor_name) {
   return false;
 }
 
-size_t expert_bytes(const Expert& expert) {
-  return expert.gate.bytes() + expert.up.bytes() + expert.down.bytes();
-}
-
-size_t experts_bytes(const MixtureWeights& mixture) {
-  size_t total = 0;
-  for (const Expert& expert : mixture.experts) total += expert_bytes(expert);
-  return total;
-}
-
-size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixture) {
-  size_t total = mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes();
-  for (const Expert& expert : mixture.shared) total += expert_bytes(expert);
-  // All experts of a layer have the same size.
-  if (!mixture.experts.empty()) {
-    total += static_cast<size_t>(spec.mixture.n_used) * expert_bytes(mixture.experts.front());
-  }
-  return total;
-}
-
-std::array<Matrix, 28> attention_matrices(const LayerWeights& layer) {
-  const LatentWeights& latent = layer.latent;
-  const DeltaWeights& delta = layer.delta;
-  const ShortConvWeights& conv = layer.short_conv;
-  Matrix values = latent.values;
-  // Older files store keys and values in one matrix; count only the value rows.
-  if (latent.first_value > 0) {
-    values.n_rows = values.n_rows / latent.rows_apart * (latent.rows_apart - latent.first_value);
-  }
-  return {layer.q.weight,
-          layer.k.weight,
-          layer.v.weight,
-          layer.attention_gate.weight,
-          layer.attention_out.weight,
-          latent.q_a.weight,
-          latent.kv_a.weight,
-          latent.keys,
-          values,
-          delta.qkv.weight,
-          delta.z.weight,
-          delta.beta.weight,
-          delta.alpha.weight,
-          delta.out.weight,
-          delta.q.weight,
-          delta.k.weight,
-          delta.v.weight,
-          delta.short_z.weight,
-          delta.short_alpha.weight,
-          conv.input_gate.weight,
-          conv.output_gate.weight,
-          conv.input.weight,
-          conv.out.weight,
-          layer.embedding_gate.weight,
-          layer.embedding_projection.weight,
-          layer.streams.router.weight,
-          layer.laurel.left.weight,
-          layer.laurel.right.weight};
-}
-
-size_t attention_bytes(const LayerWeights& layer) {
-  size_t total = 0;
-  for (const Matrix& matrix : attention_matrices(layer)) total += matrix.bytes();
-  return total;
-}
-
-size_t Weights::bytes_per_token(const ModelSpec& spec) const {
-  size_t total = output.weight.bytes() + layer_projection.linear.weight.bytes();
-  for (const std::vector<Linear>* of_streams : {&stream_starts, &stream_ends}) {
-    for (const Linear& one : *of_streams) total += one.weight.bytes();
-  }
-  for (const LayerWeights& layer : layers) {
-    total += attention_bytes(layer) + mixture_bytes_per_token(spec, layer.mixture);
-    for (const Linear* linear : {&layer.gate, &layer.up, &layer.down, &layer.down_rows}) {
-      total += linear->weight.bytes();
-    }
-  }
-  return total;
-}
-
 namespace {
 
 /// Binds the embeddings that are added to the token embeddings, and the norm of their sum.
@@ -613,8 +555,8 @@ void bind_other_embeddings(Binder& bind, const ModelSpec& spec, Weights& weights
     const Linear starts{bind.matrices("altup_proj.weight", n, d, d), nullptr},
         ends{bind.matrices("altup_unembd_proj.weight", n, d, d), nullptr};
     for (int64_t i = 0; i < n; ++i) {
-      weights.stream_starts.push_back(rows_of(starts, i * d, d));
-      weights.stream_ends.push_back(rows_of(ends, i * d, d));
+      weights.stream_matrices.starts.push_back(rows_of(starts, i * d, d));
+      weights.stream_matrices.ends.push_back(rows_of(ends, i * d, d));
     }
   }
   if (spec.d_layer_embedding == 0) return;
@@ -638,13 +580,14 @@ void let_queries_grow(const ModelSpec& spec, Weights& weights) {
   }
 }
 
-/// Sets the layers' pointers to the weights of norms without weights, which are ones.
-void set_plain_norms(const ModelSpec& spec, Weights& weights) {
-  if (!spec.arch.value_norm && !spec.arch.qk_norm_plain) return;
-  weights.ones.assign(static_cast<size_t>(spec.widest_head_dim()), 1.0f);
+/// Sets the layers' pointers to ones: the weights of norms without weights, and the biases of corrections.
+void set_ones(const ModelSpec& spec, Weights& weights) {
+  if (!spec.arch.value_norm && !spec.arch.qk_norm_plain && !spec.arch.streams) return;
+  weights.ones.assign(static_cast<size_t>(std::max(spec.widest_head_dim(), spec.n_streams)), 1.0f);
   for (int i = 0; i < spec.n_layers; ++i) {
     LayerWeights& layer = weights.layers[static_cast<size_t>(i)];
     if (spec.arch.value_norm) layer.v_norm = weights.ones.data();
+    if (spec.arch.streams) layer.streams.correct.bias = weights.ones.data();
     if (spec.arch.qk_norm_plain && spec.norms_qk(i)) layer.q_norm = layer.k_norm = weights.ones.data();
   }
 }
@@ -686,7 +629,7 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
   }
   require_all_predictors_or_none(bind, weights);
   let_queries_grow(spec, weights);
-  set_plain_norms(spec, weights);
+  set_ones(spec, weights);
   bind_output(bind, spec, weights);
   weights.head = bind_head(bind, spec);
   bind.refuse_unused(spec);

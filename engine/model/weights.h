@@ -121,9 +121,15 @@ struct MixtureWeights {
 struct StreamWeights {
   Linear router;                         // [n, d_model]
   const float* router_norm = nullptr;    // [d_model]
-  const float* predict = nullptr;        // [n * n, n]
-  const float* correct = nullptr;        // [n, n]
+  Linear predict;                        // [n * n, n]
+  Linear correct;                        // [n, n], whose bias is 1
   const float* correct_scale = nullptr;  // [d_model]
+};
+
+/// A matrix [d_model, d_model] for each stream except the first: `starts` compute the streams from the
+/// embeddings, `ends` project them before they are averaged. Empty without streams.
+struct StreamMatrices {
+  std::vector<Linear> starts, ends;
 };
 
 /// For the input x of a layer's attention, x + norm(right left x) is added to attention's output (learned
@@ -189,10 +195,8 @@ struct Weights {
   Matrix token_types;         // [types, d_model]; null: no token types
   /// For LayerEmbeddings, null in other models.
   Matrix layer_embeddings;           // [n_vocab, n_all], in host memory
-  LayerProjection layer_projection;  // in the memory of the device of layer 0
-  /// A matrix [d_model, d_model] for each stream except the first: stream_starts computes the streams from
-  /// the embeddings, stream_ends projects them before they are averaged. Empty without streams.
-  std::vector<Linear> stream_starts, stream_ends;
+  LayerProjection layer_projection;  // in the memory of the device of layer 0, as the next member
+  StreamMatrices stream_matrices;
   NormWeights embedding_norm;  // [d_model] norms the sum of a token's embeddings; null: no norm
   std::vector<LayerWeights> layers;
   /// [n_layers] Layers whose matrices are in host memory and whose vectors are in the device's memory, so
@@ -213,7 +217,7 @@ struct Weights {
   /// grow.
   std::vector<float> query_growth;
 
-  std::vector<float> ones;  // [widest_head_dim()] norms without weights; empty: there are no such norms
+  std::vector<float> ones;  // norms without weights, biases of corrections; empty: there are none of them
 
   struct alignas(64) Line {
     float floats[16];
@@ -243,16 +247,19 @@ struct Weights {
   /// Like layer_on(), but copies only norms, biases and other vectors. The matrices stay in host memory.
   LayerWeights vectors_on(Memory& memory, const ModelSpec& spec, int layer) const;
   LayerProjection layer_projection_on(Memory& memory, const ModelSpec& spec) const;
+  StreamMatrices stream_matrices_on(Memory& memory) const;
   Linear output_on(Memory& memory) const;
   NormWeights output_norm_on(Memory& memory, const ModelSpec& spec) const;
 
-  /// Copies the weights of the device's layers and of the output to the device, and the layer projection if
-  /// the device has layer 0. The token embeddings are on
+  /// Copies the weights of the device's layers and of the output to the device, and the layer projection and
+  /// the streams' matrices if the device has layer 0. The token embeddings are on
   /// the device too if they are also the output's matrix, the device has layer 0, and there are no learned
   /// positions. streams: whether to set `streamed`, for which the vectors of the other layers are copied too.
   /// This object must outlive the result.
   Weights placed(const Devices& devices, const ModelSpec& spec, bool predictors, bool streams = false) const;
 
+  /// Returns the size in bytes of the matrices of output, layer projection and streams.
+  size_t bytes_beside_layers() const;
   /// Returns the size in bytes of all matrices that a dense pass reads for one decoded token, including the
   /// output matrix.
   size_t bytes_per_token(const ModelSpec& spec) const;
@@ -264,7 +271,7 @@ bool is_of_experts(std::string_view tensor_name);
 /// Returns the matrices of a layer's attention, or of the recurrent layer in its place, and those of its
 /// token embeddings; null for matrices that the layer lacks. Use them only to compute sizes, because the rows
 /// of a matrix may not be adjacent.
-std::array<Matrix, 28> attention_matrices(const LayerWeights& layer);
+std::array<Matrix, 30> attention_matrices(const LayerWeights& layer);
 
 /// Returns the size in bytes of attention_matrices(), all of which are read for each token.
 size_t attention_bytes(const LayerWeights& layer);

@@ -168,8 +168,12 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
     };
     const size_t without = attention(false);
     bytes.attention += without;
-    if (i == 0)
-      bytes.attention += metered([&](MemoryMeter& meter) { in.weights.layer_projection_on(meter, in.spec); });
+    if (i == 0) {
+      bytes.attention += metered([&](MemoryMeter& meter) {
+        in.weights.layer_projection_on(meter, in.spec);
+        in.weights.stream_matrices_on(meter);
+      });
+    }
     if (in.mode == Sparsity::kPredicted) bytes.predictors += attention(true) - without;
     if (in.spec.layer(i).recurrent) {
       bytes.states += metered([&](MemoryMeter& meter) {

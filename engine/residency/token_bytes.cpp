@@ -108,7 +108,7 @@ TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity m
                        const NeuronActivity& activity, std::span<const LayerPlacement> placements) {
   TokenBytes total;
   (placements.empty() ? total.host_whole : total.device_whole) +=
-      static_cast<double>(weights.output.weight.bytes() + weights.layer_projection.linear.weight.bytes());
+      static_cast<double>(weights.bytes_beside_layers());
   const auto n_device = static_cast<double>(
       std::count_if(placements.begin(), placements.end(), [](const auto& p) { return p.on_device; }));
   for (size_t i = 0; i < weights.layers.size(); ++i) {

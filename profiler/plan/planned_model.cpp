@@ -253,6 +253,9 @@ void each_matrix(Weights& w, const Visit& visit) {
   visit(w.layer_embeddings);
   visit(w.layer_projection.linear.weight);
   visit(w.output.weight);
+  for (std::vector<Linear>* of_streams : {&w.stream_matrices.starts, &w.stream_matrices.ends}) {
+    for (Linear& one : *of_streams) visit(one.weight);
+  }
   for (LayerWeights& layer : w.layers) {
     LatentWeights& latent = layer.latent;
     DeltaWeights& delta = layer.delta;
@@ -282,6 +285,11 @@ void each_matrix(Weights& w, const Visit& visit) {
                       &layer.attention_gate.weight,
                       &layer.embedding_gate.weight,
                       &layer.embedding_projection.weight,
+                      &layer.streams.router.weight,
+                      &layer.streams.predict.weight,
+                      &layer.streams.correct.weight,
+                      &layer.laurel.left.weight,
+                      &layer.laurel.right.weight,
                       &layer.gate.weight,
                       &layer.up.weight,
                       &layer.down.weight,
@@ -310,6 +318,7 @@ Weights views_of(const Weights& from) {
   w.position_embedding = from.position_embedding;
   w.layer_embeddings = from.layer_embeddings;
   w.layer_projection = from.layer_projection;
+  w.stream_matrices = from.stream_matrices;
   w.layers = from.layers;
   w.output_norm = from.output_norm;
   w.output = from.output;

@@ -91,7 +91,7 @@ TEST_CASE("today's dense models give the CPU's bits on the device") {
                                                         "lfm2-wide",  "seed_oss",
                                                         "ernie4_5",   "arcee",
                                                         "mamba2",     "gemma4-e2b",
-                                                        "apertus"})));
+                                                        "apertus",    "gemma3n"})));
   const fs::path path = data() / "arch" / (name + ".gguf");
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
@@ -373,7 +373,9 @@ TEST_CASE(
 }
 
 TEST_CASE("a model whose layers read the keys of others is on the device as a whole, or not at all") {
-  LoadOptions options = options_of(data() / "arch/gemma4-e2b.gguf", "dense", true);
+  const std::string name = GENERATE("gemma4-e2b", "gemma3n");
+  INFO(name);
+  LoadOptions options = options_of(data() / "arch" / (name + ".gguf"), "dense", true);
   const DeviceBytes whole = ModelRuntime::load(options)->placed().plan->device;
   options.vram_budget_bytes = whole.total();
   CHECK(ModelRuntime::load(options)->placed().plan->whole());

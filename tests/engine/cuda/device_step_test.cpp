@@ -60,9 +60,12 @@ void check_recording(const std::string& name, const std::string& mode, Share sha
   CHECK(stats.pageable_async == 0);
   CHECK(stats.default_stream == 0);
   CHECK(stats.allocations == 0);
-  // A graph ends at each layer that the CPU has a share of, and at the end of the step.
-  const int n_shared = share == Share::kAll ? 0 : model->facts().spec.n_layers;
-  CHECK(stats.graph_launches == static_cast<uint64_t>(kTokens * (n_shared + 1)));
+  // A graph ends at each layer that the CPU has a share of, before the copy of the embeddings for the layers,
+  // and at the end of the step.
+  const ModelSpec& spec = model->facts().spec;
+  const int n_shared = share == Share::kAll ? 0 : spec.n_layers,
+            n_copies = spec.d_layer_embedding > 0 ? 1 : 0;
+  CHECK(stats.graph_launches == static_cast<uint64_t>(kTokens * (n_shared + n_copies + 1)));
 }
 
 TEST_CASE("recorded steps give the same bits and launch nothing but their graphs") {
@@ -81,6 +84,8 @@ TEST_CASE("recorded steps of other architectures give the same bits") {
   check_recording("nemotron_h", "dense", Share::kAll, false);
   check_recording("lfm2", "dense", Share::kAll, false);
   check_recording("apertus", "dense", Share::kThird, false);
+  check_recording("gemma3n", "dense", Share::kAll, false);
+  check_recording("gemma4-e2b", "dense", Share::kAll, false);
 }
 
 TEST_CASE("a recorded step of a mixture ends a graph where experts are missing, and no layer synchronizes") {

@@ -110,7 +110,7 @@ TEST_CASE("for any budget the device uses the memory that was planned, and the l
 
 TEST_CASE("models with layers of every kind use the memory that was planned") {
   const std::string model =
-      GENERATE("apertus", "gemma4-e2b", "kimi-linear", "llama4", "step35", "qwen35moe", "mamba2");
+      GENERATE("apertus", "gemma3n", "gemma4-e2b", "kimi-linear", "llama4", "step35", "qwen35moe", "mamba2");
   INFO(model);
   LoadOptions options = options_of(model, "dense");
   const DeviceBytes whole = ModelRuntime::load(options)->placed().plan->device;

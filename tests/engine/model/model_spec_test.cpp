@@ -286,7 +286,8 @@ TEST_CASE("model spec: Gemma 3n has streams, cut gates, and layers that read the
   CHECK(spec.layer(3).kv_source == 1);
   CHECK_FALSE(spec.has_equal_ffns());
   CHECK(spec.logit_cap == 30.0f);
-  CHECK(spec.cpu_only_kind() != "");
+  CHECK(spec.cpu_only_kind().empty());
+  CHECK(spec.stays_whole());
   CHECK_THAT(complaint(gemma().key("gemma3n.altup.num_inputs", 1)), ContainsSubstring("altup.num_inputs"));
   CHECK_THAT(complaint(gemma().key("gemma3n.altup.active_idx", 4)), ContainsSubstring("altup.active_idx"));
   CHECK_THAT(complaint(gemma().key("gemma3n.attention.shared_kv_layers", 3)),
