@@ -642,7 +642,10 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   }
   read_layer_activations(keys, n_blocks, spec);
   if (arch.layer_embeddings) {
-    spec.d_layer_embedding = keys.integer_or("embedding_length_per_layer_input", 0, 0, SpecKeys::kMaxWidth);
+    // Layers with several streams always add these embeddings.
+    const std::string length = "embedding_length_per_layer_input";
+    spec.d_layer_embedding = arch.streams ? keys.integer(length, 1, SpecKeys::kMaxWidth)
+                                          : keys.integer_or(length, 0, 0, SpecKeys::kMaxWidth);
   }
   if (spec.d_ff == 0) spec.d_ff = width_without_key(keys, spec);
   read_scales(keys, spec);

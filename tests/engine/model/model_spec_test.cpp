@@ -273,6 +273,7 @@ TEST_CASE("model spec: Gemma 3n has streams, cut gates, and layers that read the
         .array("gemma3n.feed_forward_length", std::vector<int32_t>{48, 48, 48, 48})
         .array("gemma3n.activation_sparsity_scale", std::vector<float>{1.645f, -INFINITY, 0.5f, -INFINITY})
         .key("gemma3n.attention.shared_kv_layers", 2)
+        .key("gemma3n.embedding_length_per_layer_input", 16)
         .key("gemma3n.altup.num_inputs", 4)
         .key("gemma3n.altup.active_idx", 1);
   };
@@ -290,6 +291,8 @@ TEST_CASE("model spec: Gemma 3n has streams, cut gates, and layers that read the
   CHECK(spec.stays_whole());
   CHECK_THAT(complaint(gemma().key("gemma3n.altup.num_inputs", 1)), ContainsSubstring("altup.num_inputs"));
   CHECK_THAT(complaint(gemma().key("gemma3n.altup.active_idx", 4)), ContainsSubstring("altup.active_idx"));
+  CHECK_THAT(complaint(gemma().key("gemma3n.embedding_length_per_layer_input", 0)),
+             ContainsSubstring("embedding_length_per_layer_input"));
   CHECK_THAT(complaint(gemma().key("gemma3n.attention.shared_kv_layers", 3)),
              ContainsSubstring("shared_kv_layers") && ContainsSubstring("no window"));
   CHECK_THAT(complaint(gemma().array("gemma3n.feed_forward_length", std::vector<int32_t>{48, 48, 48, 64})),
