@@ -69,7 +69,8 @@ int main_of(int argc, char** argv) {
   } catch (const CLI::Success& error) {  // --help or --version
     return app.exit(error);
   } catch (const CLI::ParseError& error) {
-    throw std::runtime_error(parse_failure(app, error));
+    const std::string sentence = parse_failure(app, error);
+    throw std::runtime_error(sentence.ends_with('?') ? sentence : sentence + ".");
   }
 
   // 3. Run the chosen subcommand.

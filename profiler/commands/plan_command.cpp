@@ -1,12 +1,16 @@
 // Defines the plan subcommand: finds the model, the machine and the activity, solves for the placement, and
 // reports.
+#include <spdlog/fmt/fmt.h>
+
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
 #include "config/command_options.h"
 #include "profiler/commands/commands.h"
+#include "profiler/machine/busy_machine.h"
 #include "profiler/options/command_line.h"
 #include "profiler/options/named_model.h"
 #include "profiler/options/plan_options.h"
@@ -23,6 +27,12 @@ struct PlanCommand {
   bool json = false;
 };
 
+/// Says on standard error if other programs slow this machine down now.
+void warn_if_busy(const MachineProfile& machine) {
+  const std::string busy = busy_sentence(available_share(machine), machine.ram_read_bytes_per_s());
+  if (!busy.empty()) fmt::print(stderr, "hearth-profiler: {}.\n", busy);
+}
+
 int run_plan(const PlanCommand& command) {
   const PlannedModel model =
       named_model(command.options.model, command.options.ffn_activation, command.shape, command.type, "plan");
@@ -33,11 +43,13 @@ int run_plan(const PlanCommand& command) {
     const ActivityCounts counts = known.counted ? known.counted->total() : ActivityCounts();
     const MixturePlan mixture = plan_mixture(question, &counts);
     print_result(command.json ? mixture_json(question, mixture) : mixture_text(question, mixture));
+    if (command.plan.machine.empty()) warn_if_busy(question.machine);
     return 0;
   }
   question.activity = known.model;
   const PlanAnswer answer = answer_plan(question);
   print_result(command.json ? plan_json(question, answer) : plan_text(question, answer));
+  if (command.plan.machine.empty()) warn_if_busy(question.machine);
   return 0;
 }
 

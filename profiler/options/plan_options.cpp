@@ -14,7 +14,6 @@
 #include "kernels/base/file_error.h"
 #include "profiler/activity/activity_csv.h"
 #include "profiler/engine_options.h"
-#include "profiler/machine/busy_machine.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/options/command_line.h"
@@ -186,10 +185,6 @@ void add_machine(const PlanOptions& options, PlanQuestion& question) {
                              " has no GPU; name a machine with one (--machine " + shipped_machine_names() +
                              ").");
   }
-  if (!options.machine.empty()) return;
-  const double rate = question.machine.ram_read_bytes_per_s();
-  if (const std::string busy = busy_sentence(available_share(question.machine), rate); !busy.empty())
-    fmt::print(stderr, "hearth-profiler: {}.\n", busy);
 }
 
 void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options) {

@@ -29,9 +29,9 @@ void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options);
 PlanQuestion plan_question(const PlanOptions& plan, const Options& options, const PlannedModel& model);
 
 /// Adds a machine to the question: the machine that the options name, or this machine if they name none. If
-/// this machine was not measured before, measures it and shows progress on the terminal. Says on standard
-/// error if other programs slow this machine down now. Throws std::runtime_error if the named machine does
-/// not exist, or if a VRAM budget is given and the machine has no usable GPU.
+/// this machine was not measured before, measures it and shows progress on the terminal. Throws
+/// std::runtime_error if the named machine does not exist, or if a VRAM budget is given and the machine has
+/// no usable GPU.
 void add_machine(const PlanOptions& options, PlanQuestion& question);
 
 /// Returns the activity in the file that --activity names, which is a CSV file or a file of hearth-profiler

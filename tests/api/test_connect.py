@@ -113,7 +113,7 @@ def test_wrong_uses_are_answered_with_a_sentence(server):
         (["connect"], 2, "hearthd connect needs claude-code|codex|opencode"),
         (["connect", "emacs"], 2, "knows claude-code, codex and opencode, not"),
         (["connect", "codex", "--url", "localhost"], 2, "expected an address such as http://127.0.0.1:8080"),
-        (["connect", "codex", "--url", "http://127.0.0.1:1"], 1, "start it with 'hearthd --model FILE|NAME'"),
+        (["connect", "codex", "--url", "http://127.0.0.1:1"], 1, "start it with 'hearthd FILE|NAME'"),
         (["connect", "codex", "--url", server.url + "/nowhere"], 1, "names no model that generates text"),
     ]:
         done = hearthd.run(arguments)

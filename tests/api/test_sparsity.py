@@ -20,7 +20,8 @@ def serve():
     started = []
 
     def make(model, *flags, **options):
-        started.append(hearthd.Hearthd("--threads", "1", *flags, model=model, **options))
+        started.append(hearthd.Hearthd("--threads", "1", "--log-level", "debug", *flags, model=model,
+                                       **options))
         return started[-1]
 
     yield make
