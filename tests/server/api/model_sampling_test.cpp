@@ -39,6 +39,8 @@ TEST_CASE("values of a wrong type or out of range are ignored") {
 
 TEST_CASE("well-known families have their authors' parameters") {
   CHECK(model_sampling({{"general.basename", "smollm2"}})->temperature == 0.2F);
+  CHECK(model_sampling({{"general.basename", "smollm2"}})->repetition_penalty == 1.1F);
+  CHECK(model_sampling({{"general.basename", "Qwen3"}})->repetition_penalty == 1);
   CHECK(model_sampling({{"general.name", "Meta Llama 3.1 8B Instruct"}})->top_p == 0.9F);
   CHECK(model_sampling({{"general.basename", "Qwen3-Coder"}})->temperature == 0.7F);
   CHECK(model_sampling({{"general.basename", "Qwen3"}})->top_k == 20);
