@@ -1,6 +1,6 @@
-// Checks that a device and the CPU together compute mixtures of experts with the bits of the CPU alone, as
-// kernels/hybrid_experts.h promises. A defective card, driver or build breaks this promise, and so does
-// damaged device memory.
+// Checks that a device and the CPU together compute mixtures of experts with results bit-identical to those
+// of the CPU alone, as kernels/hybrid_experts.h promises. A defective card, driver or build breaks this
+// promise, and so does damaged device memory.
 //
 // In a sample of the steps, MixturePass computes each layer with resident experts a second time, on the CPU
 // alone and from the same inputs. This class samples the steps, copies the inputs and compares the results.

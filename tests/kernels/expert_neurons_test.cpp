@@ -1,5 +1,5 @@
-// Experts whose zeros are skipped, on the CPU: the results, that a token's result has equal bits in any
-// batch, order and number of threads, and the counts.
+// Tests experts whose zeros are skipped, on the CPU: the results, the counts, and that a token's result is
+// bit-identical in any batch, in any order and with any number of threads.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -68,9 +68,9 @@ class Layer {
     memory_ = {states_.floats(), tails_.floats(), log_.floats(), max_drafts};
   }
 
-  /// Computes a step. Returns a row for each token: the normalized q and k, v and out [conv_dim + value_dim],
-  /// or in short convolutions the convolved channels. copies: for tokens, counted over all pieces, where to
-  /// copy the state after the token.
+  /// Computes a step. Returns a row for each token: the convolved channels (q and k normalized, unless the
+  /// shape scans), then out, which short convolutions lack. copies: where to copy the state after a token;
+  /// the key is the token's index across all pieces.
   std::vector<float> step(const std::vector<Piece>& pieces, const std::map<int, Kept*>& copies = {}) {
     std::vector<RecurrentRun> runs;
     std::vector<RecurrentCopy> tail_copies, state_copies;
