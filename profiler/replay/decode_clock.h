@@ -38,8 +38,8 @@ struct DecodeCosts {
   }
 };
 
-/// The question's model must be the trace's. REQUIRES: its machine has a GPU. Throws std::runtime_error (one
-/// sentence) if no GPU can hold the model's experts.
+/// `question` must be about the trace's model. REQUIRES: question.machine has a GPU. Throws
+/// std::runtime_error (one sentence) if no GPU can hold the model's experts.
 DecodeCosts decode_costs(const PlanQuestion& question, const ExpertTrace& trace);
 
 class DecodeClock {

@@ -35,8 +35,8 @@ std::filesystem::path part_state_path(const std::filesystem::path& path);
 
 class PartFile {
  public:
-  /// Opens the file, or creates it and its folders, and locks it. While another process has locked the file,
-  /// calls `wait` several times a second; `wait` may throw to give up. Throws PullError.
+  /// Opens the file, or creates it and its folders, and locks it. Before each retry while another process
+  /// holds the lock, calls `wait`, which should sleep and may throw to give up. Throws PullError.
   PartFile(std::filesystem::path path, const std::function<void()>& wait);
   PartFile(PartFile&&) = default;
 

@@ -1,5 +1,5 @@
 // libFuzzer target: reads any bytes, with a checksum appended, as a trace of experts. The file must be read,
-// or refused by ModelFileError and nothing else; what was read must survive being written and read again.
+// or refused with ModelFileError and nothing else; what was read must survive being written and read again.
 //
 // Built with the asan preset; ctest replays the committed corpus and continues for a fixed number of runs.
 // One thread.

@@ -41,8 +41,8 @@ Expected expected_of(const std::vector<long double>& scores) {
           static_cast<int64_t>(scores.size())};
 }
 
-/// Computes the perplexity by its definition: windows do not overlap, each begins with the begin token, and
-/// its second half is scored.
+/// Computes the perplexity by its definition: windows do not overlap, bos (unless -1) replaces each window's
+/// first token, and the second half is scored, except for its first token.
 Expected brute_force(const std::vector<int32_t>& tokens, int n_context, int32_t bos, int n_vocab) {
   std::vector<long double> scores;
   std::vector<float> logits(static_cast<size_t>(n_vocab));
