@@ -156,7 +156,7 @@ def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(terminal):
     finally:
         server.shutdown()
         server.server_close()
-    # What was printed stays in the conversation.
+    # The printed part stays in the conversation.
     assert EndlessServer.requests[1]["messages"] == [
         {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello 0"},
         {"role": "assistant", "content": "begun[2J"}, {"role": "user", "content": "Hello 1"}]

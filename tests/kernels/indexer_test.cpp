@@ -86,7 +86,7 @@ struct Part {
   int begin, end;
 };
 
-/// What a step gave for each token of its parts, in order.
+/// A step's results for each token of its parts, in order.
 struct Result {
   std::vector<int32_t> chosen;
   std::vector<float> out;

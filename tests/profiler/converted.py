@@ -18,7 +18,7 @@ CHECKPOINTS = pathlib.Path(__file__).resolve().parents[1] / "data/checkpoints"
 OTHERWISE = {"general.type", "general.name", "general.quantization_version",
              "tokenizer.ggml.pre", "general.file_type",
              "tokenizer.ggml.padding_token_id", "tokenizer.ggml.unknown_token_id", "GGUF.kv_count"}
-# The same for some models: the script gives all encoders BERT's vocabulary, which has two types of tokens;
+# Such keys of some models: the script gives all encoders BERT's vocabulary, which has two types of tokens;
 # torch rounds quantiles otherwise; a key has no meaning.
 OTHERWISE_IN = {"modern-bert": "tokenizer.ggml.token_type_count",
                 "jina-bert-v3": "tokenizer.ggml.token_type_count",

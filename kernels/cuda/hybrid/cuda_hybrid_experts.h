@@ -61,7 +61,7 @@ class CudaHybridExperts final : public HybridExperts {
   void divide_missing();
   void begin_streamed(const QuantizedActivations& x);
   bool weighs_input() const { return call_.weighted_x != nullptr; }
-  /// What experts read.
+  /// The rows that experts read.
   const float* input() const { return weighs_input() ? call_.weighted_x : call_.x; }
   QuantizedActivations quantized_input();
   QuantizedActivations routed_input(const QuantizedActivations& x);

@@ -53,7 +53,7 @@ constexpr int rows_of_part(int n_rows, int part) { return (n_rows - part + kPart
 /// banks apart, so that a warp's lanes write different banks, and so do the parts when they read four rows.
 constexpr int part_stride(int n_rows) { return (rows_of_part(n_rows, 0) + 3) / 4 * 4 + 8; }
 
-/// What a token does to the state.
+/// The effect of a token on the state.
 enum class Rule : uint8_t {
   kDelta,      // the gated delta rule, with one decay for a head
   kRowDeltas,  // the same with a decay for each row (RecurrentShape::row_decays)

@@ -23,7 +23,7 @@ from make_models import CONTEXT, N_VOCAB, TOKENS, interleave
 # The minimum difference between the scores of the last expert chosen and the first one left out, for every token and
 # layer, in standard deviations of the router's scores. Keys and values in half precision change scores by about 0.001.
 ROUTER_MARGIN = 0.01
-# The same of an indexer's scores. Golden choices are made with keys of half precision, as engines make them.
+# The margin of an indexer's scores. Golden choices are made with keys of half precision, as engines make them.
 INDEXER_MARGIN = 0.001
 MXFP4 = gguf.GGMLQuantizationType.MXFP4
 

@@ -89,7 +89,7 @@ std::vector<SequenceRequest> requests_of(int n, int n_tokens) {
   return requests;
 }
 
-/// What a model answers to each request alone, and how many tokens it drafted and kept.
+/// A model's answer to each request alone, and how many tokens it drafted and kept.
 struct Run {
   std::vector<std::vector<float>> answers;
   int64_t n_drafted = 0, n_accepted = 0;

@@ -69,7 +69,7 @@ TEST_CASE("verified steps give the same bits, and the CPU finds no mismatch in t
   const std::vector<float> expected = logits_of(*plain, tokens, 32);
   const uint64_t n_layers = n_mixtures(model->facts().spec);
   const auto verified = [&] { return model->figures().verification.value(); };
-  // Of the two steps of the prompt, the first is verified. Then 120 decode steps are recorded and played
+  // The first of the prompt's two steps is verified. Then 120 decode steps are recorded and played
   // back, and one of them is verified.
   CHECK(same_bits(logits_of(*model, tokens, 32), expected));
   CHECK(verified().layers == n_layers);

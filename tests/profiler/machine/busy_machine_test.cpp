@@ -1,4 +1,4 @@
-// What is said about a machine that other programs use.
+// Tests the sentence about a machine that other programs use.
 #include "profiler/machine/busy_machine.h"
 
 #include "tests/support/catch.h"
