@@ -1,9 +1,9 @@
 // See the header.
 #include "server/terminal/terminal_chat.h"
 
+#include <poll.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -82,6 +82,7 @@ TerminalChat::TerminalChat(RunningServer server, std::string key, const std::str
       request_(request_options(server_, key)),
       is_styled_(::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr) {
   set_system(system);
+  std::setvbuf(stdin, nullptr, _IONBF, 0);  // so that ppoll() sees what getline() has not read
   struct sigaction action {};
   action.sa_handler = note_interrupt;  // without SA_RESTART, so that reading a line ends
   ::sigaction(SIGINT, &action, &before_);
@@ -146,19 +147,29 @@ bool TerminalChat::say(const std::string& text) {
 }
 
 TerminalChat::Read TerminalChat::read_line(const char* prompt, std::string& line) {
-  print(prompt);
+  // SIGINT is blocked except while ppoll() waits, so that a Ctrl-C right after the prompt is not lost.
+  sigset_t interrupt, before;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  ::sigprocmask(SIG_BLOCK, &interrupt, &before);
   interrupted = 0;
+  print(prompt);
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  const bool was_interrupted = ::ppoll(&input, 1, nullptr, &before) < 0 && is_interrupted();
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (was_interrupted) {
+    print("\n");
+    return Read::kInterrupted;
+  }
   char* buffer = nullptr;
   size_t capacity = 0;
-  errno = 0;
   const ssize_t n = ::getline(&buffer, &capacity, stdin);
-  const int error = errno;
   line.assign(buffer == nullptr || n < 0 ? "" : buffer);
   std::free(buffer);
   if (n >= 0) return Read::kLine;
   std::clearerr(stdin);
   print("\n");
-  return error == EINTR && is_interrupted() ? Read::kInterrupted : Read::kEnd;
+  return Read::kEnd;
 }
 
 std::optional<std::string> TerminalChat::read_message() {
