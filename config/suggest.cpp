@@ -43,4 +43,13 @@ std::optional<std::string> closest_name(std::string_view word, const std::vector
   return best;
 }
 
+std::string letters_and_digits(std::string_view text) {
+  std::string kept;
+  for (const char c : text) {
+    if (c >= 'A' && c <= 'Z') kept += static_cast<char>(c - 'A' + 'a');
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) kept += c;
+  }
+  return kept;
+}
+
 }  // namespace hearth

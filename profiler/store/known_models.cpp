@@ -50,12 +50,6 @@ constexpr auto kModels = std::to_array<KnownModel>({
      "embeddings of texts"},
 });
 
-std::string letters_and_digits(std::string_view text) {
-  std::string kept = lower_case(text);
-  std::erase_if(kept, [](char c) { return (c < 'a' || c > 'z') && (c < '0' || c > '9'); });
-  return kept;
-}
-
 }  // namespace
 
 std::span<const KnownModel> known_models() { return kModels; }

@@ -6,10 +6,12 @@
 #include <string>
 #include <string_view>
 
+#include "config/suggest.h"
+
 namespace hearth {
 namespace {
 
-/// What a family's authors recommend. Values that they do not name are those of SamplingParams.
+/// The values that a family's authors recommend. The others are those of SamplingParams.
 struct Family {
   std::string_view name;  // the beginning of general.basename or general.name, letters and digits only
   float temperature;
@@ -36,15 +38,9 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"deepseekr1", 0.6F, 0.95F, 0},
 });
 
-std::string letters_and_digits_of(const Json& keys, const char* key) {
+std::string name_of(const Json& keys, const char* key) {
   const auto found = keys.find(key);
-  if (found == keys.end() || !found->is_string()) return "";
-  std::string kept;
-  for (const char c : found->get<std::string>()) {
-    if (c >= 'A' && c <= 'Z') kept += static_cast<char>(c - 'A' + 'a');
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) kept += c;
-  }
-  return kept;
+  return found != keys.end() && found->is_string() ? letters_and_digits(found->get<std::string>()) : "";
 }
 
 /// Sets the value if the key has a number from `least` to `most`.
@@ -74,7 +70,7 @@ std::optional<SamplingParams> model_sampling(const Json& keys) {
   SamplingParams sampling;
   if (take_from_file(keys, sampling)) return sampling;
   for (const char* const key : {"general.basename", "general.name"}) {
-    const std::string name = letters_and_digits_of(keys, key);
+    const std::string name = name_of(keys, key);
     const auto family =
         std::ranges::find_if(kFamilies, [&name](const Family& one) { return name.starts_with(one.name); });
     if (family == kFamilies.end()) continue;

@@ -10,14 +10,13 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
 
 #include "server/json/json.h"
-#include "server/models/exchange.h"
+#include "server/process/healthcheck.h"
 
 extern char** environ;
 
@@ -42,19 +41,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
-/// Asks GET /health. Returns nullopt if the model is ready, otherwise the share of the load that is done.
-std::optional<double> progress_of(const std::string& url) {
-  std::string body;
-  Exchange exchange;
-  RequestOptions options;
-  options.local = true;
-  const auto take = [&body](const TransferHead&, std::string_view bytes) {
-    body += bytes;
-    return body.size() < kMostLogBytes;
-  };
-  if (exchange.request(url + "/health", 0, options, take, [] {}) != CURLE_OK) return 0;
-  if (exchange.head().status == 200) return std::nullopt;
-  const Json health = Json::parse(body, nullptr, false);
+/// Returns the share of the load that is done, from the answer of GET /health.
+double progress_of(const std::string& answer) {
+  const Json health = Json::parse(answer, nullptr, false);
   return health.is_object() && health.contains("progress") && health["progress"].is_number()
              ? health["progress"].get<double>()
              : 0.0;
@@ -114,20 +103,18 @@ int OwnServer::read_log() {
   return port;
 }
 
-std::string OwnServer::wait(const std::function<void(double)>& progress, const std::function<bool()>& stop) {
-  for (; !stop(); std::this_thread::sleep_for(kTick)) {
+std::string OwnServer::wait(const std::function<void(double)>& progress) {
+  for (int port = 0;; std::this_thread::sleep_for(kTick)) {
     const bool ended = has_ended();
-    const int port = read_log();
+    if (ended || port == 0) port = read_log();
     if (ended) {
       throw std::runtime_error(error_.empty() ? "the server of this chat ended without an error" : error_);
     }
     if (port == 0) continue;
-    const std::string url = "http://127.0.0.1:" + std::to_string(port);
-    const std::optional<double> done = progress_of(url);
-    if (!done) return url;
-    progress(*done);
+    const HealthcheckResult health = check_health("127.0.0.1", port);
+    if (health.healthy) return "http://127.0.0.1:" + std::to_string(port);
+    progress(progress_of(health.answer));
   }
-  return "";
 }
 
 }  // namespace hearth

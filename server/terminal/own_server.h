@@ -25,9 +25,8 @@ class OwnServer {
   OwnServer& operator=(const OwnServer&) = delete;
 
   /// Waits until the model is loaded. Calls `progress` with the share of the load that is done, from 0 to 1.
-  /// `stop`: returns true to give up. Returns the server's URL. Throws std::runtime_error with the server's
-  /// last error if it ended.
-  std::string wait(const std::function<void(double)>& progress, const std::function<bool()>& stop);
+  /// Returns the server's URL. Throws std::runtime_error with the server's last error if it ended.
+  std::string wait(const std::function<void(double)>& progress);
 
  private:
   /// Returns the port once the server has logged it, otherwise 0. Also keeps the last error of the log.

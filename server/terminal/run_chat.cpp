@@ -83,7 +83,7 @@ int run_chat(const CommandInvocation& command, const Environment& environment) {
     arguments.insert(arguments.end(), {"--model", options.model, "--alias", words.front()});
     own = std::make_unique<OwnServer>(arguments);
     const LoadLine line(words.front());
-    url = own->wait([&line](double done) { line.show(done); }, [] { return false; });
+    url = own->wait([&line](double done) { line.show(done); });
     key.clear();
   } else if (url.empty()) {
     url = local_url(command.options.host, command.options.port, !command.options.tls_cert.empty());
