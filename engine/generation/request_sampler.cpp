@@ -17,7 +17,7 @@ SampleResult RequestSampler::choose(const SequenceRequest& request, const Growin
                           .tokens = text.tokens,
                           .n_prompt = text.n_prompt,
                           .allowed = allowed_tokens(request, text.constraint),
-                          .banned = may_end ? std::span<const int32_t>{} : request.end_tokens,
+                          .banned = banned_tokens(request, may_end),
                           .state = text.sampler_state});
 }
 
@@ -31,6 +31,13 @@ const TokenMask* RequestSampler::allowed_tokens(const SequenceRequest& request,
   allowed_ = mask;
   for (const int32_t token : request.end_tokens) allowed_.allow(token);
   return &allowed_;
+}
+
+std::span<const int32_t> RequestSampler::banned_tokens(const SequenceRequest& request, bool may_end) {
+  if (may_end) return request.suppressed_tokens;
+  banned_ = request.suppressed_tokens;
+  banned_.insert(banned_.end(), request.end_tokens.begin(), request.end_tokens.end());
+  return banned_;
 }
 
 }  // namespace hearth

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "engine/constraint/constraint.h"
 #include "engine/sampling/sampler.h"
@@ -37,9 +38,11 @@ class RequestSampler {
 
  private:
   const TokenMask* allowed_tokens(const SequenceRequest& request, std::optional<ConstraintState>& constraint);
+  std::span<const int32_t> banned_tokens(const SequenceRequest& request, bool may_end);
 
   Sampler sampler_;
-  TokenMask allowed_;  // scratch of allowed_tokens
+  TokenMask allowed_;            // scratch of allowed_tokens
+  std::vector<int32_t> banned_;  // scratch of banned_tokens
 };
 
 }  // namespace hearth

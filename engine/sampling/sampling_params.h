@@ -2,7 +2,7 @@
 //
 // Defaults are OpenAI's: the model's own distribution without filters. The order:
 //
-//   1. logit_bias, then the tokens that a constraint or min_tokens forbids
+//   1. logit_bias, then the tokens that the model's file, a constraint or min_tokens forbids
 //   2. penalties: repetition, presence, frequency; then DRY
 //   3. temperature, which dynatemp may change per token; 0 means argmax (ties go to the lowest id) and skips
 //      the later steps

@@ -35,6 +35,8 @@ struct SequenceRequest {
   SamplingParams sampling;
   // If one of these tokens is sampled, the sequence finishes with kStop, and the token is not emitted.
   std::vector<int32_t> end_tokens;
+  // Tokens that are never sampled, although the model may prefer them.
+  std::vector<int32_t> suppressed_tokens;
   // Whether the sequence finishes with kRepeated if its text repeats itself without end (repetition.h).
   bool ends_if_repeating = false;
   // Restricts the generated text to a language. The sequence finishes with kStop when the text cannot be

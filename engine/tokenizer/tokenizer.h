@@ -39,6 +39,9 @@ class Tokenizer {
   virtual int32_t eos() const = 0;
   /// Tokens that end a generation: eos, eot, eom, and tokens known by name (<|im_end|>, ...). Ascending.
   virtual const std::vector<int32_t>& end_tokens() const = 0;
+  /// Tokens that the model must not generate, because it was trained to read them only (Gemma 4's ends of
+  /// images and sound).
+  virtual const std::vector<int32_t>& suppressed_tokens() const = 0;
   virtual bool is_control(int32_t token) const = 0;
   /// The token as spelled in the vocabulary ("▁the", "Ġthe"). REQUIRES: 0 <= token < n_vocab(). The view is
   /// valid as long as this object exists.

@@ -262,6 +262,31 @@ void read_roles(const ModelFile& file, Vocabulary& vocabulary) {
       may_prefix && file.find_bool("tokenizer.ggml.add_space_prefix").value_or(defaults.add_space_prefix);
 }
 
+/// Reads the tokens that must not be generated. Gemma 4's first files lack the key, so its ends of images and
+/// sound are found by their texts.
+void read_suppressed(const ModelFile& file, Vocabulary& vocabulary) {
+  constexpr const char* kSuppressed = "tokenizer.ggml.suppress_tokens";
+  constexpr std::array<std::string_view, 2> kGemma4Ends = {"<image|>", "<audio|>"};
+  if (const auto listed = file.find_ints(kSuppressed)) {
+    for (const int64_t token : *listed) {
+      if (token < 0 || token >= vocabulary.size()) {
+        refuse(vocabulary.file, std::string(kSuppressed) + " lists " + std::to_string(token) +
+                                    ", expected tokens from 0 to " + std::to_string(vocabulary.size() - 1) +
+                                    "; the file is damaged");
+      }
+      vocabulary.suppressed_tokens.push_back(static_cast<int32_t>(token));
+    }
+    return;
+  }
+  if (file.get_string("tokenizer.ggml.model") != "gemma4") return;
+  for (int32_t token = 0; token < vocabulary.size(); ++token) {
+    if (vocabulary.types[token] != TokenType::kControl && vocabulary.types[token] != TokenType::kUserDefined)
+      continue;
+    if (std::ranges::find(kGemma4Ends, vocabulary.texts[token]) != kGemma4Ends.end())
+      vocabulary.suppressed_tokens.push_back(token);
+  }
+}
+
 void read_unigram(const ModelFile& file, Vocabulary& vocabulary) {
   constexpr const char* kMap = "tokenizer.ggml.precompiled_charsmap";
   vocabulary.remove_extra_spaces = file.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
@@ -337,6 +362,7 @@ Vocabulary read_vocabulary(const ModelFile& file) {
   read_scores(file, vocabulary);
   read_types(file, vocabulary);
   read_roles(file, vocabulary);
+  read_suppressed(file, vocabulary);
   if (vocabulary.kind == TokenizerKind::kUnigram) read_unigram(file, vocabulary);
   find_end_tokens(file, vocabulary);
   vocabulary.fim = find_fim_tokens(file, vocabulary);

@@ -54,7 +54,8 @@ struct Vocabulary {
   std::string character_map;         // CharacterMap's bytes; empty if there is none
   bool lower_case = false;           // WordPiece only, like strip_accents
   bool strip_accents = false;
-  std::vector<int32_t> end_tokens;  // ascending, no duplicates
+  std::vector<int32_t> end_tokens;         // ascending, no duplicates
+  std::vector<int32_t> suppressed_tokens;  // tokens that must not be generated
   FimTokens fim;
 
   int size() const { return static_cast<int>(texts.size()); }

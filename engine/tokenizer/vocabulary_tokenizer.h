@@ -30,6 +30,7 @@ class VocabularyTokenizer final : public Tokenizer {
   int32_t bos() const override { return vocabulary_.bos; }
   int32_t eos() const override { return vocabulary_.eos; }
   const std::vector<int32_t>& end_tokens() const override { return vocabulary_.end_tokens; }
+  const std::vector<int32_t>& suppressed_tokens() const override { return vocabulary_.suppressed_tokens; }
   bool is_control(int32_t token) const override;
   std::string_view spelling(int32_t token) const override { return vocabulary_.texts[token]; }
   const FimTokens& fim() const override { return vocabulary_.fim; }

@@ -25,6 +25,7 @@
 #include "profiler/convert/layer_numbers.h"
 #include "profiler/convert/rerank_head.h"
 #include "profiler/convert/row_reader.h"
+#include "profiler/convert/sampling_keys.h"
 #include "profiler/convert/tensor_plan.h"
 #include "profiler/convert/vocabulary_keys.h"
 
@@ -176,6 +177,7 @@ KeyList keys_of(const ConvertOptions& options, const Checkpoint& checkpoint, con
   }
   add_layer_numbers(checkpoint, config, family, keys);
   add_pooling(checkpoint, keys);
+  add_sampling_keys(checkpoint, keys);
   keys.set("general.file_type", file_type(type, plan));
   keys.set("general.quantization_version", uint32_t{2});
   add_vocabulary_keys(checkpoint, config, family, rows_of_embedding(checkpoint, plan), options.pre, keys);

@@ -493,6 +493,9 @@ class VocabularyReader {
       if (id) keys_.set("tokenizer.ggml." + std::string(key), *id);
     }
     add_further_ends(generation);
+    const std::vector<uint32_t> suppressed = ids_in(member(generation, "suppress_tokens"));
+    if (!suppressed.empty())
+      keys_.set("tokenizer.ggml.suppress_tokens", std::vector<int32_t>(suppressed.begin(), suppressed.end()));
     for (const char* name : {"add_bos_token", "add_eos_token"}) {
       const json& value = member(settings_, name);
       if (value.is_boolean()) keys_.set("tokenizer.ggml." + std::string(name), value.get<bool>());

@@ -337,6 +337,32 @@ def test_the_chat_template_and_end_tokens_are_converted_too(tiny, tmp_path):
     assert [keys[f"tokenizer.ggml.{name}_token_id"] for name in ("eos", "eot", "eom")] == [2, 7, 9]
 
 
+def test_recommended_sampling_parameters_are_converted_if_they_are_in_range(tiny, tmp_path):
+    def sampling_of(fields):
+        (tiny.folder / "generation_config.json").write_text(json.dumps(fields))
+        assert convert(tiny.folder, tmp_path / "m.gguf", "--force").returncode == 0
+        reader = gguf.GGUFReader(tmp_path / "m.gguf")
+        return {name.removeprefix("general.sampling."): (field.contents(), field.types[0].name)
+                for name, field in reader.fields.items() if name.startswith("general.sampling.")}
+    found = sampling_of({"do_sample": True, "temperature": 0.5, "top_k": 20, "top_p": 1, "min_p": 0.0625,
+                         "repetition_penalty": 1.25})
+    assert found == {"temp": (0.5, "FLOAT32"), "top_k": (20, "INT32"), "top_p": (1.0, "FLOAT32"),
+                     "min_p": (0.0625, "FLOAT32"), "penalty_repeat": (1.25, "FLOAT32"),
+                     "penalty_last_n": (-1, "INT32")}
+    assert sampling_of({"temperature": 2.5, "top_k": 2.5, "top_p": 0, "min_p": 1}) == {}
+    assert sampling_of({"repetition_penalty": "x", "temperature": "0.5"}) == {}
+    assert sampling_of({"temperature": None, "top_k": -1, "top_p": True}) == {}
+    assert sampling_of([0.5]) == {}
+
+
+def test_tokens_that_must_not_be_generated_are_converted(tiny, tmp_path):
+    (tiny.folder / "generation_config.json").write_text(json.dumps({"suppress_tokens": [9, 7, 1000000, "x"]}))
+    assert convert(tiny.folder, tmp_path / "m.gguf").returncode == 0
+    field = gguf.GGUFReader(tmp_path / "m.gguf").fields["tokenizer.ggml.suppress_tokens"]
+    assert field.contents() == [9, 7]
+    assert [kind.name for kind in field.types] == ["ARRAY", "INT32"]
+
+
 BYTES = [f"<0x{b:02X}>" for b in range(256)]
 
 

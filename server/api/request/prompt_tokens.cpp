@@ -148,6 +148,7 @@ SequenceRequest make_sequence(const SequenceTemplate& common, const PreparedProm
   if (!generation.ignore_eos) sequence.end_tokens = tokenizer.end_tokens();
   sequence.end_tokens.insert(sequence.end_tokens.end(), generation.stop_token_ids.begin(),
                              generation.stop_token_ids.end());
+  sequence.suppressed_tokens = tokenizer.suppressed_tokens();
   sequence.constraint = common.constraint;
   sequence.thinking = common.thinking;
   sequence.min_tokens = generation.min_tokens;

@@ -47,6 +47,21 @@ const std::vector<float> kPrefersEnd = {0, 1, 2, 3, 4, 9};
 
 }  // namespace
 
+TEST_CASE("request sampler: suppressed tokens are never chosen, with and without min_tokens") {
+  Rig rig;
+  rig.request.suppressed_tokens = {4, 3};
+  CHECK(rig.choose(kPrefersEnd).token == kEnd);
+  rig.request.min_tokens = 1;
+  CHECK(rig.choose(kPrefersEnd).token == 2);
+  rig.request.sampling.logit_bias = {{4, 50.0F}};
+  CHECK(rig.choose(kPrefersEnd).token == 2);
+  rig.request.sampling.temperature = 5;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    rig.request.sampling.seed = seed;
+    CHECK(rig.choose(kPrefersEnd).token < 3);
+  }
+}
+
 TEST_CASE("request sampler: an end token is chosen like any other, but not before min_tokens") {
   Rig rig;
   CHECK(rig.choose(kPrefersEnd).token == kEnd);

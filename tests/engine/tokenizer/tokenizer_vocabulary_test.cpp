@@ -297,6 +297,31 @@ TEST_CASE("Gemma 4's files type <eos> as a word, and it ends an answer all the s
   CHECK(ends("gpt2") == std::vector<int32_t>{3});
 }
 
+TEST_CASE("Tokens that must not be generated are those of the key, or Gemma 4's ends of images and sound") {
+  const auto gemma4 = [](GgufWriter& writer) -> GgufWriter& {
+    return writer.key("tokenizer.ggml.model", "gemma4")
+        .array("tokenizer.ggml.tokens", Strings{"<image|>", "<bos>", "<audio|>", "<image|>", "a"})
+        .array("tokenizer.ggml.token_type", Types{3, 3, 4, 1, 1})
+        .array("tokenizer.ggml.merges", Strings{});
+  };
+  using Tokens = std::vector<int32_t>;
+  CHECK(load([&](GgufWriter& writer) { gemma4(writer); })->suppressed_tokens() == Tokens{0, 2});
+  CHECK(load([&](GgufWriter& writer) {
+          gemma4(writer).array("tokenizer.ggml.suppress_tokens", Types{4, 1});
+        })->suppressed_tokens() == Tokens{4, 1});
+  CHECK(load([&](GgufWriter& writer) { gemma4(writer).array("tokenizer.ggml.suppress_tokens", Types{}); })
+            ->suppressed_tokens()
+            .empty());
+  CHECK(load([](GgufWriter& writer) { sentencepiece(writer); })->suppressed_tokens().empty());
+  for (const int32_t wrong : {-1, 6}) {
+    refused(
+        [wrong](GgufWriter& writer) {
+          sentencepiece(writer).array("tokenizer.ggml.suppress_tokens", Types{5, wrong});
+        },
+        "tokenizer.ggml.suppress_tokens", "lists " + std::to_string(wrong) + ", expected tokens from 0 to 5");
+  }
+}
+
 TEST_CASE("Unknown tokenizers are refused by name, with a list of the known ones") {
   refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "rwkv"); }, "tokenizer.ggml.model", R"("rwkv")");
   refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "rwkv"); }, "tokenizer.ggml.model", "gpt2");

@@ -474,5 +474,17 @@ TEST_CASE("a request's settings do not affect the next request") {
   CHECK(second.end_tokens.size() == 1);
 }
 
+TEST_CASE("tokens that the model must not generate are suppressed whatever the request says") {
+  ApiBench bench;
+  bench.vocabulary.set_suppressed({ApiVocabulary::kTurn, 7});
+  bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
+  for (const char* body :
+       {R"({"prompt": "p"})", R"({"prompt": "p", "logit_bias": {"7": 50}, "ignore_eos": true})"}) {
+    CHECK(bench.completions(body).status == 200);
+    CHECK(bench.engine.requests.back().sequences[0].suppressed_tokens ==
+          std::vector<int32_t>{ApiVocabulary::kTurn, 7});
+  }
+}
+
 }  // namespace
 }  // namespace hearth

@@ -144,6 +144,7 @@ TEST_CASE("an input without a token is refused") {
     int32_t bos() const override { return -1; }
     int32_t eos() const override { return -1; }
     const std::vector<int32_t>& end_tokens() const override { return none_; }
+    const std::vector<int32_t>& suppressed_tokens() const override { return none_; }
     bool is_control(int32_t) const override { return false; }
     std::string_view spelling(int32_t) const override { return {}; }
     const FimTokens& fim() const override { return fim_; }

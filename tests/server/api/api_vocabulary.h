@@ -53,18 +53,21 @@ class ApiVocabulary final : public Tokenizer {
   int32_t bos() const override { return kBos; }
   int32_t eos() const override { return kEos; }
   const std::vector<int32_t>& end_tokens() const override { return end_tokens_; }
+  const std::vector<int32_t>& suppressed_tokens() const override { return suppressed_; }
   bool is_control(int32_t token) const override { return token >= kBos && token < kFirstWord; }
   bool strips_leading_space() const override { return strips_space_; }
   std::string_view spelling(int32_t token) const override { return texts_.at(static_cast<size_t>(token)); }
   const FimTokens& fim() const override { return fim_; }
 
+  /// Sets the tokens that the model must not generate.
+  void set_suppressed(std::vector<int32_t> tokens) { suppressed_ = std::move(tokens); }
   /// Sets the model's tokens for filling in a middle.
   void set_fim(const FimTokens& fim) { fim_ = fim; }
 
  private:
   bool adds_bos_, strips_space_;
   std::vector<std::string> texts_;
-  std::vector<int32_t> end_tokens_{kEos};
+  std::vector<int32_t> end_tokens_{kEos}, suppressed_;
   FimTokens fim_;
 };
 
