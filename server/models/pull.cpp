@@ -26,6 +26,7 @@
 #include "server/models/download.h"
 #include "server/models/hub_token.h"
 #include "server/models/pull_progress.h"
+#include "server/models/trusted_certificates.h"
 
 namespace hearth {
 namespace {
@@ -148,9 +149,8 @@ class Pull {
   DownloadOptions download_options(const std::string& url) {
     DownloadOptions options;
     options.url = url;
-    options.request = {.token = token_,
-                       .endpoint = endpoint_,
-                       .certificates = environment_value(environment_, "SSL_CERT_FILE")};
+    options.request = {
+        .token = token_, .endpoint = endpoint_, .certificates = trusted_certificates(environment_)};
     options.n_retries = pull_.n_retries;
     return options;
   }
