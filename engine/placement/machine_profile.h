@@ -14,7 +14,9 @@ namespace hearth {
 /// The rate at which this many threads together read from RAM.
 struct ReadRate {
   int n_threads = 0;
-  double bytes_per_s = 0;
+  double bytes_per_s = 0;  // the median of several passes
+  /// The rates of the slowest and the fastest pass; 0 if unknown.
+  double slowest_bytes_per_s = 0, fastest_bytes_per_s = 0;
   friend bool operator==(const ReadRate&, const ReadRate&) = default;
 };
 

@@ -15,6 +15,7 @@
 #include "engine/residency/plan.h"
 #include "kernels/compute_device.h"
 #include "profiler/activity/sequence_run.h"
+#include "profiler/machine/busy_machine.h"
 #include "profiler/machine/read_bandwidth.h"
 
 namespace hearth {
@@ -105,7 +106,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   if (options.counts) model.observation().count_activity();
   warm_up(model, run, prompt, options);
   if (progress) progress(0);
-  std::vector<double> prefill, decode, bandwidth;
+  std::vector<double> prefill, decode, bandwidth, quiet_bandwidth;
   std::array<std::vector<double>, 2> step_seconds;  // [0]: steps without counting; [1]: with counting
   const ReadBandwidth memory(options.n_threads);
   const double prompt_steps = static_cast<double>((options.n_prompt + options.chunk - 1) / options.chunk);
@@ -137,7 +138,9 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
       done(1);
     }
     decode.push_back(options.n_generate / seconds_since(begin));
-    bandwidth.push_back(memory.measure());
+    const ReadSpeed speed = memory.measure();
+    bandwidth.push_back(speed.now.median);
+    quiet_bandwidth.push_back(speed.quiet.median);
   }
 
   BenchResult result;
@@ -155,6 +158,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   result.decode_bytes_per_token = result.bytes.sum();
   result.achieved_bytes_per_s = result.decode_tokens_per_s * result.decode_bytes_per_token;
   result.bandwidth = {.ram = upper_median(bandwidth)};
+  result.quiet_ram_bytes_per_s = upper_median(quiet_bandwidth);
   if (options.gpu) {
     result.bandwidth.vram = options.gpu->vram_bytes_per_s;
     result.bandwidth.pcie = options.gpu->to_device_bytes_per_s;
@@ -257,7 +261,8 @@ std::string prefetch_text(const PrefetchCounters& counters) {
 
 }  // namespace
 
-std::string bench_text(const ModelRuntime& model, const BenchOptions& options, const BenchResult& r) {
+std::string bench_text(const ModelRuntime& model, const BenchOptions& options, const BenchResult& r,
+                       const std::optional<ExpectedRun>& expected) {
   const bool on_device = model.placed().plan != nullptr;
   std::string text = format(
       "model    %s, %s\n"
@@ -273,6 +278,13 @@ std::string bench_text(const ModelRuntime& model, const BenchOptions& options, c
       r.decode_bytes_per_token / 1e6, model.placed().sparsity.dense_bytes_per_token / 1e6,
       r.achieved_bytes_per_s / 1e9, r.bandwidth.ram / 1e9, 100 * r.share_of_bound,
       on_device ? "the bytes'" : "that");
+  if (expected) {
+    text += format("planned  %9.1f tokens/s of decode, %.1f of prefill, if no other program ran\n",
+                   expected->decode, expected->prefill);
+  }
+  const std::string busy =
+      busy_measurement(r.bandwidth.ram / r.quiet_ram_bytes_per_s, r.quiet_ram_bytes_per_s);
+  if (!busy.empty()) text += "busy     " + busy + "\n";
   if (options.counts) {
     text += format("counting %+9.2f %% of a step's time where single neurons are counted\n",
                    100 * r.counting_cost);
@@ -282,7 +294,8 @@ std::string bench_text(const ModelRuntime& model, const BenchOptions& options, c
   return text;
 }
 
-std::string bench_json(const ModelRuntime& model, const BenchOptions& options, const BenchResult& r) {
+std::string bench_json(const ModelRuntime& model, const BenchOptions& options, const BenchResult& r,
+                       const std::optional<ExpectedRun>& expected) {
   Json json = {
       {"model", model.facts().file.path().filename().string()},
       {"backend", model.placed().backend},
@@ -296,10 +309,15 @@ std::string bench_json(const ModelRuntime& model, const BenchOptions& options, c
       {"decode_bytes_per_token", r.decode_bytes_per_token},
       {"achieved_bytes_per_s", r.achieved_bytes_per_s},
       {"read_bandwidth_bytes_per_s", r.bandwidth.ram},
+      {"quiet_read_bandwidth_bytes_per_s", r.quiet_ram_bytes_per_s},
       {"share_of_bound", r.share_of_bound},
       {"sparsity", sparsity_json(model.placed().sparsity, r.decode_activity)},
       {"device", model.placed().plan == nullptr ? "CPU" : "GPU"},
   };
+  if (expected) {
+    json["planned_prefill_tokens_per_s"] = expected->prefill;
+    json["planned_decode_tokens_per_s"] = expected->decode;
+  }
   if (options.counts) json["counting_cost_share"] = r.counting_cost;
   if (model.placed().plan != nullptr) {
     json["plan"] = plan_json(*model.placed().plan);

@@ -11,6 +11,7 @@
 #include "engine/neurons/sparsity.h"
 #include "kernels/cuda/bench/speed.h"
 #include "profiler/bench/byte_bound.h"
+#include "profiler/plan/expected_run.h"
 
 namespace hearth {
 
@@ -37,8 +38,11 @@ struct BenchResult {
   TokenBytes bytes;
   double decode_bytes_per_token = 0;  // the sum of `bytes`
   double achieved_bytes_per_s = 0;    // decode_tokens_per_s * decode_bytes_per_token
-  /// The RAM's bandwidth was measured after each repeat, with BenchOptions.n_threads threads.
+  /// The RAM's bandwidth was measured after each repeat, with BenchOptions.n_threads threads, by wall-clock
+  /// time.
   MachineBandwidth bandwidth;
+  /// The RAM's bandwidth by processor time: its value if no other program ran.
+  double quiet_ram_bytes_per_s = 0;
   double counting_cost = -1;  // share by which counting lengthens a step; negative: not measured
   /// The decode speed, divided by the speed that the byte bound allows (byte_bound.h). The bound of each
   /// repeat uses the RAM bandwidth that was measured directly after this repeat.
@@ -55,7 +59,11 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
 /// not empty.
 double upper_median(std::vector<double> values);
 
-std::string bench_text(const ModelRuntime& model, const BenchOptions& options, const BenchResult& result);
-std::string bench_json(const ModelRuntime& model, const BenchOptions& options, const BenchResult& result);
+/// Formats the result for people, or as one JSON object. expected: the prediction for this run; nullopt if
+/// this machine was never probed.
+std::string bench_text(const ModelRuntime& model, const BenchOptions& options, const BenchResult& result,
+                       const std::optional<ExpectedRun>& expected = {});
+std::string bench_json(const ModelRuntime& model, const BenchOptions& options, const BenchResult& result,
+                       const std::optional<ExpectedRun>& expected = {});
 
 }  // namespace hearth

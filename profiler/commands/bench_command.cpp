@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "config/command_options.h"
+#include "config/environment.h"
 #include "engine/tokenizer/same_vocabulary.h"
 #include "kernels/base/trace.h"
 #include "kernels/cuda/bench/speed.h"
@@ -19,8 +20,11 @@
 #include "profiler/commands/commands.h"
 #include "profiler/commands/kernels_command.h"
 #include "profiler/commands/simulate_command.h"
+#include "profiler/machine/known_machine.h"
 #include "profiler/options/model_options.h"
 #include "profiler/options/terminal.h"
+#include "profiler/plan/expected_run.h"
+#include "profiler/plan/plan_machine.h"
 
 namespace hearth {
 namespace {
@@ -128,6 +132,35 @@ int run_kernels(const BenchCommand& command) {
   return run_kernels_command(kernels);
 }
 
+/// Predicts the run on this machine. Returns nullopt if the machine was never probed, or if the plan refuses
+/// the model, which nevertheless runs.
+std::optional<ExpectedRun> expected_here(const BenchCommand& command, const ModelRuntime& running) {
+  const std::optional<MachineProfile> machine = kept_machine(process_environment());
+  if (!machine) return std::nullopt;
+  try {
+    const PlannedModel model = model_of_file(command.model.model, command.model.ffn_activation);
+    PlanQuestion question = plan_question(command.simulation.plan, command.model, model);
+    question.load.context_tokens = command.options.n_prompt + command.options.n_generate;
+    question.load.n_slots = 1;
+    question.load.prefill_chunk = command.options.chunk;
+    question.modes = {running.placed().sparsity.mode};
+    set_machine(question, *machine);
+    if (running.placed().plan == nullptr) question.machine.gpu.reset();
+    if (!question.machine.gpu) question.vram_bytes.reset();
+    std::string said;
+    const KnownCounts known =
+        known_counts(process_environment(), *model.file, model.spec, command.simulation.plan.active, said);
+    question.activity = known.model;
+    return expected_run(question,
+                        {.n_prompt = command.options.n_prompt,
+                         .n_generate = command.options.n_generate,
+                         .chunk = command.options.chunk},
+                        known.counted ? known.counted->total() : ActivityCounts());
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
+  }
+}
+
 int run_bench_command(BenchCommand command) {
   if (command.kernels) return run_kernels(command);
   if (!command.simulation.plan.machine.empty()) {
@@ -158,9 +191,10 @@ int run_bench_command(BenchCommand command) {
     result = run_bench(*model, command.options, [&line](double fraction) { line.update(fraction); });
   }
   if (timeline) timeline->write();
-  print_result(command.json
-                   ? bench_json(*model, command.options, result)
-                   : cuda::describe(cuda::probe()) + "\n" + bench_text(*model, command.options, result));
+  const std::optional<ExpectedRun> expected = expected_here(command, *model);
+  print_result(command.json ? bench_json(*model, command.options, result, expected)
+                            : cuda::describe(cuda::probe()) + "\n" +
+                                  bench_text(*model, command.options, result, expected));
   return 0;
 }
 

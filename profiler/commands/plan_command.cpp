@@ -10,7 +10,6 @@
 
 #include "config/command_options.h"
 #include "profiler/commands/commands.h"
-#include "profiler/machine/busy_machine.h"
 #include "profiler/options/command_line.h"
 #include "profiler/options/named_model.h"
 #include "profiler/options/plan_options.h"
@@ -26,12 +25,6 @@ struct PlanCommand {
   PlanOptions plan;
   bool json = false;
 };
-
-/// Says on standard error if other programs slow this machine down now.
-void warn_if_busy(const MachineProfile& machine) {
-  const std::string busy = busy_sentence(available_share(machine), machine.ram_read_bytes_per_s());
-  if (!busy.empty()) fmt::print(stderr, "hearth-profiler: {}.\n", busy);
-}
 
 int run_plan(const PlanCommand& command) {
   const PlannedModel model =

@@ -14,8 +14,11 @@
 #include "config/environment.h"
 #include "kernels/base/whole_file.h"
 #include "profiler/commands/commands.h"
+#include "profiler/machine/busy_machine.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/machine_toml.h"
+#include "profiler/machine/rate_text.h"
+#include "profiler/options/plan_options.h"
 #include "profiler/options/terminal.h"
 
 namespace hearth {
@@ -65,8 +68,8 @@ std::string machine_text(const MachineProfile& machine) {
                   host.n_cores == 1 ? "" : "s", host.n_numa_nodes, host.n_numa_nodes == 1 ? "" : "s");
   text += fmt::format("  memory   {:.1f} GB;", static_cast<double>(host.ram_bytes) / 1e9);
   for (const ReadRate& rate : host.ram_read) {
-    text += fmt::format("{} {} with {} thread{}", &rate == host.ram_read.data() ? "" : ",",
-                        gb_per_s(rate.bytes_per_s), rate.n_threads, rate.n_threads == 1 ? "" : "s");
+    text += fmt::format("{} {} with {} thread{}", &rate == host.ram_read.data() ? "" : ",", rate_text(rate),
+                        rate.n_threads, rate.n_threads == 1 ? "" : "s");
   }
   text += "\n";
   for (size_t node = 0; node < host.numa_read_bytes_per_s.size(); ++node) {
@@ -78,13 +81,17 @@ std::string machine_text(const MachineProfile& machine) {
   return text + (machine.gpu ? gpu_text(*machine.gpu) : "gpu        none\n");
 }
 
-/// Returns one JSON object with the keys of the TOML file, "measured_now", and "file" (null if the profile is
-/// not kept in a file).
+/// Returns one JSON object with the keys of the TOML file, "available_share" (busy_machine.h),
+/// "measured_now", and "file" (null if the profile is not kept in a file).
 std::string machine_json(const KnownMachine& known) {
   const HostProfile& host = known.machine.host;
   Json read = Json::array();
   for (const ReadRate& rate : host.ram_read) {
     read.push_back({{"threads", rate.n_threads}, {"bytes_per_s", rate.bytes_per_s}});
+    if (rate.slowest_bytes_per_s > 0) {
+      read.back()["slowest_bytes_per_s"] = rate.slowest_bytes_per_s;
+      read.back()["fastest_bytes_per_s"] = rate.fastest_bytes_per_s;
+    }
   }
   Json json = {{"name", known.machine.name},
                {"host",
@@ -97,6 +104,7 @@ std::string machine_json(const KnownMachine& known) {
                  {"sparse_row_share", host.sparse_row_share},
                  {"multiply_adds_per_s", host.multiply_adds_per_s}}}};
   json["gpu"] = known.machine.gpu ? gpu_json(*known.machine.gpu) : Json(nullptr);
+  json["available_share"] = available_share(known.machine);
   json["measured_now"] = known.measured_now;
   json["file"] = known.file.empty() ? Json(nullptr) : Json(known.file.string());
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -128,6 +136,7 @@ int run_probe(const ProbeCommand& command) {
             (known->measured_now ? "\n" : " (--fresh measures again)\n");
   }
   print_result(text);
+  warn_if_busy(known->machine);
   return 0;
 }
 

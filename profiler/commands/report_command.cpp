@@ -25,6 +25,7 @@
 #include "profiler/bench/bench.h"
 #include "profiler/commands/commands.h"
 #include "profiler/engine_options.h"
+#include "profiler/machine/busy_machine.h"
 #include "profiler/options/model_options.h"
 #include "profiler/options/plan_options.h"
 #include "profiler/options/terminal.h"
@@ -147,14 +148,8 @@ BenchOptions short_run(const ReportCommand& command, const PlanQuestion& questio
   return options;
 }
 
-/// Returns `question`, changed to ask about a run with these options: with its prompt tokens per step, and
-/// with the share of the context that the run fills on average while it decodes.
-PlanQuestion question_of_run(const PlanQuestion& question, const BenchOptions& options) {
-  PlanQuestion such = question;
-  such.load.prefill_chunk = std::min(options.chunk, options.n_prompt);
-  such.assumptions.context_filled =
-      (options.n_prompt + options.n_generate / 2.0) / question.load.context_tokens;
-  return such;
+RunLoad load_of(const BenchOptions& options) {
+  return {.n_prompt = options.n_prompt, .n_generate = options.n_generate, .chunk = options.chunk};
 }
 
 void run_and_measure(ModelRuntime& model, const BenchOptions& options, SpeedMeasured& speed) {
@@ -162,17 +157,17 @@ void run_and_measure(ModelRuntime& model, const BenchOptions& options, SpeedMeas
   const BenchResult result = run_bench(model, options, [&line](double fraction) { line.update(fraction); });
   speed.prefill = result.prefill_tokens_per_s;
   speed.decode = result.decode_tokens_per_s;
+  speed.busy =
+      busy_measurement(result.bandwidth.ram / result.quiet_ram_bytes_per_s, result.quiet_ram_bytes_per_s);
 }
 
 /// Measures the speed of a mixture on the CPU.
 SpeedMeasured measure_mixture(const ReportCommand& command, const PlanQuestion& question,
                               const MixturePlan& plan, const ActivityCounts& counts) {
   const BenchOptions options = short_run(command, question, plan.prefill.seconds(), plan.decode.seconds());
-  const MixturePlan expected = plan_mixture(question_of_run(question, options), &counts);
   SpeedMeasured speed{.n_prompt = options.n_prompt,
                       .n_generated = options.n_generate,
-                      .expected_prefill = 1 / expected.prefill.seconds(),
-                      .expected_decode = 1 / expected.decode.seconds()};
+                      .expected = expected_run(question, load_of(options), counts)};
   ModelOptions load = command.model;
   load.ram_budget_gib.reset();  // the plan already keeps the budget
   load.n_slots = question.load.n_slots;
@@ -188,13 +183,11 @@ SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& qu
                             const PlanAnswer& answer) {
   const BenchOptions options =
       short_run(command, question, answer.best.prefill_seconds, answer.best.seconds());
-  PlanQuestion such = question_of_run(question, options);
+  PlanQuestion such = question;
   such.modes = {answer.best.mode};
-  const PlacementSolution expected = answer_plan(such).best;
   SpeedMeasured speed{.n_prompt = options.n_prompt,
                       .n_generated = options.n_generate,
-                      .expected_prefill = 1 / expected.prefill_seconds,
-                      .expected_decode = 1 / expected.seconds()};
+                      .expected = expected_run(such, load_of(options), {})};
 
   ModelOptions load = command.model;
   load.sparsity = sparsity_option(answer.best.mode);

@@ -1,7 +1,7 @@
 // Tells whether other programs slow this machine down at the moment.
 //
 // Predictions hold for a machine that does nothing else (known_machine.h measures without the time that other
-// programs take). On a busy machine, whoever predicts should say so.
+// programs take). On a busy machine, every program that predicts or measures speeds says so.
 #pragma once
 
 #include <string>
@@ -16,8 +16,15 @@ namespace hearth {
 double available_share(const MachineProfile& machine);
 
 /// Returns a sentence for a share below four fifths, otherwise an empty text. Example: "other programs use
-/// this machine: its memory is read at 31 of 70 GB/s now, so expect about 44 % of these speeds". rate: bytes
-/// per second, of the profile.
+/// this machine: its memory is read at 31 of 70 GB/s now". rate: bytes per second, without other programs.
 std::string busy_sentence(double share, double rate);
+
+/// Returns the sentence for somebody who reads predicted speeds; it ends with "so expect about 44 % of these
+/// speeds". Empty like busy_sentence().
+std::string busy_prediction(double share, double rate);
+
+/// Returns the sentence for somebody who reads measured speeds; it ends with "so these speeds are lower than
+/// those of a quiet machine". Empty like busy_sentence().
+std::string busy_measurement(double share, double rate);
 
 }  // namespace hearth

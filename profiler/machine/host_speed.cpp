@@ -11,7 +11,6 @@
 #include "kernels/cpu/threads/topology.h"
 #include "kernels/quant/quantize.h"
 #include "profiler/machine/prompt_rate.h"
-#include "profiler/machine/read_bandwidth.h"
 
 namespace hearth {
 namespace {
@@ -130,8 +129,8 @@ void HostSpeed::fill() {
                                      });
 }
 
-double HostSpeed::read_rate(int n_threads) const {
-  return measure_read({words_.get(), n_words_}, n_threads, RunTime::kProcessors);
+PassRates HostSpeed::read_rate(int n_threads) const {
+  return measure_read({words_.get(), n_words_}, n_threads).quiet;
 }
 
 double HostSpeed::scattered_rate() const {
@@ -153,10 +152,11 @@ double HostSpeed::scattered_rate() const {
   double best = 0;
   for (int set = 0; set < kSets; ++set) {
     for (Reader& reader : readers) reader.choose(set);
-    const double seconds = seconds_together(n_threads, RunTime::kProcessors, {}, [&](int t) {
-      readers[static_cast<size_t>(t)].read(
-          bytes + static_cast<size_t>(t * (n_bundles / n_threads)) * bundle_bytes(), x.data());
-    });
+    const double seconds =
+        seconds_together(n_threads, {}, [&](int t) {
+          readers[static_cast<size_t>(t)].read(
+              bytes + static_cast<size_t>(t * (n_bundles / n_threads)) * bundle_bytes(), x.data());
+        }).processors;
     int64_t n_rows = 0;
     for (const Reader& reader : readers) n_rows += reader.n_rows();
     best =
@@ -179,7 +179,7 @@ double node_read_rate(const std::vector<int>& cpus) {
       std::fill_n(words.get(), n_words, 1);
     });
   }
-  return measure_read({words.get(), n_words}, static_cast<int>(cpus.size()), RunTime::kProcessors, cpus);
+  return measure_read({words.get(), n_words}, static_cast<int>(cpus.size()), cpus).quiet.median;
 }
 
 }  // namespace hearth

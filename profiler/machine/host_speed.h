@@ -12,6 +12,7 @@
 
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/memory.h"
+#include "profiler/machine/read_bandwidth.h"
 
 namespace hearth {
 
@@ -28,8 +29,8 @@ class HostSpeed {
   /// Returns whether memory was so short that the figures may include reads from caches.
   bool short_of_memory() const { return short_of_memory_; }
 
-  /// Returns the bytes per second that n_threads threads read together.
-  double read_rate(int n_threads) const;
+  /// Returns how fast n_threads threads together read, if no other program runs.
+  PassRates read_rate(int n_threads) const;
 
   /// Returns the bytes per second at which all threads read the rows of scattered neurons. Decoding has this
   /// access pattern if the CPU computes part of a layer's neurons and a device the rest. Each pass reads 15 %

@@ -188,9 +188,14 @@ std::vector<ReadRate> read_rates(const Section& host, const std::string& origin)
   std::vector<ReadRate> rates;
   for (const toml::node& element : *array) {
     if (!element.is_table()) host.refuse("ram_read", element, wanted);
-    const Section rate(*element.as_table(), name, origin, {"threads", "bytes_per_s"});
+    const Section rate(*element.as_table(), name, origin,
+                       {"threads", "bytes_per_s", "slowest_bytes_per_s", "fastest_bytes_per_s"});
     rates.push_back({.n_threads = static_cast<int>(rate.whole("threads", kThreads)),
                      .bytes_per_s = rate.number("bytes_per_s", kBytesPerSecond)});
+    for (const auto& [key, member] : {std::pair{"slowest_bytes_per_s", &ReadRate::slowest_bytes_per_s},
+                                      std::pair{"fastest_bytes_per_s", &ReadRate::fastest_bytes_per_s}}) {
+      if (element.as_table()->contains(key)) rates.back().*member = rate.number(key, kBytesPerSecond);
+    }
     if (rates.size() > 1 && rates.back().n_threads <= rates[rates.size() - 2].n_threads) {
       rate.refuse("threads", rate.at("threads", ""), "more than in the element before");
     }
@@ -349,7 +354,12 @@ std::string machine_toml(const MachineProfile& machine) {
       toml_string(machine.name), toml_string(host.cpu), host.n_cores, host.n_numa_nodes, host.ram_bytes);
   text += "ram_read = [\n";
   for (const ReadRate& rate : host.ram_read) {
-    text += fmt::format("  {{ threads = {}, bytes_per_s = {} }},\n", rate.n_threads, rate.bytes_per_s);
+    text += fmt::format("  {{ threads = {}, bytes_per_s = {}", rate.n_threads, rate.bytes_per_s);
+    if (rate.slowest_bytes_per_s > 0) {
+      text += fmt::format(", slowest_bytes_per_s = {}, fastest_bytes_per_s = {}", rate.slowest_bytes_per_s,
+                          rate.fastest_bytes_per_s);
+    }
+    text += " },\n";
   }
   text += "]\n";
   if (!host.numa_read_bytes_per_s.empty()) {

@@ -66,7 +66,11 @@ bool probe_host(const Hardware& hardware, Measurements& measurements, Probe& pro
   }
   for (const int n_threads : thread_counts(hardware.n_cores)) {
     if (!measurements.next("memory")) return false;
-    host.ram_read.push_back({.n_threads = n_threads, .bytes_per_s = speed.read_rate(n_threads)});
+    const PassRates rates = speed.read_rate(n_threads);
+    host.ram_read.push_back({.n_threads = n_threads,
+                             .bytes_per_s = rates.median,
+                             .slowest_bytes_per_s = rates.slowest,
+                             .fastest_bytes_per_s = rates.fastest});
   }
   if (!measurements.next("rows of neurons")) return false;
   host.sparse_row_share = std::min(1.0, speed.scattered_rate() / host.ram_read.back().bytes_per_s);

@@ -14,6 +14,7 @@
 #include "kernels/base/file_error.h"
 #include "profiler/activity/activity_csv.h"
 #include "profiler/engine_options.h"
+#include "profiler/machine/busy_machine.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/options/command_line.h"
@@ -209,6 +210,11 @@ void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options) {
       .add_option("--active", plan.active, "Share of neurons that are active, if no counts of tokens tell it")
       ->type_name("SHARE")
       ->check(number_from(0.001, 0.9));
+}
+
+void warn_if_busy(const MachineProfile& machine) {
+  const std::string busy = busy_prediction(available_share(machine), machine.ram_read_bytes_per_s());
+  if (!busy.empty()) fmt::print(stderr, "hearth-profiler: {}.\n", busy);
 }
 
 }  // namespace hearth

@@ -34,6 +34,9 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
 /// no usable GPU.
 void add_machine(const PlanOptions& options, PlanQuestion& question);
 
+/// Says on standard error if other programs slow this machine down now. machine: this machine's profile.
+void warn_if_busy(const MachineProfile& machine);
+
 /// Returns the activity in the file that --activity names, which is a CSV file or a file of hearth-profiler
 /// count. Without this option, returns the activity in the cache folder or in a file beside the model, and
 /// prints notes about faulty files and about PowerInfer's index to stderr. Throws std::runtime_error if the

@@ -303,8 +303,9 @@ std::vector<std::pair<std::string, std::string>> mixture_lines(const PlanQuestio
     in_ram += fmt::format("; {} of it are copies of the GPU's experts, which are exchanged for others",
                           bytes_text(plan.copied_bytes()));
   }
-  lines.emplace_back("RAM", fmt::format("{} of {}: {}", bytes_text(plan.ram_bytes()),
-                                        bytes_text(static_cast<double>(plan.ram_budget)), in_ram));
+  lines.emplace_back("RAM", fmt::format("{} of {}: {}; read at {}", bytes_text(plan.ram_bytes()),
+                                        bytes_text(static_cast<double>(plan.ram_budget)), in_ram,
+                                        read_rate_text(question.machine)));
   std::string read;
   for (const MixtureBytes& part : plan.parts) {
     if (part.read > 0)

@@ -132,10 +132,11 @@ std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& 
     line("", fmt::format("{}: {} tokens/s", sparsity_name(other.mode), rate_text(1 / other.seconds())));
   }
   if (best.on_gpu) line("GPU", gpu_line(question, answer));
-  line("RAM", fmt::format("{} of {}: {}", bytes(best.ram_bytes), bytes(answer.ram_budget),
+  line("RAM", fmt::format("{} of {}: {}; read at {}", bytes(best.ram_bytes), bytes(answer.ram_budget),
                           !best.on_gpu                           ? "the whole model"
                           : counts_of(best, model.spec).hot == 1 ? "embeddings and work space"
-                                                                 : "the rest, and embeddings"));
+                                                                 : "the rest, and embeddings",
+                          read_rate_text(question.machine)));
   const TokenBytes& read = work.bytes;
   line("a token",
        fmt::format("reads {}{}{}", bytes(read.sum()),

@@ -10,6 +10,7 @@
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "profiler/activity/expert_use.h"
+#include "profiler/machine/rate_text.h"
 #include "profiler/report/held_out.h"
 
 namespace hearth {
@@ -36,8 +37,8 @@ std::string facts_text(const PlannedModel& model) {
 
 std::string machine_text(const MachineProfile& machine) {
   const HostProfile& host = machine.host;
-  std::string text = fmt::format("On {}: {} cores, {} of RAM read at {}/s", machine.name, host.n_cores,
-                                 gb(host.ram_bytes), bytes_text(machine.ram_read_bytes_per_s()));
+  std::string text = fmt::format("On {}: {} cores, {} of RAM read at {}", machine.name, host.n_cores,
+                                 gb(host.ram_bytes), read_rate_text(machine));
   if (machine.gpu) {
     text += fmt::format("; {}, {} of VRAM read at {}/s", machine.gpu->name, gb(machine.gpu->vram_bytes),
                         bytes_text(machine.gpu->vram_bytes_per_s));
@@ -123,10 +124,11 @@ void add_speeds(const PlanLoad& load, std::vector<ReportSpeed> planned,
   if (!speed) return;
   data.measured_run =
       fmt::format("{} of prompt and {} generated", count_text(speed->n_prompt, "token"), speed->n_generated);
-  data.speeds[0].expected = speed->expected_decode;
+  data.speeds[0].expected = speed->expected.decode;
   data.speeds[0].measured = speed->decode;
-  data.speeds[1].expected = speed->expected_prefill;
+  data.speeds[1].expected = speed->expected.prefill;
   data.speeds[1].measured = speed->prefill;
+  data.busy = speed->busy;
 }
 
 /// Adds the plan's lines to the notes, followed by `more`.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/activity/activity_file.h"
+#include "profiler/plan/expected_run.h"
 #include "profiler/plan/mixture_plan.h"
 #include "profiler/plan/plan_answer.h"
 #include "profiler/report/held_out.h"
@@ -78,6 +79,7 @@ struct ReportData {
   std::vector<ReportLayer> layers;          // [n_layers]
   std::vector<ReportPredictor> predictors;  // [n_layers]
   std::string planned_run, measured_run;    // the load of each run: "a context of 4,096 tokens, half full"
+  std::string busy;                         // a sentence if the machine was busy while speeds were measured
   std::vector<ReportSpeed> speeds;
   std::optional<ReportHits> hits;
   std::vector<std::string> notes;  // sentences: the plan's lines
@@ -86,8 +88,9 @@ struct ReportData {
 /// The measured speeds of a short run, and the expected ones, in tokens per second.
 struct SpeedMeasured {
   int n_prompt = 0, n_generated = 0;
-  double expected_prefill = 0, expected_decode = 0;  // the plan's prediction for such a run
+  ExpectedRun expected;  // the plan's prediction for such a run
   double prefill = 0, decode = 0;
+  std::string busy = {};  // a sentence if other programs used the machine, otherwise empty
 };
 
 struct ReportInputs {

@@ -299,14 +299,13 @@ std::string speed_part(const ReportData& data) {
     }
     row.push_back(speed.bound);
   }
-  Cells heads = {"", "planned"};
-  if (measured) heads.insert(heads.end(), {"expected of the run", "measured", "of it reached"});
+  Cells heads = {"", "predicted"};
+  if (measured) heads.insert(heads.end(), {"predicted for the run", "measured", "measured / predicted"});
   heads.push_back("bound by");
-  return section("Speed", fmt::format("Tokens per second, as planned for {}{}.", data.planned_run,
-                                      measured ? "; and of a run of " + data.measured_run +
-                                                     ", as expected of just such a run and as measured"
-                                               : "; not measured")) +
-         table_of(heads, rows, true);
+  std::string words = fmt::format("Tokens per second. Predicted for {}", data.planned_run);
+  words += measured ? "; predicted and measured for a run of " + data.measured_run + "." : "; not measured.";
+  if (!data.busy.empty()) words += " While the run was measured, " + data.busy + ".";
+  return section("Speed", words) + table_of(heads, rows, true);
 }
 
 std::string activity_part(const ReportData& data) {

@@ -221,7 +221,7 @@ Planned plan_of(const fs::path& path, const Options& options, const Environment&
   }
   if (!planned.does_not_fit.empty()) return planned;
   const double share = available_share(question.machine);
-  if (std::string busy = busy_sentence(share, question.machine.ram_read_bytes_per_s()); !busy.empty())
+  if (std::string busy = busy_prediction(share, question.machine.ram_read_bytes_per_s()); !busy.empty())
     planned.lines.emplace_back("now", std::move(busy));
   planned.json["available_share"] = share;
   return planned;

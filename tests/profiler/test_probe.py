@@ -58,6 +58,9 @@ def test_measures_this_machine(measured):
         {rate["threads"] for rate in host["ram_read"]})
     assert host["ram_read"][0]["threads"] == 1 and host["ram_read"][-1]["threads"] == host["cores"]
     assert all(rate["bytes_per_s"] > 1e7 for rate in host["ram_read"])
+    assert all(0 < rate["slowest_bytes_per_s"] <= rate["bytes_per_s"] <= rate["fastest_bytes_per_s"]
+               for rate in host["ram_read"])
+    assert 0 < found["available_share"] <= 1
     assert 0 < host["sparse_row_share"] <= 1
     assert host["multiply_adds_per_s"] > 1e6
 
@@ -66,7 +69,8 @@ def test_a_kept_machine_is_read_back_and_reported_as_such(measured):
     cache, found = measured
     again = probe(cache, "--json")
     assert again.returncode == 0 and again.stderr == ""
-    assert json.loads(again.stdout) == {**found, "measured_now": False}
+    read = json.loads(again.stdout)
+    assert read == {**found, "measured_now": False, "available_share": read["available_share"]}
     said = probe(cache).stdout
     assert found["host"]["cpu"] in said and "multiply-adds/s" in said and "gpu        none" in said
     assert f"read from  {kept_file(cache)} (--fresh measures again)" in said
@@ -136,6 +140,28 @@ def test_processors_that_may_be_used_are_part_of_what_a_machine_is(measured):
     assert other["measured_now"] and other["host"]["cores"] == 1 and other["file"] != found["file"]
     pathlib.Path(other["file"]).unlink()
     assert not json.loads(probe(cache, "--json").stdout)["measured_now"]
+
+
+def test_bench_and_plan_predict_with_the_rate_that_was_probed(measured, tmp_path):
+    cache, _ = measured
+    found = json.loads(probe(cache, "--json").stdout)  # other tests measure again
+    rate = max(rate["bytes_per_s"] for rate in found["host"]["ram_read"])
+    program = str(pathlib.Path(BUILD) / "hearth-profiler")
+    model = pathlib.Path(__file__).resolve().parents[1] / "data/arch/llama.gguf"
+
+    def run(folder, *arguments):
+        done = subprocess.run([program, *map(str, arguments), "--model", str(model)], capture_output=True,
+                              text=True, timeout=300, env=environment(folder))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    short = ("bench", "--prompt", 20, "--generate", 8, "--repeat", 1)
+    assert f"read at {rate / 1e9:.1f} GB/s (" in " ".join(run(cache, "plan").split())  # lines are wrapped
+    assert "if no other program ran" in run(cache, *short)
+    assert json.loads(run(cache, *short, "--json"))["planned_decode_tokens_per_s"] > 0
+    # bench does not probe a machine that is unknown
+    assert "if no other program ran" not in run(tmp_path, *short)
+    assert not list(tmp_path.glob("hearth/machine-*"))
 
 
 def test_two_probes_at_once_leave_one_intact_file(tmp_path):

@@ -44,7 +44,7 @@ def test_bench_json_has_its_keys():
     assert done.stderr == ""
     result = json.loads(done.stdout)
     for key in ("prefill_tokens_per_s", "decode_tokens_per_s", "decode_bytes_per_token",
-                "read_bandwidth_bytes_per_s", "share_of_bound"):
+                "read_bandwidth_bytes_per_s", "quiet_read_bandwidth_bytes_per_s", "share_of_bound"):
         assert result[key] > 0, key
     assert result["threads"] == 1
 

@@ -93,7 +93,7 @@ TEST_CASE("bench: prompts and generations of one token can be measured") {
 }
 
 TEST_CASE("read bandwidth: any number of threads can read, even more than there are processors") {
-  for (const int n_threads : {1, 3}) CHECK(ReadBandwidth(n_threads).measure() > 1e6);
+  for (const int n_threads : {1, 3}) CHECK(ReadBandwidth(n_threads).measure().now.median > 1e6);
 }
 
 }  // namespace hearth::test

@@ -9,9 +9,12 @@ TEST_CASE("a busy machine is named with its rates, a quiet one is not") {
   CHECK(busy_sentence(1, 70e9).empty());
   CHECK(busy_sentence(0.8, 70e9).empty());
   CHECK(busy_sentence(0.44, 70e9) ==
-        "other programs use this machine: its memory is read at 31 of 70 GB/s now, so expect about 44 % of "
-        "these "
-        "speeds");
+        "other programs use this machine: its memory is read at 31 of 70 GB/s now");
+  CHECK(busy_prediction(0.8, 70e9).empty());
+  CHECK_THAT(busy_prediction(0.44, 70e9), ContainsSubstring(" now, so expect about 44 % of these speeds"));
+  CHECK(busy_measurement(0.8, 70e9).empty());
+  CHECK_THAT(busy_measurement(0.44, 70e9),
+             ContainsSubstring(" now, so these speeds are lower than those of a quiet machine"));
 }
 
 TEST_CASE("the available share is that of the profile's rate") {

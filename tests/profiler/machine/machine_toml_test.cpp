@@ -21,7 +21,7 @@ MachineProfile sample() {
                   .n_cores = 8,
                   .n_numa_nodes = 2,
                   .ram_bytes = 64'000'000'000,
-                  .ram_read = {{1, 1.0 / 3 * 1e10}, {2, 2e10}, {8, 6.7e10}},
+                  .ram_read = {{1, 1.0 / 3 * 1e10}, {2, 2e10}, {8, 6.7e10, 6.1e10, 7.1e10}},
                   .numa_read_bytes_per_s = {3.1e10, 3.2e10},
                   .sparse_row_share = 0.87,
                   .multiply_adds_per_s = 1.5e12};
@@ -118,6 +118,8 @@ TEST_CASE("a wrong value is refused with its line, its value and what is expecte
       {"numa_read", "numa_read_bytes_per_s = 1e10", "is 1", "an array"},
       {"  { threads = 2", "  { threads = 1, bytes_per_s = 2e10 },", "threads is 1",
        "more than in the element before"},
+      {"  { threads = 8", "  { threads = 8, bytes_per_s = 6e10, slowest_bytes_per_s = 1 },",
+       "host.ram_read.slowest_bytes_per_s is 1", "bytes per second"},
       {"  { threads = 2", "  7,", "is 7", "ascending in threads"},
       {"  { threads = 2", "  { threads = 2 },", "'host.ram_read.bytes_per_s' is missing", "bytes per second"},
   };

@@ -33,6 +33,7 @@ ReportData everything() {
   data.predictors = {{0.98, 0.2, -1, -1}, {0.97, 0.3, 0.8, 0.5}, {0.96, 0.4, 0.9, 0.6}};
   data.planned_run = "a context of 4,096 tokens";
   data.measured_run = "64 tokens";
+  data.busy = "other programs use <this> machine";
   data.speeds = {{"decode", 9, 10, 8, "RAM"}, {"prefill", 100, 200, 100, "PCIe"}};
   data.held_out = "50 tokens";
   data.hits = ReportHits{.share = 0.25,
@@ -81,6 +82,7 @@ TEST_CASE("report: a full page has every part, and needs no network") {
   }
   CHECK(count_of(page, "80.0 %") >= 1);  // of the expected speed, 8 of 10
   CHECK(count_of(page, "50.0 %") >= 1);
+  CHECK(count_of(page, "While the run was measured, other programs use &lt;this&gt; machine.") == 1);
   CHECK(count_of(page, "not measured") == 0);
   CHECK(count_of(page, "<p></p>") == 0);
   CHECK(count_of(page, "6.00 GB") == 2);  // cold neurons, and in RAM's total
