@@ -167,6 +167,9 @@ struct AttentionScores {
   int growth_span = 1;
   int growth_from = 0;
   bool sectioned = false;  // the window is a section: position p sees positions p / window * window to p
+  /// [n_heads], memory of the CPU, whose backend alone computes them: a score loses slopes[head] times the
+  /// distance of the two positions, after the cap (ALiBi, Press et al. 2022). Null: distances do not count.
+  const float* slopes = nullptr;
 
   /// Returns the first position that the token at position n_keys - 1 sees.
   constexpr int first_seen(int n_keys) const {

@@ -81,6 +81,8 @@ void Attention::reserve(int max_tokens, int n_heads, int max_head_dim, int max_c
       row->resize(kMaxRows);
     s.firsts.resize(kMaxRows);
     s.limits.resize(kMaxRows);
+    s.positions.resize(kMaxRows);
+    s.slopes.resize(kMaxRows);
   }
   zeros_.assign(static_cast<size_t>(max_head_dim), 0.0f);
   const size_t split_rows = static_cast<size_t>(std::min(max_tokens, kMaxSplitTokens)) *
@@ -193,6 +195,10 @@ PartlySeenTile Attention::load_queries(const Call& call, const Item& item, Scrat
     const float scale = query_scale(call, token);
     const float* head = call.q + token * call.stride + int64_t{item.first_head} * head_dim;
     for (int h = 0; h < item.n_heads; ++h, ++row, head += head_dim) {
+      if (call.scores.slopes != nullptr) {
+        scratch.slopes[static_cast<size_t>(row)] = call.scores.slopes[item.first_head + h];
+        scratch.positions[static_cast<size_t>(row)] = call.places.positions[token];
+      }
       float* q = scratch.q.data() + int64_t{row} * head_dim;
       for (int d = 0; d < head_dim; ++d) q[d] = head[d] * scale;
     }
@@ -213,6 +219,10 @@ PartlySeenTile Attention::load_queries(const Call& call, const Item& item, Scrat
   tile.blocks = call.places.block_tables + table * call.places.max_blocks;
   tile.block_tokens = call.shape.block_tokens;
   tile.soft_cap = call.scores.soft_cap;
+  if (call.scores.slopes != nullptr) {
+    tile.slopes = scratch.slopes.data();
+    tile.positions = scratch.positions.data();
+  }
   tile.scores = scratch.scores.data();
   return tile;
 }
@@ -226,7 +236,7 @@ void Attention::attend_slice(PartlySeenTile tile, KvType kv_type, const Item& it
   tile.largest = result.largest;
   tile.sum = result.sum;
   tile.weighted = result.weighted;
-  if (tile.firsts != nullptr || tile.soft_cap > 0.0f) {
+  if (tile.firsts != nullptr || tile.soft_cap > 0.0f || tile.slopes != nullptr) {
     kernels_.attend_partly_seen[type](tile);
   } else {
     kernels_.attend[type](tile);

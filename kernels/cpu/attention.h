@@ -74,7 +74,8 @@ class Attention {
     std::vector<float> q, scores;
     std::vector<float> weighted, slice_weighted;  // [kMaxRows, head_dim]
     std::vector<float> largest, sum, slice_largest, slice_sum;
-    std::vector<int32_t> firsts, limits;
+    std::vector<int32_t> firsts, limits, positions;
+    std::vector<float> slopes;
   };
   /// Row r of an item sees positions firsts[r] (0 if firsts is null) to limits[r] - 1.
   struct Seen {

@@ -32,17 +32,24 @@ struct Scoring {
   int growth_span = 1;
   KvType type = KvType::kF16;  // of the cache
   int growth_from = 0;
-  bool sectioned = false;  // the window is a section
+  bool sectioned = false;          // the window is a section
+  std::vector<float> slopes = {};  // one per head; empty for none
 
   const float* sinks_of(int n_heads) {
     if (sinks.empty()) return nullptr;
     for (size_t h = 0; sinks.size() < static_cast<size_t>(n_heads); ++h) sinks.push_back(sinks[h]);
     return sinks.data();
   }
+  const float* slopes_of(int n_heads) {
+    if (slopes.empty()) return nullptr;
+    for (size_t h = 0; slopes.size() < static_cast<size_t>(n_heads); ++h) slopes.push_back(slopes[h]);
+    return slopes.data();
+  }
   std::string text() const {
     return (sectioned ? "section " : "window ") + std::to_string(window) + ", cap " +
            std::to_string(soft_cap) + ", " + std::to_string(sinks.size()) + " sinks" +
-           (ahead ? ", ahead" : "") + (growth.empty() ? "" : ", growing") + ", " + kv_type_name(type);
+           (ahead ? ", ahead" : "") + (growth.empty() ? "" : ", growing") +
+           (slopes.empty() ? "" : ", slopes") + ", " + kv_type_name(type);
   }
 };
 
@@ -108,7 +115,8 @@ class Sequences {
                                  scoring_.growth.empty() ? nullptr : scoring_.growth.data(),
                                  scoring_.growth_span,
                                  scoring_.growth_from,
-                                 scoring_.sectioned};
+                                 scoring_.sectioned,
+                                 scoring_.slopes_of(heads_.n_heads)};
     backend.attention(q.data(), q_stride, heads_.n_heads, scores, places, shape_, layer, out.data());
     return out;
   }
@@ -155,6 +163,7 @@ class Sequences {
     const size_t s = static_cast<size_t>(sequence);
     const int kv_head = head / (heads_.n_heads / heads_.n_kv_heads);
     std::vector<const float*> keys, values;
+    std::vector<double> lowered;
     int first = scoring_.window > 0 ? std::max(0, position + 1 - scoring_.window) : 0;
     if (scoring_.sectioned) first = position - position % scoring_.window;
     const int end = scoring_.ahead ? length(sequence) : position + 1;
@@ -163,6 +172,10 @@ class Sequences {
       const size_t at = static_cast<size_t>((p * heads_.n_kv_heads + kv_head) * heads_.head_dim);
       keys.push_back(k_[s].data() + at);
       values.push_back(v_[s].data() + at);
+      if (!scoring_.slopes.empty()) {
+        const double slope = double{scoring_.slopes[static_cast<size_t>(head) % scoring_.slopes.size()]};
+        lowered.push_back(slope * std::abs(position - p));
+      }
     }
     const float* q = q_[s].data() + (position * heads_.n_heads + head) * heads_.head_dim;
     const std::vector<float>& sinks = scoring_.sinks;
@@ -170,7 +183,7 @@ class Sequences {
     const auto stretch = static_cast<size_t>((position + scoring_.growth_from) / scoring_.growth_span);
     const double growth = scoring_.growth.empty() ? 1.0 : double{scoring_.growth[stretch]};
     return testing::reference_attention(q, keys, values, heads_.head_dim, double{scale()} * growth,
-                                        double{scoring_.soft_cap}, sink);
+                                        double{scoring_.soft_cap}, sink, lowered);
   }
 
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(heads_.head_dim)); }
@@ -382,6 +395,19 @@ TEST_CASE("attention caps scores softly", "[attention]") {
   check_against_doubles({2, 1, 20}, 24, 70, {.soft_cap = 5.0f});
 }
 
+TEST_CASE("attention lowers scores by their distance, before and after the token", "[attention]") {
+  const std::vector<float> slopes = {0.5f, 0.25f, 0.0625f, 0.00390625f};
+  for (int length : {1, 2, 17, 63, 64, 65, 255, 257, 600}) {
+    check_against_doubles({4, 4, 32}, 16, length, {.ahead = true, .slopes = slopes});
+    check_against_doubles({4, 2, 32}, 16, length, {.slopes = slopes});
+  }
+  check_against_doubles({12, 12, 64}, 5, 330, {.ahead = true, .slopes = slopes});
+  check_against_doubles({100, 1, 16}, 5, 9, {.ahead = true, .slopes = slopes});
+  check_against_doubles({6, 2, 20}, 16, 330,
+                        {.window = 40, .soft_cap = 8.0f, .sinks = kSinks, .ahead = true, .slopes = slopes});
+  check_batches({6, 2, 24}, {.slopes = slopes}, {1, 3});
+}
+
 TEST_CASE("attention sees the positions of its section only", "[attention]") {
   for (int section : {1, 2, 15, 16, 17, 63, 64, 100, 256, 257, 599, 600, 1000})
     check_against_doubles({2, 1, 16}, 16, 600, {.window = section, .sectioned = true});
@@ -446,7 +472,8 @@ TEST_CASE("attention of tokens that see later ones gives the same bits in any ba
   const Heads heads{6, 2, 24};
   for (const Scoring& scoring :
        {Scoring{.ahead = true}, Scoring{.soft_cap = 8.0f, .sinks = kSinks, .ahead = true},
-        Scoring{.window = 30, .ahead = true}, Scoring{.window = 300, .soft_cap = 8.0f, .ahead = true}}) {
+        Scoring{.window = 30, .ahead = true}, Scoring{.ahead = true, .slopes = {0.5f, 0.03f, 0.001f}},
+        Scoring{.window = 300, .soft_cap = 8.0f, .ahead = true}}) {
     for (Isa isa : testing::model_isas()) {
       Sequences sequences(heads, 16, {600, 100, 3, 64});
       sequences.score_with(scoring);

@@ -216,8 +216,9 @@ uint64_t rounded_to_q8(Isa isa) {
   return print.value();
 }
 
-/// Attention of seven queries to 90 keys in three KV blocks. `windows`: with windows and soft caps.
-uint64_t attention(Isa isa, bool windows, KvType type = KvType::kF16) {
+/// Attention of seven queries to 90 keys in three KV blocks. `windows`: with windows and soft caps. `slopes`:
+/// with scores that fall with the distance.
+uint64_t attention(Isa isa, bool windows, KvType type = KvType::kF16, bool slopes = false) {
   constexpr int kRows = 7, kBlockTokens = 32, kKeys = 90;
   const int kHead = type == KvType::kQ8 ? 96 : 80;
   const size_t kBlock = static_cast<size_t>(kHead) * kBlockTokens;
@@ -241,6 +242,10 @@ uint64_t attention(Isa isa, bool windows, KvType type = KvType::kF16) {
   tile.firsts = windows ? firsts.data() : nullptr;
   tile.limits = limits.data();
   tile.soft_cap = windows ? 3.0f : 0.0f;
+  const std::vector<float> slope_of = {0.3f, 0.1f, 0.07f, 0.3f, 0.01f, 0.001f, 0.5f};
+  const std::vector<int32_t> positions = {10, 60, 0, 89, 31, 77, 88};
+  tile.slopes = slopes ? slope_of.data() : nullptr;
+  tile.positions = slopes ? positions.data() : nullptr;
   tile.n_rows = kRows;
   tile.head_dim = kHead;
   tile.end = kKeys;
@@ -257,7 +262,7 @@ uint64_t attention(Isa isa, bool windows, KvType type = KvType::kF16) {
   tile.weighted = weighted.data();
   const VectorKernels& kernels = vector_kernels(isa);
   const auto of_type = static_cast<size_t>(type);
-  windows ? kernels.attend_partly_seen[of_type](tile) : kernels.attend[of_type](tile);
+  windows || slopes ? kernels.attend_partly_seen[of_type](tile) : kernels.attend[of_type](tile);
   Fingerprint print;
   print.add(largest);
   print.add(sum);
@@ -306,6 +311,8 @@ TEST_CASE("row operations and attention have the same bits on every vector ISA o
     CHECK(attention(isa, /*windows=*/true) == 0x3761424d90fc0d1cu);
     CHECK(attention(isa, /*windows=*/false, KvType::kQ8) == 0xff62f83ecc4dcea3u);
     CHECK(attention(isa, /*windows=*/true, KvType::kQ8) == 0xa5b72add1af75f21u);
+    CHECK(attention(isa, /*windows=*/false, KvType::kF16, /*slopes=*/true) == 0x5dd2f8b2bd7b1d3fu);
+    CHECK(attention(isa, /*windows=*/true, KvType::kF16, /*slopes=*/true) == 0x312626b087981331u);
   }
 }
 

@@ -166,17 +166,19 @@ inline ReferenceGroup reference_kv_q8(const float* x) {
 }
 
 /// Attention of one query head over the keys and values [n_keys, head_dim] in its window. soft_cap and sink
-/// are as in AttentionScores; `sink` is this head's value, or null.
+/// are as in AttentionScores; `sink` is this head's value, or null. lowered: what the score of each key loses
+/// after the cap; empty for nothing.
 inline std::vector<double> reference_attention(const float* q, const std::vector<const float*>& keys,
                                                const std::vector<const float*>& values, int head_dim,
-                                               double scale, double soft_cap = 0,
-                                               const float* sink = nullptr) {
+                                               double scale, double soft_cap = 0, const float* sink = nullptr,
+                                               const std::vector<double>& lowered = {}) {
   std::vector<double> scores;
   double largest = sink == nullptr ? -INFINITY : double{*sink};
   for (const float* key : keys) {
     double dot = 0;
     for (int d = 0; d < head_dim; ++d) dot += double{q[d]} * double{key[d]};
     scores.push_back(soft_cap > 0 ? soft_cap * std::tanh(dot * scale / soft_cap) : dot * scale);
+    if (!lowered.empty()) scores.back() -= lowered[scores.size() - 1];
     largest = std::max(largest, scores.back());
   }
   double sum = sink == nullptr ? 0 : std::exp(double{*sink} - largest);

@@ -41,12 +41,15 @@ struct AttentionTile {
   float* weighted = nullptr;  // [n_rows, head_dim] out: sum of exp(score - largest) * value
 };
 
-/// A tile with windows or capped scores. It is a separate type with its own copies of the loops. When it
-/// shared functions with AttentionTile, the compiler did not inline them, and decoding was up to 4 % slower.
+/// A tile with windows, capped scores or slopes. It is a separate type with its own copies of the loops. When
+/// it shared functions with AttentionTile, the compiler did not inline them, and decoding was up to 4 %
+/// slower.
 struct PartlySeenTile : AttentionTile {
   const int32_t* firsts = nullptr;  // [n_rows] row r sees positions from firsts[r] on, ascending; null: from
                                     // 0
   float soft_cap = 0.0f;            // see AttentionScores
+  const float* slopes = nullptr;    // [n_rows] each row's slope, see AttentionScores; null: none
+  const int32_t* positions = nullptr;  // [n_rows] each row's position; null without slopes
 };
 
 /// The number of keys in a tile of keys. For each tile, attention computes all scores, and then their

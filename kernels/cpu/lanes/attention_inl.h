@@ -335,6 +335,17 @@ inline void cap_scores(const PartlySeenTile& tile, int row, int from, int to) {
   }
 }
 
+/// Lowers one row's scores of the keys [from, to) of the tile that begins at position `begin`.
+inline void lower_scores(const PartlySeenTile& tile, int row, int begin, int from, int to) {
+  float* scores = tile.scores + row * kKeyTile;
+  const float slope = tile.slopes[row];
+  const int position = tile.positions[row] - begin;
+  for (int i = from; i < to; ++i) {
+    const int distance = i < position ? position - i : i - position;
+    scores[i] -= slope * static_cast<float>(distance);
+  }
+}
+
 /// Computes the keys [begin, end) of one tile of keys for rows from `first` on. Skips KV blocks and runs of
 /// 16 keys in which no row sees a key. Hidden keys get the score -infinity, so their p is exactly 0, and
 /// their values are skipped.
@@ -355,6 +366,7 @@ inline void attend_to_some(const Tile& tile, int begin, int end, int first, Part
       first, last, [&](int row, auto rows) { score_rows<decltype(rows)::value>(later, row, parts); });
   for (int row = first; row < last; ++row) {
     if (tile.soft_cap > 0.0f) cap_scores(tile, row, skipped, to(row) - begin);
+    if (tile.slopes != nullptr) lower_scores(tile, row, begin, skipped, to(row) - begin);
     for (int i = 0; i < from(row) - begin; ++i) tile.scores[row * kKeyTile + i] = kMinusInfinity;
     soften(tile, row, to(row) - begin);
   }
@@ -371,7 +383,7 @@ inline void attend_to_some(const Tile& tile, int begin, int end, int first, Part
   }
 }
 
-/// Like attend(), but with windows and capped scores. Apart from these two, a row goes through the same
+/// Like attend(), but with windows, capped scores and slopes. Apart from these, a row goes through the same
 /// operations as in attend().
 template <KvType kType>
 void attend_partly_seen(const PartlySeenTile& plain) {
