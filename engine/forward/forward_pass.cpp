@@ -476,7 +476,8 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                                .growth = layer.query_growth,
                                .growth_span = spec_.growth_span,
                                .growth_from = spec_.arch.growth_from,
-                               .sectioned = spec_.arch.window.sections};
+                               .sectioned = spec_.arch.window.sections,
+                               .slopes = layer.slopes};
   if (chooses) {
     indexer_.attend(index, {q, spec_.q_dim(index), spec_.heads_of(index), scores.scale}, places,
                     work.attended.floats());

@@ -9,12 +9,19 @@
 namespace hearth {
 namespace {
 
-/// Whether the experts' sum has a norm of its own, as their input has.
-bool norms_experts(const ModelSpec& spec) { return spec.has_experts() && spec.arch.mixture.beside_dense; }
+/// Whether the experts' sum is changed before it is added to the residual stream.
+bool changes_sum(const ModelSpec& spec) {
+  return spec.has_experts() && (spec.arch.mixture.beside_dense || spec.mixture.d_latent > 0);
+}
 
 /// Whether experts read other vectors than the layer's FFN.
 bool has_input(const ModelSpec& spec) {
-  return norms_experts(spec) || (spec.has_experts() && spec.arch.mixture.weighs_input);
+  return changes_sum(spec) || (spec.has_experts() && spec.arch.mixture.weighs_input);
+}
+
+/// The length of the vectors that experts read and write.
+int expert_dim(const ModelSpec& spec) {
+  return spec.mixture.d_latent > 0 ? spec.mixture.d_latent : spec.d_model;
 }
 
 }  // namespace
@@ -22,7 +29,7 @@ bool has_input(const ModelSpec& spec) {
 MixtureWorkspace::MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens, bool on_device)
     : router(floats(memory, max_tokens, spec.mixture.n_experts)),
       input(floats(memory, has_input(spec) ? max_tokens : 0, spec.d_model)),
-      sum(floats(memory, norms_experts(spec) ? max_tokens : 0, spec.d_model)) {
+      sum(floats(memory, changes_sum(spec) ? max_tokens : 0, spec.d_model)) {
   if (!on_device || !spec.arch.mixture.shared_has_gate) return;
   shared_logits = floats(memory, max_tokens, 1);
   shared_rows = floats(memory, max_tokens, spec.d_model);
@@ -56,7 +63,7 @@ MixturePass::MixturePass(const Devices& devices, const ModelSpec& spec, const We
 }
 
 double MixturePass::bytes_needed(const ModelSpec& spec, int max_tokens) {
-  const int n_rows = (spec.has_experts() ? 1 : 0) + (has_input(spec) ? 1 : 0) + (norms_experts(spec) ? 1 : 0);
+  const int n_rows = (spec.has_experts() ? 1 : 0) + (has_input(spec) ? 1 : 0) + (changes_sum(spec) ? 1 : 0);
   const double per_token = static_cast<double>(spec.mixture.n_experts) + 1.0 * n_rows * spec.d_model;
   return sizeof(float) * per_token * max_tokens;
 }
@@ -71,6 +78,7 @@ void MixturePass::before_attention(const LayerCall& call, const float* x) {
 
 void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
   if (spec_.arch.mixture.beside_dense) return run_beside_dense(call, observers, counts);
+  if (spec_.mixture.d_latent > 0) return run_latent(call, observers, counts);
   if (!spec_.arch.mixture.reads_layer_input) compute_router(call, call.normed);
   run_experts(call, call, observers, counts);
 }
@@ -99,6 +107,22 @@ void MixturePass::run_beside_dense(const LayerCall& call, FfnObservers& observer
   call.backend.add(sum, n, call.out);
 }
 
+/// Adds to call.out the result of experts that read and write shorter vectors. The router and the shared
+/// expert read the layer's own.
+void MixturePass::run_latent(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
+  const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
+  float *input = work_of(call).input.floats(), *sum = work_of(call).sum.floats();
+  compute_router(call, call.normed);
+  call.backend.matmul(call.normed, call.n_tokens, std::array{product(mixture.latent_in, input)});
+  call.backend.zero(int64_t{call.n_tokens} * spec_.mixture.d_latent, sum);
+  LayerCall experts = call;
+  experts.normed = input;
+  experts.out = sum;
+  run_experts(experts, call, observers, counts);
+  call.backend.matmul(sum, call.n_tokens,
+                      std::array{product(mixture.latent_out, call.out, /*accumulate=*/true)});
+}
+
 /// Adds to call.out the result of the experts that the logits choose. Meanwhile, runs the shared expert or
 /// the dense FFN with the call `beside`.
 void MixturePass::run_experts(const LayerCall& call, const LayerCall& beside, FfnObservers& observers,
@@ -106,7 +130,7 @@ void MixturePass::run_experts(const LayerCall& call, const LayerCall& beside, Ff
   if (is_shared(call)) return run_on_both(call, beside, observers, counts);
   Backend& cpu = devices_.cpu();
   const auto n_tokens = static_cast<size_t>(call.n_tokens);
-  const size_t n_out = n_tokens * static_cast<size_t>(spec_.d_model);
+  const size_t n_out = n_tokens * static_cast<size_t>(expert_dim(spec_));
   const Router router = router_of(call.layer);
   // 1. The device hands the logits and the input over to the CPU, and continues with the shared expert. The
   //    CPU only waits now, but expect_work() prepares its threads for the work that follows.
@@ -260,7 +284,7 @@ void MixturePass::compute_experts(int layer, const float* x, const ExpertChoice&
   const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(layer)].mixture;
   Backend& cpu = devices_.cpu();
   const int n_tokens = choice.n_tokens;
-  cpu.zero(int64_t{n_tokens} * spec_.d_model, mixed_.floats());
+  cpu.zero(int64_t{n_tokens} * expert_dim(spec_), mixed_.floats());
   const bool weighs_input = spec_.arch.mixture.weighs_input;
   cpu.experts(host_experts(layer), spec_.expert_activation_of(layer), weighs_input ? weighted(x, choice) : x,
               weighs_input ? unweighted(choice) : choice, mixed_.floats(), counts);

@@ -28,7 +28,7 @@ struct MixtureWorkspace {
   Buffer router;  // [max_tokens, n_experts], the router's logits
   // Used if experts do not read the layer's FFN input: what the router or the experts read.
   Buffer input;  // [max_tokens, d_model]
-  // Used if the experts' sum has a norm of its own: this sum.
+  // Used if the experts' sum is changed before it is added: this sum.
   Buffer sum;  // [max_tokens, d_model]
   // Used on a device, for a shared expert whose output is weighted by a gate. Otherwise empty.
   Buffer shared_logits;  // [max_tokens], its gate
@@ -78,6 +78,7 @@ class MixturePass {
 
  private:
   void run_beside_dense(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
+  void run_latent(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
   void run_experts(const LayerCall& call, const LayerCall& beside, FfnObservers& observers,
                    ExpertCounts& counts);
   void run_beside(const LayerCall& call, FfnObservers& observers);

@@ -41,7 +41,7 @@ constexpr Architecture nemotron_h(std::string_view name, bool experts) {
           .gated = false,
           .recurrent = RecurrentKind::kMamba2,
           .one_block = true,
-          .mixture = {.possible = experts, .score = RouterScore::kSigmoid}};
+          .mixture = {.possible = experts, .score = RouterScore::kSigmoid, .latent = experts}};
 }
 
 /// LFM2: most layers are short convolutions.
@@ -376,6 +376,18 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .embedding_norm = true,
      .has_output_norm = false,
      .has_output = false},
+    // Jina's embeddings 2.
+    {.name = "jina-bert-v2",
+     .norm = NormKind::kLayer,
+     .norms = NormPlace::kSum,
+     .activation = kGeluErf,
+     .alibi = true,
+     .looks_ahead = true,
+     .token_types = true,
+     .embedding_norm = true,
+     .has_output_norm = false,
+     .has_output = false,
+     .rank_head = HeadActivation::kTanh},
     // Jina's embeddings 3, without adapters.
     {.name = "jina-bert-v3",
      .norm = NormKind::kLayer,

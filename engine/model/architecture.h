@@ -87,6 +87,8 @@ struct MixtureFacts {
   bool beside_dense = false;
   /// A token's weight of its only expert multiplies the expert's input, not its output.
   bool weighs_input = false;
+  /// Experts may read and write vectors shorter than the model's, between two matrices of their layer.
+  bool latent = false;
   bool where_routers_are = false;  // layers without a router are dense, whatever the keys say
   bool shared_has_gate = false;    // the shared expert is weighted by the sigmoid of its own gate
 };
@@ -170,6 +172,7 @@ struct Architecture {
   /// In Mamba-2, the result is normed before it is gated, if the file has the norm, and not after it.
   bool norms_before_gate = false;
   bool rope_by_key = false;  // there is no rotary embedding if the key rope.scaling.finetuned is false
+  bool alibi = false;        // scores fall with the distance of positions, see AttentionScores::slopes
   bool looks_ahead = false;  // an encoder: in attention, a token also sees the tokens after it
   WindowPattern window = {};
   float attention_cap = 0;  // default of AttentionScores::soft_cap for files without the key; 0: no cap

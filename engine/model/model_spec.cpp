@@ -225,6 +225,7 @@ MixtureSpec read_mixture(const ModelFile& file, const SpecKeys& keys, const Mode
                 "a weight multiplies an expert's input, which only one expert of a token can read");
   }
   mixture.d_expert = read_expert_width(file, keys, spec, n_blocks);
+  if (arch.mixture.latent) mixture.d_latent = keys.integer_or("moe_latent_size", 0, 0, spec.d_model);
   const int n_shared = keys.integer_or("expert_shared_count", 0, 0, kMaxExperts);
   const int64_t shared = shared_width(file, spec, int64_t{n_shared} * mixture.d_expert);
   mixture.d_shared = keys.integer_or("expert_shared_feed_forward_length",
@@ -518,6 +519,7 @@ int ModelSpec::window() const {
 std::string_view ModelSpec::cpu_only_kind() const {
   if (arch.looks_ahead) return "an encoder";
   if (n_scores > 0) return "a reranker";
+  if (mixture.d_latent > 0) return "a mixture with latent experts";
   return {};
 }
 

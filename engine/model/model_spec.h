@@ -71,6 +71,7 @@ struct NormShape {
 struct MixtureSpec {
   int n_experts = 0, n_used = 0;  // experts per layer, and experts used per token; 0: no experts
   int d_expert = 0;               // neurons per expert
+  int d_latent = 0;               // length of the vectors that experts read and write; 0: d_model
   int d_shared = 0;               // neurons of the shared expert, which every token uses; 0: no shared expert
   RouterScore score = RouterScore::kSoftmax;
   int n_groups = 1, n_groups_used = 1;

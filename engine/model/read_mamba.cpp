@@ -57,7 +57,8 @@ RecurrentShape read_mamba(const SpecKeys& keys) {
 LayerKinds read_layer_kinds(const SpecKeys& keys, const Architecture& arch, int n_heads, bool experts,
                             int n_layers, int n_blocks) {
   constexpr const char* kLatent = "moe_latent_size";
-  if (const int latent = keys.integer_or(kLatent, 0, 0, SpecKeys::kMaxWidth); latent > 0)
+  const int latent = arch.mixture.latent ? 0 : keys.integer_or(kLatent, 0, 0, SpecKeys::kMaxWidth);
+  if (latent > 0)
     keys.refuse(kLatent, std::to_string(latent), "experts read the model's own vectors, not shorter ones");
   const std::vector<int64_t> kv_heads = numbers_of_layers(keys, kHeadsOfLayers, n_blocks);
   std::vector<int64_t> widths;

@@ -10,13 +10,14 @@ namespace {
 
 constexpr auto kRecurrent =
     std::to_array<std::string_view>({"arwkv7", "bailingmoe3", "glm5-next", "jamba", "kimi-k3", "mamba",
-                                     "minimax-01", "plamo2", "plamo3", "rwkv6", "rwkv6qwen2", "rwkv7"});
+                                     "plamo2", "plamo3", "rwkv6", "rwkv6qwen2", "rwkv7"});
+constexpr auto kLightning = std::to_array<std::string_view>({"minimax-01"});
 constexpr auto kStreams = std::to_array<std::string_view>({"deepseek4", "qwen4exp"});
 constexpr auto kIndexed = std::to_array<std::string_view>({"minimax-m3"});
 constexpr auto kEncoderDecoders = std::to_array<std::string_view>({"t5", "t5encoder"});
 constexpr auto kSensors = std::to_array<std::string_view>({"clip", "wavtokenizer-dec"});
 constexpr auto kAxes = std::to_array<std::string_view>({"qwen2vl", "paddleocr"});
-constexpr auto kSlopes = std::to_array<std::string_view>({"bloom", "jais", "jina-bert-v2", "mpt", "refact"});
+constexpr auto kSlopes = std::to_array<std::string_view>({"bloom", "jais", "mpt", "refact"});
 constexpr auto kOtherEncoders =
     std::to_array<std::string_view>({"llama-embed", "neo-bert", "nomic-bert-moe"});
 constexpr auto kDiffusion = std::to_array<std::string_view>({"dream", "llada", "llada-moe", "rnd1"});
@@ -27,7 +28,11 @@ struct Reason {
   std::string_view why;
 };
 constexpr auto kReasons = std::to_array<Reason>({
-    {kRecurrent, "its layers keep a recurrent state instead of keys and values"},
+    {kRecurrent,
+     "its recurrent layers are neither gated delta nets nor Mamba-2 nor short convolutions, or differ from "
+     "those of other models"},
+    {kLightning,
+     "most of its layers are lightning attention, and its residual stream continues from the norms' outputs"},
     {kStreams, "its residual stream consists of several streams that layers mix"},
     {kIndexed, "its attention sees only blocks of positions that an indexer chooses"},
     {kEncoderDecoders, "it has an encoder and a decoder"},
@@ -35,7 +40,7 @@ constexpr auto kReasons = std::to_array<Reason>({
     {kAxes, "it encodes positions along several axes, for images and video"},
     {kSlopes, "it encodes positions by ALiBi"},
     {kOtherEncoders,
-     "it is an encoder other than bert, nomic-bert, jina-bert-v3, modern-bert, eurobert and "
+     "it is an encoder other than bert, nomic-bert, jina-bert-v2, jina-bert-v3, modern-bert, eurobert and "
      "gemma-embedding"},
     {kDiffusion, "it generates by diffusion instead of token by token"},
     {kLatent, "its latent attention differs from deepseek2's"},

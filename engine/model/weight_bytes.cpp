@@ -14,7 +14,8 @@ size_t experts_bytes(const MixtureWeights& mixture) {
 }
 
 size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixture) {
-  size_t total = mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes();
+  size_t total = mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes() +
+                 mixture.latent_in.weight.bytes() + mixture.latent_out.weight.bytes();
   for (const Expert& expert : mixture.shared) total += expert_bytes(expert);
   // All experts of a layer have the same size.
   if (!mixture.experts.empty()) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -166,18 +167,23 @@ void bind_experts(Binder& bind, const ModelSpec& spec, const std::string& prefix
   w.router = bind.linear(prefix + "ffn_gate_inp", mixture.n_experts, spec.d_model);
   w.choice_bias = bind.optional_vector(prefix + "exp_probs_b.bias", mixture.n_experts);
   const int64_t width = mixture.d_expert;
+  const int64_t d = mixture.d_latent > 0 ? mixture.d_latent : spec.d_model;
+  if (mixture.d_latent > 0) {
+    w.latent_in = bind.linear(prefix + "ffn_latent_down", d, spec.d_model);
+    w.latent_out = bind.linear(prefix + "ffn_latent_up", spec.d_model, d);
+  }
   std::vector<Linear> gate, up;
   const std::string both = prefix + "ffn_gate_up";
   if (spec.gated && bind.has(both + "_exps.weight")) {
-    for (const Linear& one : bind_expert_linears(bind, spec, both, 2 * width, spec.d_model)) {
+    for (const Linear& one : bind_expert_linears(bind, spec, both, 2 * width, d)) {
       gate.push_back(rows_of(one, 0, width));
       up.push_back(rows_of(one, width, width));
     }
   } else {
-    if (spec.gated) gate = bind_expert_linears(bind, spec, prefix + "ffn_gate", width, spec.d_model);
-    up = bind_expert_linears(bind, spec, prefix + "ffn_up", width, spec.d_model);
+    if (spec.gated) gate = bind_expert_linears(bind, spec, prefix + "ffn_gate", width, d);
+    up = bind_expert_linears(bind, spec, prefix + "ffn_up", width, d);
   }
-  const std::vector<Linear> down = bind_expert_linears(bind, spec, prefix + "ffn_down", spec.d_model, width);
+  const std::vector<Linear> down = bind_expert_linears(bind, spec, prefix + "ffn_down", d, width);
   for (size_t e = 0; e < up.size(); ++e) {
     const Linear gate_of_e = spec.gated ? gate[e] : Linear{};
     w.experts.push_back({.gate = gate_of_e.weight,
@@ -580,6 +586,19 @@ void let_queries_grow(const ModelSpec& spec, Weights& weights) {
   }
 }
 
+/// Computes the slope of each head (ALiBi, Press et al. 2022), and sets the layers' pointers to them. With n
+/// heads, n a power of two, the slopes are 2^(-8 / n), 2^(-16 / n), ... For other numbers, they are those of
+/// the next lower power of two, then the first, third, ... of twice that power.
+void let_scores_fall(const ModelSpec& spec, Weights& weights) {
+  if (!spec.arch.alibi) return;
+  const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(spec.n_heads)));
+  for (int h = 0; h < spec.n_heads; ++h) {
+    const double exponent = h < power ? 8.0 * (h + 1) / power : 4.0 * (2 * (h - power) + 1) / power;
+    weights.slopes.push_back(static_cast<float>(std::exp2(-exponent)));
+  }
+  for (LayerWeights& layer : weights.layers) layer.slopes = weights.slopes.data();
+}
+
 /// Sets the layers' pointers to ones: the weights of norms without weights, and the biases of corrections.
 void set_ones(const ModelSpec& spec, Weights& weights) {
   if (!spec.arch.value_norm && !spec.arch.qk_norm_plain && !spec.arch.streams) return;
@@ -629,6 +648,7 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
   }
   require_all_predictors_or_none(bind, weights);
   let_queries_grow(spec, weights);
+  let_scores_fall(spec, weights);
   set_ones(spec, weights);
   bind_output(bind, spec, weights);
   weights.head = bind_head(bind, spec);

@@ -100,7 +100,10 @@ struct ShortConvWeights {
 /// A layer's mixture of experts; empty if the layer has none. The router and the norms are in the memory of
 /// the layer's device. Everything else stays in host memory.
 struct MixtureWeights {
-  Linear router;                       // [n_experts, d_model]
+  Linear router;  // [n_experts, d_model]
+  /// [d_latent, d_model] computes what the experts read, and [d_model, d_latent] what their sum adds; null
+  /// without MixtureSpec::d_latent.
+  Linear latent_in, latent_out;
   const float* choice_bias = nullptr;  // [n_experts], see Router; null: no bias
   std::vector<Expert> experts;         // [n_experts]
   /// Null without MixtureFacts::beside_dense. The router reads the residual stream normed with router_norm /
@@ -157,6 +160,7 @@ struct LayerWeights {
   const float* sinks = nullptr;   // [heads_of(layer)], see AttentionScores; null: no sinks
   /// [Weights::query_growth.size()], see AttentionScores::growth; null: queries do not grow
   const float* query_growth = nullptr;
+  const float* slopes = nullptr;  // [heads_of(layer)], see AttentionScores; null: no slopes
   Linear attention_gate;  // [attended_dim | heads_of(layer), d_model], see Architecture; null: no gate
   Linear attention_out;   // [d_model, attended_dim]
   NormWeights attention_post_norm;  // [d_model] norms attention's output or the residual sum (NormPlace)
@@ -216,6 +220,7 @@ struct Weights {
   /// [i] factor for queries in the i-th stretch of rope.original_context positions. Empty: queries do not
   /// grow.
   std::vector<float> query_growth;
+  std::vector<float> slopes;  // [n_heads] by Architecture::alibi; empty: there are none
 
   std::vector<float> ones;  // norms without weights, biases of corrections; empty: there are none of them
 

@@ -32,7 +32,8 @@ double down_bytes(const LayerWeights& layer, double active) {
 }
 
 double router_bytes(const MixtureWeights& mixture) {
-  return static_cast<double>(mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes());
+  return static_cast<double>(mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes() +
+                             mixture.latent_in.weight.bytes() + mixture.latent_out.weight.bytes());
 }
 
 /// Bytes that a token reads from a layer's experts.

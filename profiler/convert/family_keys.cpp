@@ -651,6 +651,14 @@ void add_bert_keys(const Config& config, KeyList& keys) {
   keys.remove("attention.head_count_kv");
 }
 
+void add_jina_bert_v2_keys(const Config& config, KeyList& keys) {
+  const std::string kind = config.find_text({"feed_forward_type"});
+  if (kind != "geglu")
+    config.fail("feed_forward_type is " + file_error::quoted(kind) +
+                ", expected geglu; such models do not run yet.");
+  add_bert_keys(config, keys);
+}
+
 void add_eurobert_keys(const Config&, KeyList& keys) {
   keys.of_model("attention.causal", false);
   keys.of_model("rope.scaling.type", "none");

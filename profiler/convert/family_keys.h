@@ -82,6 +82,7 @@ void add_gptneox_keys(const Config& config, KeyList& keys);
 void add_stablelm_keys(const Config& config, KeyList& keys);
 void add_bert_keys(const Config& config, KeyList& keys);
 void add_modern_bert_keys(const Config& config, KeyList& keys);
+void add_jina_bert_v2_keys(const Config& config, KeyList& keys);
 void add_eurobert_keys(const Config& config, KeyList& keys);
 void add_falcon_h1_keys(const Config& config, KeyList& keys);
 /// The multipliers of Falcon-H1, which files contain in the weights.

@@ -220,6 +220,8 @@ inline constexpr Rule kNemotronH[] = {
     {"mixer.up_proj", "ffn_up"},
     {"mixer.down_proj", "ffn_down"},
     {"mixer.gate", "ffn_gate_inp"},
+    {"mixer.fc1_latent_proj", "ffn_latent_down"},
+    {"mixer.fc2_latent_proj", "ffn_latent_up"},
     {"mixer.gate.e_score_correction_bias", "exp_probs_b.bias"},
     {"mixer.experts.#.up_proj", "ffn_up_exps", kPart},
     {"mixer.experts.#.down_proj", "ffn_down_exps", kPart},
@@ -469,6 +471,16 @@ inline constexpr Rule kModernBertRank[] = {
     {"head.dense", "cls"},
     {"head.norm", "cls.norm"},
     {"classifier", "cls.output"},
+};
+// In addition to kBert.
+inline constexpr Rule kJinaBertV2[] = {
+    {"mlp.gated_layers", "ffn_up"},
+    {"mlp.wo", "ffn_down"},
+    {"mlp.layernorm", "layer_output_norm"},
+};
+inline constexpr Rule kJinaBertV2Rank[] = {
+    {"pooler.dense", "cls"}, {"classifier", "cls.output"},           {"mlp.gated_layers", "ffn_up"},
+    {"mlp.wo", "ffn_down"},  {"mlp.layernorm", "layer_output_norm"},
 };
 inline constexpr Rule kJinaBertV3[] = {
     {"emb_ln", "token_embd_norm"},  {"mixer.Wqkv", "attn_qkv"}, {"mixer.out_proj", "attn_output"},

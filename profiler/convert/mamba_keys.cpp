@@ -246,9 +246,6 @@ void add_nemotron_h_keys(const Config& config, KeyList& keys) {
   const std::string letters = block_letters(config);
   const bool experts = has_expert_blocks(config);
   const int64_t width = config.get_int({experts ? "moe_intermediate_size" : "intermediate_size"});
-  if (config.find_int({"moe_latent_size"}).value_or(0) > 0) {
-    config.fail("moe_latent_size is not 0: experts that read a shorter vector do not run yet.");
-  }
   add_sizes(config, keys, context_of(config), width);
   std::vector<int32_t> widths;
   for (const char letter : letters)
@@ -270,6 +267,7 @@ void add_nemotron_h_keys(const Config& config, KeyList& keys) {
   copy_count(config, keys, "expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size");
   copy_count(config, keys, "expert_group_count", "n_group");
   copy_count(config, keys, "expert_group_used_count", "topk_group");
+  copy_count(config, keys, "moe_latent_size", "moe_latent_size");
   copy_number(config, keys, "expert_weights_scale", "routed_scaling_factor");
   keys.of_model("expert_weights_norm", config.find_bool("norm_topk_prob").value_or(true));
 }

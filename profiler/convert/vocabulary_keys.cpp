@@ -92,7 +92,7 @@ class VocabularyReader {
     const std::string pieces = checkpoint_.read_file("tokenizer.model");
     const std::string words = checkpoint_.read_file("vocab.txt");
     const std::string model = text_of(member(member(tokenizer_, "model"), "type"));
-    const bool encoder = is_one_of(family_.architecture, "bert nomic-bert jina-bert-v3");
+    const bool encoder = is_one_of(family_.architecture, "bert nomic-bert jina-bert-v2 jina-bert-v3");
     if (family_.architecture == "gemma4" && model == "BPE" && !is_byte_level()) {
       read_character_merges();
     } else if (!pieces.empty() && !encoder) {

@@ -12,7 +12,7 @@ ARCH = daemon.ROOT / "tests/data/arch"
 sys.path.insert(0, str(ARCH))
 from rank_texts import DOCUMENTS, QUERY  # noqa: E402
 
-MODELS = ["bert-rank", "xlm-roberta-rank", "modern-bert-rank", "qwen3-rank"]
+MODELS = ["bert-rank", "xlm-roberta-rank", "jina-bert-v2-rank", "modern-bert-rank", "qwen3-rank"]
 
 
 def golden(name):

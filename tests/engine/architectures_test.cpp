@@ -194,21 +194,24 @@ TEST_CASE("models with a layer that predicts later tokens give the logits that t
 TEST_CASE("models with recurrent layers give the logits that transformers gives") {
   const std::string name =
       GENERATE("qwen35", "qwen35-equal", "qwen35-tied", "qwen35moe", "qwen35moe-ollama", "qwen3next",
-               "qwen3next-legacy", "nemotron_h", "nemotron_h_moe", "granitehybrid", "granitehybrid-dense",
-               "falcon-h1", "falcon-h1-norm", "lfm2", "lfm2-wide", "lfm2moe", "mamba2", "kimi-linear");
+               "qwen3next-legacy", "nemotron_h", "nemotron_h_moe", "nemotron_h_latent", "granitehybrid",
+               "granitehybrid-dense", "falcon-h1", "falcon-h1-norm", "lfm2", "lfm2-wide", "lfm2moe", "mamba2",
+               "kimi-linear");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }
 
 TEST_CASE("mixtures with a relu give the same logits when only active neurons of experts are computed") {
-  const std::string name = GENERATE("smallthinker", "smallthinker-sigmoid", "nemotron_h_moe");
+  const std::string name =
+      GENERATE("smallthinker", "smallthinker-sigmoid", "nemotron_h_moe", "nemotron_h_latent");
   INFO(name);
   CHECK(worst_in_mode(name, "exact", name) < kCachedTolerance);
 }
 
 TEST_CASE("encoders give the hidden states that transformers gives") {
-  const std::string name = GENERATE("bert", "nomic-bert", "jina-bert-v3", "modern-bert", "modern-bert-silu",
-                                    "eurobert", "gemma-embedding");
+  const std::string name =
+      GENERATE("bert", "nomic-bert", "jina-bert-v2", "jina-bert-v2-split", "jina-bert-v3", "modern-bert",
+               "modern-bert-silu", "eurobert", "gemma-embedding");
   INFO(name);
   for (const Isa isa : model_isas()) {
     const auto model = load_encoder(name, 1, isa);
@@ -222,7 +225,7 @@ TEST_CASE("encoders give the hidden states that transformers gives") {
 }
 
 TEST_CASE("encoders with windows and heads give the embeddings that sentence-transformers gives") {
-  const std::string name = GENERATE("modern-bert", "gemma-embedding");
+  const std::string name = GENERATE("jina-bert-v2", "modern-bert", "gemma-embedding");
   INFO(name);
   const std::vector<float> golden = read_floats(name + ".vectors", size_t{3} * 64);
   for (const Isa isa : model_isas()) {
@@ -248,7 +251,8 @@ TEST_CASE("encoders with windows and heads give the embeddings that sentence-tra
 }
 
 TEST_CASE("encoders give a text the same bits in any step, with any number of threads") {
-  const std::string name = GENERATE("bert", "nomic-bert", "jina-bert-v3", "modern-bert", "gemma-embedding");
+  const std::string name =
+      GENERATE("bert", "nomic-bert", "jina-bert-v2", "jina-bert-v3", "modern-bert", "gemma-embedding");
   INFO(name);
   std::vector<std::vector<int32_t>> texts;
   for (const int length : {48, 1, 7, 33, 64, 2}) {
@@ -299,9 +303,9 @@ TEST_CASE(
       "mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "deepseek2-lite", "deepseek2-v2",
       "deepseek2-v3", "smallthinker", "gemma2", "gemma3", "cohere2", "command-r-plus", "stablelm-parallel",
       "mistral3", "gemma3n", "gemma4", "gemma4-e2b", "gemma4-moe", "qwen35", "qwen35moe", "qwen3next",
-      "exaone-moe", "nemotron_h", "nemotron_h_moe", "granitehybrid", "granitehybrid-dense", "falcon-h1",
-      "lfm2", "lfm2-wide", "lfm2moe", "mellum", "mistral4", "afmoe", "laguna", "apertus", "step35", "mimo2",
-      "llama4", "deepseek32", "glm-dsa", "mamba2", "kimi-linear");
+      "exaone-moe", "nemotron_h", "nemotron_h_moe", "nemotron_h_latent", "granitehybrid",
+      "granitehybrid-dense", "falcon-h1", "lfm2", "lfm2-wide", "lfm2moe", "mellum", "mistral4", "afmoe",
+      "laguna", "apertus", "step35", "mimo2", "llama4", "deepseek32", "glm-dsa", "mamba2", "kimi-linear");
   INFO(name);
   LoadOptions options;
   options.path = folder() / (name + ".gguf");

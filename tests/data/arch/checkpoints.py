@@ -94,4 +94,5 @@ def write_checkpoint(folder, model, vocabulary, published=lambda tensors, config
     write_tokenizer(folder, vocabulary)
     embeds = vocabulary == "bert" or config["model_type"] == "eurobert"
     if embeds and not config["architectures"][0].endswith("SequenceClassification"):
-        write_pooling(folder, "cls_token" if config["model_type"] == "bert" else "mean_tokens")
+        first = config["model_type"] == "bert" and config.get("position_embedding_type") != "alibi"
+        write_pooling(folder, "cls_token" if first else "mean_tokens")

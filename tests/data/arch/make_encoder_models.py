@@ -7,11 +7,13 @@ NAME.gguf is as llama.cpp's converters write it, NAME.hidden are little-endian f
 TOKENS after the last layer, computed in float32 by transformers. NAME.vectors [3, d_model] are the embeddings of the
 texts of LENGTHS, as sentence-transformers computes them from a mean. The committed files came from this script.
 """
+import numpy as np
 import safetensors.torch
 import torch
 import transformers
 
 from checkpoints import write_json, write_pooling
+from jina_bert import JinaBert
 from tiny_models import CONTEXT, LLAMA, N_VOCAB, Tiny, fused_qkv, make_all, of_rope, sizes
 
 LENGTHS = (3, 40, 200)  # of the texts of NAME.vectors: the first tokens of the sequence of TOKENS
@@ -59,6 +61,34 @@ def jina_bert_v3():
     keys = {**KEYS, "attention.layer_norm_epsilon": 1e-5, "rope.freq_base": 20000.0, "pooling_type": 1}
     return Tiny("jina-bert-v3", config, keys, names, fused_qkv(), auto=transformers.AutoModel, vocabulary="bert",
                 hidden=True)
+
+
+JINA_V2_NAMES = {
+    "embeddings.word_embeddings": "token_embd", "embeddings.token_type_embeddings": "token_types",
+    "embeddings.LayerNorm": "token_embd_norm", "attention.self.query": "attn_q", "attention.self.key": "attn_k",
+    "attention.self.value": "attn_v", "attention.output.dense": "attn_output",
+    "attention.output.LayerNorm": "attn_output_norm", "mlp.gated_layers": "ffn_up", "mlp.wo": "ffn_down",
+    "mlp.layernorm": "layer_output_norm"}
+
+
+def jina_bert_v2():
+    """bert with slopes (ALiBi) instead of positions, and GEGLU, whose gate and up are in ffn_up."""
+    model = JinaBert()
+    return Tiny("jina-bert-v2", model.config, {**KEYS, "context_length": LONG, "pooling_type": 1}, JINA_V2_NAMES,
+                layers=("layer",), build=lambda: model, vocabulary="bert", hidden=True, more_golden=vectors)
+
+
+def jina_bert_v2_split():
+    """Six heads, which are no power of two; gate and up are apart, as before 2025."""
+    def change(name, data):
+        if "ffn_up" not in name:
+            return [(name, data)]
+        gate, up = np.split(data, 2)
+        return [(name.replace("ffn_up", "ffn_gate"), gate), (name, up)]
+    model = JinaBert(num_attention_heads=6, hidden_size=96)
+    keys = {**KEYS, "context_length": LONG, "embedding_length": 96, "attention.head_count": 6, "pooling_type": 1}
+    return Tiny("jina-bert-v2", model.config, keys, JINA_V2_NAMES, change, layers=("layer",), build=lambda: model,
+                vocabulary="bert", hidden=True, converts=False)
 
 
 def long_text(n):
@@ -165,6 +195,8 @@ MODELS = {
     "bert": bert,
     "nomic-bert": nomic_bert,
     "jina-bert-v3": jina_bert_v3,
+    "jina-bert-v2": jina_bert_v2,
+    "jina-bert-v2-split": jina_bert_v2_split,
     "modern-bert": modern_bert,
     "modern-bert-silu": modern_bert_silu,
     "eurobert": eurobert,

@@ -127,6 +127,14 @@ def nemotron_h_moe():
     return nemotron("nemotron_h_moe", "MEME*M", EXPERT, heads=6, head_dim=16, groups=GROUPS, **EXPERTS_OF_NANO)
 
 
+def nemotron_h_latent():
+    """As Nemotron 3 Super: experts read and write vectors of a quarter of the width."""
+    model = nemotron("nemotron_h_moe", "MEME*M", EXPERT, heads=6, head_dim=16, groups=GROUPS, moe_latent_size=LATENT,
+                     **EXPERTS_OF_NANO)
+    model.keys["moe_latent_size"] = LATENT
+    return model
+
+
 SCALES = dict(embedding_multiplier=6.0, residual_multiplier=0.375, attention_multiplier=0.25, logits_scaling=3.0)
 GRANITE_NAMES = {**OUTER, **ATTENTION, **FFN_NORM, **{f"mamba.{name}": to for name, to in MAMBA.items()},
                  "block_sparse_moe.router": "ffn_gate_inp", "block_sparse_moe.experts.gate_up_proj": "ffn_gate_up_exps",
@@ -236,6 +244,7 @@ MODELS = {
     "falcon-h1-norm": falcon_h1_norm,
     "nemotron_h": nemotron_h,
     "nemotron_h_moe": nemotron_h_moe,
+    "nemotron_h_latent": nemotron_h_latent,
     "granitehybrid": granitehybrid,
     "granitehybrid-dense": granitehybrid_dense,
     "mamba2": mamba2,

@@ -9,7 +9,8 @@ query and the documents of rank_texts.py, computed in float32 by transformers, b
 import torch
 import transformers
 
-from make_encoder_models import COMMON, KEYS, MODERN_KEYS, MODERN_NAMES, bert, modern_config
+from jina_bert import JinaBert
+from make_encoder_models import COMMON, JINA_V2_NAMES, KEYS, LONG, MODERN_KEYS, MODERN_NAMES, bert, modern_config
 from rank_texts import DOCUMENTS, QUERY
 from tiny_models import LLAMA, N_VOCAB, QK_NORMS, Tiny, make_all, of_rope, sizes
 
@@ -72,6 +73,14 @@ def xlm_roberta_rank():
                   layers=("layer",), converts=False)
 
 
+def jina_bert_v2_rank():
+    """Jina's rerankers 1: bert's head on jina-bert-v2."""
+    model = JinaBert(labels=1)
+    names = {**JINA_V2_NAMES, "pooler.dense": "cls", "classifier": "cls_output"}
+    return Tiny("jina-bert-v2", model.config, {**KEYS, "context_length": LONG}, names, named, layers=("layer",),
+                build=lambda: model, vocabulary="bert", more_golden=of_pairs(2, [3], 3))
+
+
 def modern_bert_rank():
     """The mean, a dense layer, gelu and a norm before the score."""
     config = modern_config(num_labels=1, classifier_pooling="mean")
@@ -111,6 +120,7 @@ def qwen3_rank():
 MODELS = {
     "bert-rank": bert_rank,
     "xlm-roberta-rank": xlm_roberta_rank,
+    "jina-bert-v2-rank": jina_bert_v2_rank,
     "modern-bert-rank": modern_bert_rank,
     "qwen3-rank": qwen3_rank,
 }

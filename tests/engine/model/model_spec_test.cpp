@@ -675,4 +675,9 @@ TEST_CASE("model spec: no supported architecture is listed as unsupported") {
   for (const Architecture& arch : architectures()) CHECK(why_not_run(arch.name).empty());
 }
 
+TEST_CASE("model spec: MiniMax's other models are refused with their reasons") {
+  CHECK_THAT(std::string(why_not_run("minimax-01")), ContainsSubstring("lightning attention"));
+  CHECK_THAT(std::string(why_not_run("minimax-m3")), ContainsSubstring("indexer chooses"));
+}
+
 }  // namespace hearth::test

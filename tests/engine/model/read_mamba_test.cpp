@@ -89,6 +89,14 @@ TEST_CASE("mamba spec: keys become facts") {
   CHECK(experts.mixture.renormalize);
   CHECK(experts.mixture.scale == 2.5f);
   CHECK(experts.d_ff == TinyMamba::kExpert);
+  CHECK(experts.mixture.d_latent == 0);
+  CHECK(experts.cpu_only_kind().empty());
+  const ModelSpec latent =
+      spec_of(tiny_mamba("nemotron_h_moe").key("nemotron_h_moe.moe_latent_size", uint32_t{16}));
+  CHECK(latent.mixture.d_latent == 16);
+  CHECK(latent.cpu_only_kind() == "a mixture with latent experts");
+  CHECK_THAT(complaint(tiny_mamba("nemotron_h_moe").key("nemotron_h_moe.moe_latent_size", uint32_t{9999})),
+             ContainsSubstring("moe_latent_size"));
 
   const ModelSpec granite = spec_of(tiny_mamba("granitehybrid"));
   CHECK(text_of_kinds(granite) == "MFAF");

@@ -34,6 +34,8 @@ const std::map<std::string_view, std::vector<std::string>> kCheckedWith = {
     {"qwen2moe", {"qwen2moe", "qwen2moe-fused"}},
     {"olmo2", {"olmo2", "olmo3"}},
     {"granitemoe", {"granitemoe", "granitemoe-shared"}},
+    {"nemotron_h_moe", {"nemotron_h_moe", "nemotron_h_latent"}},
+    {"jina-bert-v2", {"jina-bert-v2", "jina-bert-v2-split"}},
     {"granitehybrid", {"granitehybrid", "granitehybrid-dense"}},
     {"smallthinker", {"smallthinker", "smallthinker-sigmoid"}},
     {"gpt-oss", {"gpt-oss", "gpt-oss-mxfp4"}},
