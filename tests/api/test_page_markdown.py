@@ -126,6 +126,34 @@ inner
     expect(body.locator("pre")).to_have_text("```sh\ninner\n```\n")
 
 
+FOOTNOTES = """A fact.[^b] Another.[^1] `[^1]` and [^a-z]+ are no notes.
+
+[^1]: https://example.org/source
+[^b]: A **loud** note
+over two lines.
+
+End.
+"""
+
+
+def test_footnotes_are_numbered_and_shown_where_they_stand(small, look, slowly):
+    def check(body):
+        expect(body.locator("p sup")).to_have_text(["1", "2"])
+        expect(body.locator("p").first).to_have_text("A fact.1 Another.2 [^1] and [^a-z]+ are no notes.")
+        notes = body.locator(".footnote")
+        expect(notes).to_have_text(["2 https://example.org/source", "1 A loud note over two lines."],
+                                   use_inner_text=True)
+        expect(notes.locator("a")).to_have_attribute("href", "https://example.org/source")
+        expect(notes.locator("strong")).to_have_text("loud")
+        expect(body.locator("p").last).to_have_text("End.")
+
+    _, whole = shown(look, small, FOOTNOTES)
+    check(whole)
+    page = look(small, before=slowly(lambda: letters(FOOTNOTES)))
+    say(page, "Show me")
+    check(body_of(ended(page)))
+
+
 CODE = """```python
 def greet(name):
     \"\"\"Says

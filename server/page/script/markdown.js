@@ -5,10 +5,11 @@ import DOMPurify from "dompurify";
 import MarkdownIt from "markdown-it";
 import { codeFigure } from "./code_view.js";
 import { element } from "./dom.js";
+import { addFootnotes } from "./markdown_footnotes.js";
 import { addMath } from "./markdown_math.js";
 
 const kTags = ["p", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong", "s", "a", "br", "hr",
-  "table", "thead", "tbody", "tr", "th", "td", "div", "span"];
+  "table", "thead", "tbody", "tr", "th", "td", "div", "span", "sup"];
 const kAttributes = ["href", "title", "start", "class"];
 
 /** Whether links may have this address. */
@@ -32,6 +33,7 @@ function made() {
   markdown.linkify.set({fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false});
   markdown.inline.ruler.before("autolink", "break", breakRule);
   addMath(markdown);
+  addFootnotes(markdown);
   rules.fence = (tokens, i) => `<pre class="language-${escaped(tokens[i].info.trim().split(/\s/)[0])}"><code>${escaped(tokens[i].content)}</code></pre>`;
   rules.code_block = (tokens, i) => `<pre><code>${escaped(tokens[i].content)}</code></pre>`;
   // An image becomes a link, because loading it would send a request to another server.
