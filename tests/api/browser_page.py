@@ -111,6 +111,13 @@ def body_of(answer):
     return answer.locator("> .body")
 
 
+def act(page, title, action):
+    """Chooses an action from the menu of the first conversation of the list with this title."""
+    page.get_by_role("navigation").get_by_role("button", name=f"Actions for {title}").first.click()
+    menu = page.get_by_role("list", name="Conversation actions")
+    menu.get_by_role("button", name=action, exact=True).click()
+
+
 def open_tab(page, name):
     """Opens the panel with its tab Settings or Live."""
     if page.get_by_role("tab", name=name).and_(page.locator("[aria-selected=true]")).is_hidden():

@@ -285,7 +285,7 @@ def test_with_a_gpu_the_map_shows_where_neurons_are(look):
                              binary=hearthd.EMULATED)
     try:
         page = look(server, expected_errors="Multiple readback operations")  # caused by the test
-        expect(page.get_by_text("hot: in VRAM for good")).to_be_visible()
+        expect(page.get_by_text("hot: always in VRAM")).to_be_visible()
         expect(page.get_by_text("cold: in RAM")).to_be_visible()
         expect(page.locator("#memory-legend")).to_contain_text("VRAM")
         hot, cold = page.evaluate("""() => {
@@ -343,9 +343,7 @@ def test_names_and_roles_are_those_of_the_page(small, look):
           - list:
             - listitem:
               - button "Are you well?"
-              - button "Rename Are you well?"
-              - button "Export Are you well?"
-              - button "Delete Are you well?"
+              - button "Actions for Are you well?"
         - button "Import"
         - button "Export all"
         - button "Delete all"
@@ -358,7 +356,7 @@ def test_names_and_roles_are_those_of_the_page(small, look):
           - textbox "Message"
           - button "Send"
       - complementary "Settings and live view":
-        - tablist "Panel":
+        - tablist "Views":
           - tab "Settings"
           - tab "Live" [selected]
         - button "Close the panel"

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 import hearthd
-from browser_page import (answering, body_of, chunk, ended, endless, needs_chromium, open_tab, say, settings)
+from browser_page import (act, answering, body_of, chunk, ended, endless, needs_chromium, open_tab, say, settings)
 from browser_page import browser, look, slowly, small  # noqa: F401 (fixtures)
 
 pytestmark = needs_chromium
@@ -66,7 +66,7 @@ def test_thinking_is_folded_and_calls_have_name_and_arguments(small, look):
     expect(answer.get_by_text("Let me think.")).to_be_hidden()
     answer.get_by_text("Thinking").click()
     expect(answer.get_by_text("Let me think.")).to_be_visible()
-    call = answer.get_by_role("group", name="Call of weather")
+    call = answer.get_by_role("group", name="Tool call: weather")
     expect(call.locator("pre")).to_have_text(re.compile(r'"city": "Rome"'))
 
 
@@ -106,21 +106,21 @@ def test_conversations_are_kept_renamed_exported_imported_and_deleted(small, loo
     expect(chats.get_by_role("listitem")).to_have_count(2)
     chats.get_by_role("button", name="The first one", exact=True).click()
     expect(page.get_by_role("article", name="You")).to_contain_text("The first one")
-    chats.get_by_role("button", name="Rename The first one").click()
+    act(page, "The first one", "Rename")
     page.get_by_role("dialog").get_by_label("Name").fill("Renamed")
     page.keyboard.press("Enter")
     expect(chats.get_by_role("button", name="Renamed", exact=True)).to_be_visible()
     with page.expect_download() as download:
-        chats.get_by_role("button", name="Export Renamed").click()
+        act(page, "Renamed", "Export")
     exported = json.loads(open(download.value.path(), encoding="utf-8").read())
     assert [m["content"] for m in exported["conversations"][0]["messages"]] == ["The first one", "Yes."]
     # The file comes back as one more conversation.
     page.get_by_label("File with conversations").set_input_files(download.value.path())
     expect(chats.get_by_role("button", name="Renamed", exact=True)).to_have_count(2)
-    chats.get_by_role("button", name="Delete Renamed").first.click()
+    act(page, "Renamed", "Delete")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(chats.get_by_role("listitem")).to_have_count(2)
-    chats.get_by_role("button", name="Delete Renamed").click()
+    act(page, "Renamed", "Delete")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(chats.get_by_role("listitem")).to_have_count(1)
 
@@ -216,7 +216,32 @@ def test_conversations_are_found_by_their_words_and_listed_by_date(small, look):
     expect(chats.get_by_role("listitem")).to_have_count(1)
     expect(chats.get_by_role("button", name="What is in the garden?", exact=True)).to_be_visible()
     chats.get_by_label("Search").fill("nobody said this")
-    expect(chats.get_by_text("Nothing has these words.")).to_be_visible()
+    expect(chats.get_by_text("No conversation has all of these words.")).to_be_visible()
+
+
+def test_pinned_conversations_come_first_and_stay_there(small, look):
+    page = look(small, before=answering({"content": "Yes."}))
+    chats = page.get_by_role("navigation", name="Conversations")
+    for text in ("The first one", "The second one"):
+        page.get_by_role("button", name="New chat").click()
+        say(page, text)
+        ended(page)
+    act(page, "The first one", "Pin")
+    expect(chats.get_by_role("button", name="Actions for The first one")).to_be_focused()
+    page.reload()
+    expect(chats.get_by_role("region").first).to_have_accessible_name("Pinned")
+    expect(chats.get_by_role("region", name="Pinned").get_by_role("listitem")).to_have_text("The first one")
+    expect(chats.get_by_role("region", name="Today").get_by_role("listitem")).to_have_text("The second one")
+    # The keys move in the menu and close it.
+    page.keyboard.press("Tab")
+    chats.get_by_role("button", name="Actions for The first one").press("Enter")
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("button", name="Rename", exact=True)).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Rename", exact=True)).to_be_hidden()
+    act(page, "The first one", "Unpin")
+    expect(chats.get_by_role("region", name="Pinned")).to_have_count(0)
+    assert chats.get_by_role("listitem").all_inner_texts() == ["The second one", "The first one"]
 
 
 @pytest.mark.parametrize("text, sentence", [
@@ -252,10 +277,10 @@ def test_settings_belong_to_a_conversation(small, look):
     page = look(small, before=answering({"content": "Yes."}))
     asked = asked_of(page)
     settings(page, System_prompt="Be a pirate.", Top_k=40, Min_p=0.05, Repeat_penalty=1.1,
-             **{"Stop_at,_one_a_line": "END\nFIN"})
+             **{"Stop_strings,_one_per_line": "END\nFIN"})
     open_tab(page, "Settings")
     page.get_by_label("Thinking").select_option("off")
-    page.get_by_label("Answer as").select_option("json")
+    page.get_by_label("Answer format").select_option("json")
     say(page, "One")
     ended(page)
     page.get_by_role("button", name="New chat", exact=True).click()

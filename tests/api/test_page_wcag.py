@@ -24,6 +24,10 @@ def f(x): return "s"  # comment
 | a | b |
 |---|---|
 | 1 | 2 |
+
+A fact.[^1]
+
+[^1]: The note.
 """
 CALL = {"tool_calls": [{"index": 0, "id": "c", "type": "function",
                         "function": {"name": "f", "arguments": "{}"}}]}
@@ -41,7 +45,7 @@ def check(page):
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
 def test_no_state_of_the_page_violates_a_rule(small, look, scheme, viewport):
     page = look(small, viewport=viewport, color_scheme=scheme, has_touch=viewport is PHONE,
-                reduced_motion="reduce",
+                reduced_motion="reduce", expected_errors="400",
                 before=answering({"reasoning_content": "Hm."}, {"content": ANSWER}, CALL))
     expect(model_button(page)).to_be_enabled()
     check(page)
@@ -64,9 +68,17 @@ def test_no_state_of_the_page_violates_a_rule(small, look, scheme, viewport):
     page.keyboard.press("Control+/")
     check(page)
     page.get_by_role("button", name="Close", exact=True).click()
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(
+        status=400, json={"error": {"message": "The text is too long."}}))
+    say(page, "Too long")
+    expect(page.get_by_role("alert").filter(has_text="The text is too long.")).to_be_visible()
+    check(page)
     if viewport is PHONE:
         page.get_by_role("button", name="Chats").click()
         check(page)
+    page.get_by_role("button", name="Actions for Show me").click()
+    expect(page.get_by_role("list", name="Conversation actions")).to_be_visible()
+    check(page)
 
 
 def test_targets_on_a_touch_screen_are_large_enough_for_fingers(small, look):

@@ -43,7 +43,7 @@ export function forgetKey() {
 
 async function askOnce(reason, refused) {
   // The server's sentence for a request without a key explains headers, which a browser's user never sees.
-  byId("key-reason").textContent = refused ? reason : "This server wants an API key. Ask its operator for one.";
+  byId("key-reason").textContent = refused ? reason : "This server requires an API key. Ask its operator for one.";
   byId("key-input").value = "";
   if (!(await askInDialog("key"))) return false;
   keepKey(byId("key-input").value.trim(), byId("key-remember").checked);

@@ -52,8 +52,8 @@ function showModel(event) {
   byId("map-note").textContent = shape.reason ? shape.reason : `${shape.layers} layers of ${shape.per_layer} ${units}; a cell stands for ` +
     `${Math.ceil(shape.per_layer / shape.buckets)}. Strength: how many of them fired in a sampled step.`;
   if (isShown) map.begin(shape, placed ? levelsOf(shape.hot) : null);
-  const places = [["hot", "hot: in VRAM for good"], ...(shape.cache ? [["cached", "cached: in VRAM for now"]] : []), ["cold", "cold: in RAM"]];
-  showLegend(byId("map-legend"), placed ? places : [["only", `all ${units} are in RAM; the strong ones fire`]]);
+  const places = [["hot", "hot: always in VRAM"], ...(shape.cache ? [["cached", "cached: in VRAM for a while"]] : []), ["cold", "cold: in RAM"]];
+  showLegend(byId("map-legend"), placed ? places : [["only", `all ${units} are in RAM; bright cells are active`]]);
   showMemory(event.memory);
 }
 

@@ -33,7 +33,7 @@ function show() {
 }
 
 function showList() {
-  showConversations({conversations, current, runs: isRunning}, {open, rename, remove});
+  showConversations({conversations, current, runs: isRunning}, {open, pin, rename, remove});
   showRunning(growingIn(current) !== null);
   document.title = conversations.includes(current) ? `${current.title} - Hearth` : "Hearth";
 }
@@ -63,10 +63,22 @@ function newChat() {
   open(newConversation(defaultSettings()));
 }
 
+/** Saves a change that is not a message. The conversation keeps its date and its place in the list. */
+async function saveFact(conversation) {
+  showList();
+  await saveConversation(conversation);
+  tell("saved", conversation.id);
+}
+
+async function pin(conversation) {
+  conversation.pinned = !conversation.pinned;
+  await saveFact(conversation);
+}
+
 async function rename(conversation, title) {
   if (title) conversation.title = title;
   conversation.named = true;
-  await save(conversation);
+  await saveFact(conversation);
 }
 
 async function remove(conversation) {

@@ -3,15 +3,15 @@
 
 import { announce } from "./announcer.js";
 import { button, byId, element } from "./dom.js";
+import { moveByArrows } from "./menu.js";
 import { chooseModel, chosenModel, knownModels, loadModels, orderModel } from "./models.js";
 
-function statusText({status, progress, error}) {
-  if (status === "loading" && progress !== undefined) return `loading, ${Math.floor(100 * progress)} %`;
-  return error ? `failed: ${error.message ?? error}` : status;
+function statusText({status, progress}) {
+  return status === "loading" && progress !== undefined ? `loading, ${Math.floor(100 * progress)} %` : status;
 }
 
 function factsOf(model) {
-  const facts = [];
+  const facts = model.error ? [model.error.message ?? model.error] : [];
   if (model.others.length > 0) facts.push(`also named ${model.others.join(", ")}`);
   if (model.context) facts.push(`${model.context.toLocaleString("en")} tokens of context`);
   if (model.device) facts.push(model.device);
@@ -37,7 +37,7 @@ function show() {
   const menu = byId("model-menu"), models = knownModels();
   const entry = models.find((model) => model.name === chosenModel());
   byId("model").disabled = models.length === 0;
-  byId("model-name").textContent = entry?.name ?? "no model yet";
+  byId("model-name").textContent = entry?.name ?? "No model";
   byId("model-status").textContent = entry && !["", "loaded"].includes(entry.status) ? statusText(entry) : "";
   byId("model-status").className = `badge ${entry?.status ?? ""}`;
   byId("model-status").hidden = byId("model-status").textContent === "";
@@ -55,11 +55,5 @@ export function startModelPicker() {
     menu.querySelector(".chosen button")?.focus();
     if (knownModels().some((model) => model.status !== "")) loadModels().catch(() => {});
   });
-  menu.addEventListener("keydown", (event) => {
-    if (!["ArrowDown", "ArrowUp"].includes(event.key)) return;
-    event.preventDefault();
-    const all = [...menu.querySelectorAll("button")];
-    const next = all.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1);
-    all[(next + all.length) % all.length].focus();
-  });
+  moveByArrows(menu);
 }

@@ -81,6 +81,6 @@ export function startPanels() {
     if (before === null && kept("panel", null) === null && isWide() && knownModels().some((model) => model.isSparse)) showPanel("live");
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !document.querySelector("dialog[open]")) closePanelsIfNarrow();
+    if (event.key === "Escape" && !document.querySelector("dialog[open], :popover-open")) closePanelsIfNarrow();
   });
 }

@@ -1,9 +1,10 @@
-// The list of conversations: by date, with a search in titles and texts, a mark on those that are being answered,
-// and buttons to rename, download and delete them.
+// The list of conversations: those that are pinned, then the others by date. It has a search in titles and texts, a
+// mark on those that are being answered, and a menu to pin, rename, download and delete each of them.
 
 import { announce } from "./announcer.js";
-import { askInDialog, button, byId, element, iconButton } from "./dom.js";
+import { askInDialog, button, byId, element, icon, iconButton } from "./dom.js";
 import { exportConversations, importConversations } from "./exchange.js";
+import { moveByArrows, openMenu } from "./menu.js";
 
 const kDayMs = 86400000;
 
@@ -16,20 +17,30 @@ export function dateGroup(time, now) {
   return new Date(time).toLocaleDateString("en", {month: "long", year: "numeric"});
 }
 
-function actionsOf(conversation, actions) {
-  const name = conversation.title;
-  const rename = async () => {
-    byId("name-input").value = name;
-    if (await askInDialog("name")) actions.rename(conversation, byId("name-input").value.trim());
+/** Opens the menu of a conversation. opener: its button. */
+function showMenu(opener, conversation, actions) {
+  const menu = byId("chat-menu"), name = conversation.title;
+  const row = (iconName, text, act) => {
+    const made = button("", async () => {
+      menu.hidePopover();
+      await act();
+      byId("chat-list").querySelector(`[data-id="${conversation.id}"] .more`)?.focus();
+    }, {className: "quiet"});
+    made.append(icon(iconName), text);
+    return element("li", {}, made);
   };
-  const remove = async () => {
-    byId("sure-title").textContent = `Delete “${name}”?`;
-    if (await askInDialog("sure")) actions.remove(conversation);
-  };
-  return element("span", {className: "actions"},
-    iconButton("edit", `Rename ${name}`, rename),
-    iconButton("download", `Export ${name}`, () => exportConversations([conversation], name)),
-    iconButton("trash", `Delete ${name}`, remove));
+  menu.firstElementChild.replaceChildren(
+    row("pin", conversation.pinned ? "Unpin" : "Pin", () => actions.pin(conversation)),
+    row("edit", "Rename", async () => {
+      byId("name-input").value = name;
+      if (await askInDialog("name")) await actions.rename(conversation, byId("name-input").value.trim());
+    }),
+    row("download", "Export", () => exportConversations([conversation], name)),
+    row("trash", "Delete", async () => {
+      byId("sure-title").textContent = `Delete “${name}”?`;
+      if (await askInDialog("sure")) await actions.remove(conversation);
+    }));
+  openMenu(menu, opener);
 }
 
 function matches(conversation, words) {
@@ -38,22 +49,23 @@ function matches(conversation, words) {
 }
 
 function itemOf(conversation, {current, runs}, actions) {
-  const isOpen = conversation.id === current.id;
-  const title = button("", () => actions.open(conversation), {className: "title", title: conversation.title, "aria-current": isOpen ? "true" : undefined,
-    "aria-label": runs(conversation.id) ? `${conversation.title}, answering` : conversation.title});
-  title.append(runs(conversation.id) ? element("span", {className: "runs"}) : "", conversation.title);
-  return element("li", {className: isOpen ? "open" : ""}, title, actionsOf(conversation, actions));
+  const isOpen = conversation.id === current.id, name = conversation.title;
+  const title = button("", () => actions.open(conversation), {className: "title", title: name, "aria-current": isOpen ? "true" : undefined,
+    "aria-label": runs(conversation.id) ? `${name}, answering` : name});
+  title.append(runs(conversation.id) ? element("span", {className: "runs"}) : "", name);
+  const more = iconButton("more", `Actions for ${name}`, () => showMenu(more, conversation, actions), {className: "quiet round more"});
+  return element("li", {className: isOpen ? "open" : "", "data-id": conversation.id}, title, more);
 }
 
-/** state: {conversations, current, runs(id)}. actions: open(conversation), rename(conversation, title),
- *  remove(conversation). */
+/** state: {conversations, current, runs(id)}. actions: open(conversation), pin(conversation),
+ *  rename(conversation, title), remove(conversation). */
 export function showConversations(state, actions) {
   const words = byId("search").value.toLowerCase().split(/\s+/).filter((word) => word !== "");
   const found = state.conversations.filter((conversation) => matches(conversation, words));
   const groups = new Map();
   const now = new Date();
-  for (const conversation of found) {
-    const name = dateGroup(conversation.updated, now);
+  for (const conversation of [...found.filter((one) => one.pinned), ...found.filter((one) => !one.pinned)]) {
+    const name = conversation.pinned ? "Pinned" : dateGroup(conversation.updated, now);
     if (!groups.has(name)) groups.set(name, []);
     groups.get(name).push(conversation);
   }
@@ -65,6 +77,7 @@ export function showConversations(state, actions) {
 /** Connects the search and the buttons that apply to all conversations. handlers: all() returns them,
  *  add(conversations), removeAll(), search(). */
 export function startSidebar({all, add, removeAll, search}) {
+  moveByArrows(byId("chat-menu"));
   byId("search").addEventListener("input", search);
   byId("export-all").addEventListener("click", () => exportConversations(all(), "conversations"));
   byId("delete-all").addEventListener("click", async () => {
