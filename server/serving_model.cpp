@@ -18,6 +18,7 @@
 #include "profiler/engine_options.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/placement/known_activity.h"
+#include "profiler/store/known_models.h"
 #include "server/api/model_sampling.h"
 #include "server/draft_model_file.h"
 #include "server/model_log.h"
@@ -303,6 +304,8 @@ void ServingModel::make_api(const Options& options, const std::string& version, 
   served.max_tokens_default = options.max_tokens_default;
   served.reasoning_budget = options.reasoning_budget;
   served.sampling = model_sampling(served.facts.keys);
+  if (served.generates())
+    served.suggested_model = suggested_model(runtime_->facts().weight_bytes, memory_limit_bytes());
   served.sparsity = runtime_->placed().sparsity;
   served.chat_template = chat_template_.get();
   if (embedder_) served.embedder = embedder_->target();

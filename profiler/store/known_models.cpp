@@ -14,36 +14,35 @@ namespace {
 
 constexpr auto kModels = std::to_array<KnownModel>({
     {"llama-3.2-1b", "hf:bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M", 0.81, 0.81, "llama",
-     "small and quick, any machine"},
+     "small and quick, for any machine"},
     {"smollm3-3b", "hf:bartowski/HuggingFaceTB_SmolLM3-3B-GGUF:Q4_K_M", 1.92, 1.92, "smollm3",
-     "open in every part, thinks if asked"},
+     "data and code are open; thinks if asked"},
     {"gemma-3-4b", "hf:bartowski/google_gemma-3-4b-it-GGUF:Q4_K_M", 2.49, 2.49, "gemma3",
-     "many languages; text only here"},
+     "many languages; text only"},
     {"qwen3-4b", "hf:bartowski/Qwen_Qwen3-4B-GGUF:Q4_K_M", 2.50, 2.5, "qwen3", "thinks, calls tools"},
-    {"qwen3-8b", "hf:bartowski/Qwen_Qwen3-8B-GGUF:Q6_K", 6.73, 6.73, "qwen3",
-     "the same, larger and less rounded"},
+    {"qwen3-8b", "hf:bartowski/Qwen_Qwen3-8B-GGUF:Q6_K", 6.73, 6.73, "qwen3", "thinks, calls tools"},
     {"qwen3.5-4b", "hf:unsloth/Qwen3.5-4B-GGUF:UD-Q4_K_XL", 2.9, 2.9, "qwen35",
-     "recurrent layers, thinks, calls tools"},
-    {"qwen3.5-9b", "hf:unsloth/Qwen3.5-9B-GGUF:UD-Q4_K_XL", 6.0, 6.0, "qwen35", "the same, larger"},
+     "thinks, calls tools; recurrent layers"},
+    {"qwen3.5-9b", "hf:unsloth/Qwen3.5-9B-GGUF:UD-Q4_K_XL", 6.0, 6.0, "qwen35",
+     "thinks, calls tools; recurrent layers"},
     {"qwen3.8-27b", "hf:unsloth/Qwen3.8-27B-GGUF:Q4_K_M", 17.1, 17.1, "qwen35",
-     "the same, for 24 GB of VRAM"},
+     "thinks, calls tools; for 24 GB of VRAM"},
     {"qwen3.6-35b-a3b", "hf:unsloth/Qwen3.6-35B-A3B-GGUF:UD-Q4_K_M", 22.1, 2.2, "qwen35moe",
-     "recurrent layers, mixture of experts, thinks, calls tools"},
+     "mixture; thinks, calls tools"},
     {"qwen3.6-35b-a3b-mtp", "hf:unsloth/Qwen3.6-35B-A3B-MTP-GGUF:UD-Q4_K_XL", 22.9, 2.3, "qwen35moe",
-     "the same, with a layer that predicts later tokens"},
+     "mixture; a layer predicts later tokens"},
     {"gemma-4-e4b", "hf:unsloth/gemma-4-E4B-it-GGUF:Q4_K_M", 4.98, 2.9, "gemma4",
-     "many languages, calls tools; text only here"},
+     "many languages, calls tools; text only"},
     {"gemma-4-26b-a4b", "hf:unsloth/gemma-4-26B-A4B-it-GGUF:UD-Q4_K_XL", 17.0, 2.7, "gemma4",
-     "mixture of experts; text only here"},
+     "mixture; many languages; text only"},
     {"nemotron-3-nano", "hf:unsloth/Nemotron-3-Nano-30B-A3B-GGUF:UD-Q4_K_XL", 22.8, 2.4, "nemotron_h_moe",
-     "Mamba-2, mixture of experts, thinks, calls tools"},
-    {"lfm2-8b-a1b", "hf:LiquidAI/LFM2-8B-A1B-GGUF:Q4_K_M", 5.04, 1.0, "lfm2moe",
-     "short convolutions, mixture of experts; quick on a CPU"},
+     "mixture, Mamba-2; thinks, calls tools"},
+    {"lfm2-8b-a1b", "hf:LiquidAI/LFM2-8B-A1B-GGUF:Q4_K_M", 5.04, 1.0, "lfm2moe", "mixture; quick on a CPU"},
     {"gpt-oss-20b", "hf:bartowski/openai_gpt-oss-20b-GGUF:MXFP4", 12.1, 2.2, "gpt-oss",
-     "mixture of experts, thinks, calls tools"},
+     "mixture; thinks, calls tools"},
     {"smallthinker-4b-a0.6b",
      "hf:Tiiny/SmallThinker-4BA0.6B-Instruct-GGUF:SmallThinker-4B-A0.6B-Instruct.Q4_K_S.gguf", 2.49, 0.5,
-     "smallthinker", "mixture of ReLU experts, whose inactive neurons are skipped"},
+     "smallthinker", "mixture of ReLU experts; inactive neurons are skipped"},
     {"qwen2.5-coder-7b", "hf:bartowski/Qwen2.5-Coder-7B-Instruct-GGUF:Q4_K_M", 4.68, 4.68, "qwen2",
      "writes code, fills in the middle"},
     {"nomic-embed-text", "hf:nomic-ai/nomic-embed-text-v1.5-GGUF:Q8_0", 0.146, 0, "nomic-bert",
@@ -75,6 +74,14 @@ const KnownModel* recommended_model(uint64_t memory_bytes) {
       best = &model;
   }
   return best;
+}
+
+std::string suggested_model(uint64_t weight_bytes, uint64_t memory_bytes) {
+  // Chat models of fewer bytes, such as the default one, seldom know the answer to a question.
+  constexpr uint64_t kDemonstrationBytes = 500'000'000;
+  const KnownModel* const known =
+      weight_bytes < kDemonstrationBytes ? recommended_model(memory_bytes) : nullptr;
+  return known == nullptr ? std::string() : std::string(known->name);
 }
 
 std::string similar_models(std::string_view name, std::vector<std::string> others) {

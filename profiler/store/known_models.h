@@ -31,6 +31,10 @@ const KnownModel* find_known_model(std::string_view name);
 /// runs at a reading pace, the largest. Null if none fits.
 const KnownModel* recommended_model(uint64_t memory_bytes);
 
+/// Returns the name of the model to recommend to users of a model whose weights have these bytes. Empty if
+/// that model is more than a demonstration, or if no known model fits.
+std::string suggested_model(uint64_t weight_bytes, uint64_t memory_bytes);
+
 /// Returns a clause such as "; did you mean gemma-3-4b or gemma-4-e4b?", or an empty text if no known model
 /// and none of `others` has a similar name.
 std::string similar_models(std::string_view name, std::vector<std::string> others);

@@ -55,6 +55,10 @@ struct ServedModel : EmbeddingTarget {
   // Events for the page. Null if the page is off. Must outlive the service.
   LiveEvents* live_events = nullptr;
 
+  /// Name of a known model that fits this machine, if the served one is a small demonstration model; else
+  /// empty.
+  std::string suggested_model = {};
+
   /// False for an encoder, which only embeds texts, and for a model that ranks texts.
   bool generates() const { return !looks_ahead && !ranks(); }
 };

@@ -3,12 +3,15 @@ written or answered is lost.
 """
 import json
 import re
+import subprocess
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
 import hearthd
-from browser_page import (act, answering, body_of, chunk, ended, endless, needs_chromium, open_tab, say, settings)
+from browser_page import (act, answering, body_of, chunk, ended, endless, needs_chromium, open_tab, say,
+                          settings)
 from browser_page import browser, look, slowly, small  # noqa: F401 (fixtures)
 
 pytestmark = needs_chromium
@@ -380,6 +383,19 @@ def test_an_empty_chat_names_the_model_and_offers_examples(small, look):
     expect(page.get_by_label("Message", exact=True)).to_have_value("Write a haiku about a fireplace")
     page.keyboard.press("Enter")
     expect(ended(page)).to_contain_text("Yes.")
+
+
+def test_an_empty_chat_of_a_small_model_proposes_one_that_fits(small, look):
+    name = httpx.get(small.url + "/props", timeout=hearthd.PATIENCE).json()["suggested_model"]
+    assert name in subprocess.run([hearthd.BINARY, "list", "--known"], capture_output=True, text=True,
+                                  check=True).stdout.splitlines()[-1]
+    page = look(small, before=answering({"content": "Yes."}))
+    expect(page.get_by_text(f"hearthd {name}")).to_be_visible()
+    page.get_by_role("button", name="Copy the command").click()
+    expect(page.locator(".suggestion .copied")).to_have_count(1)
+    say(page, "Hello")
+    ended(page)
+    expect(page.get_by_text(f"hearthd {name}")).to_have_count(0)
 
 
 def test_the_view_stays_at_the_end_unless_the_user_scrolls_up(small, look, slowly):

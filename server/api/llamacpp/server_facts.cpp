@@ -69,6 +69,7 @@ HttpResponse props(const ApiContext& api, const HttpRequest& /*request*/, std::s
     json["bos_token"] = token_text(api.tokenizer(), api.tokenizer().bos());
     json["eos_token"] = token_text(api.tokenizer(), api.tokenizer().eos());
     json["build_info"] = model.fingerprint;
+    json["suggested_model"] = model.suggested_model.empty() ? Json(nullptr) : Json(model.suggested_model);
     return json_response(json);
   });
 }

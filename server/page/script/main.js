@@ -240,9 +240,11 @@ async function start() {
     forgetKey();
     announce("The key is forgotten");
   });
-  document.addEventListener("hearth-models", () => {
-    if (current.messages.length === 0) transcript.show(current, null);
-  });
+  for (const news of ["hearth-models", "hearth-props"]) {
+    document.addEventListener(news, () => {
+      if (current.messages.length === 0) transcript.show(current, null);
+    });
+  }
   // The field gets the focus only if no other element has it.
   if (document.activeElement === document.body) byId("prompt").focus();
   try {

@@ -10,7 +10,7 @@ import { showDefaults } from "./settings.js";
 const kPollMs = 700;  // while a model is being loaded or unloaded
 
 let models = [];  // {name, others, status, progress, context, device, isSparse}; status is "" for a single model
-let chosen = "", chats = true, polls = false;
+let chosen = "", suggested = "", chats = true, polls = false;
 const ordered = new Map();  // name -> status that a load or unload leads to
 
 export function knownModels() {
@@ -19,6 +19,11 @@ export function knownModels() {
 
 export function chosenModel() {
   return chosen;
+}
+
+/** Returns the name of a model that fits the server's machine, if the chosen one is a small demonstration; else "". */
+export function suggestedModel() {
+  return suggested;
 }
 
 /** Whether the chosen model is loaded. A server with one model does not say; asking it has no consequences. */
@@ -105,12 +110,14 @@ export function isKnown(name) {
 async function lookWhetherItChats(knows) {
   const props = knows && chosen ? await (await ask(`props?model=${encodeURIComponent(chosen)}`)).json() : {};
   chats = props.chat_template !== null;
+  suggested = props.suggested_model ?? "";
   showDefaults(props.default_generation_settings?.params);
   const note = byId("mode-note");
   note.hidden = chats && models.length > 0;
   note.textContent = models.length === 0 ? "This server has no model that generates text."
     : "This model has no chat template: it continues the text as it stands.";
   byId("prompt").placeholder = chats ? "Message" : "Text to continue";
+  document.dispatchEvent(new Event("hearth-props"));
 }
 
 export function startModels() {

@@ -1,14 +1,26 @@
 // Shows the messages of the open conversation. While an answer grows, the view stays at its end, unless the
 // user has scrolled up.
 
-import { byId, button, element } from "./dom.js";
+import { copyText } from "./clipboard.js";
+import { byId, button, element, iconButton } from "./dom.js";
 import { MessageView } from "./message_view.js";
-import { chosenModel } from "./models.js";
+import { chosenModel, suggestedModel } from "./models.js";
 import { pathOf, versionsOf } from "./tree.js";
 
 const kNearEnd = 80;  // pixels; a view that is nearer to the end counts as at the end
 const kExamples = ["Explain to a child why the sky is blue", "Write a haiku about a fireplace",
   "Write a Python function that counts the words of a text", "List five questions to ask before buying a used bicycle"];
+
+/** Tells users of a demonstration model how to serve a better one. Returns null for other models. */
+function suggestion() {
+  const name = suggestedModel(), command = `hearthd ${name}`;
+  if (name === "") return null;
+  const copy = iconButton("copy", "Copy the command", () => copyText(command, copy));
+  return element("div", {className: "suggestion"},
+    element("p", {}, "This model is a small demonstration. To serve a better one that fits this machine, stop the server and run"),
+    element("p", {className: "command"}, element("code", {}, command), copy),
+    element("p", {}, "or, in a clone, ", element("code", {}, `server/run.sh ${name}`), ". The command fetches the model."));
+}
 
 export class Transcript {
   /** actions: those of MessageView, and example(text). */
@@ -39,8 +51,8 @@ export class Transcript {
 
   empty() {
     return element("div", {className: "empty"}, element("h2", {}, chosenModel() || "Hearth"),
-      element("p", {}, "The model runs on the machine that served this page; what you write goes nowhere else."),
-      element("div", {className: "examples"}, ...kExamples.map((text) => button(text, () => this.actions.example(text)))));
+      element("p", {}, "The model runs on this server. Your messages are sent nowhere else."),
+      element("div", {className: "examples"}, ...kExamples.map((text) => button(text, () => this.actions.example(text)))), suggestion());
   }
 
   /** Shows the current state of a message if its conversation is open. */

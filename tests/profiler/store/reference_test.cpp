@@ -89,6 +89,13 @@ TEST_CASE("known models: the recommended one fits, and grows with the memory") {
   for (const KnownModel& model : known_models()) CHECK(model.read_gigabytes <= model.gigabytes);
 }
 
+TEST_CASE("known models: only users of a demonstration model get a suggestion") {
+  constexpr uint64_t kGb = 1'000'000'000;
+  CHECK(suggested_model(96'000'000, 8 * kGb) == recommended_model(8 * kGb)->name);
+  CHECK(suggested_model(96'000'000, 2 * kGb).empty());
+  CHECK(suggested_model(810'000'000, 8 * kGb).empty());
+}
+
 TEST_CASE("references: no reference leads out of the store's folder") {
   for (const std::string_view bad : {"hf:",
                                      "hf:a",
