@@ -41,6 +41,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i)
       line += row[i] + (i + 1 < row.size() ? std::string(widths[i] - row[i].size() + 2, ' ') : "");
+    line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
   return text;
@@ -60,14 +61,14 @@ std::string known_text(bool json) {
     }
     return list.dump(2) + "\n";
   }
-  std::vector<std::vector<std::string>> rows = {{"NAME", "SIZE", "KIND", "ABOUT", "FROM"}};
+  std::vector<std::vector<std::string>> rows = {{"NAME", "SIZE", "ABOUT"}};
   for (const KnownModel& model : known_models()) {
-    rows.push_back({std::string(model.name), size_text(model.gigabytes * 1e9),
-                    std::string(model.architecture), std::string(model.about), std::string(model.reference)});
+    rows.push_back({std::string(model.name), size_text(model.gigabytes * 1e9), std::string(model.about)});
   }
   const KnownModel* const recommended = recommended_model(memory_limit_bytes());
   return table(rows) +
-         "\nhearthd pull NAME fetches one; hearthd pull hf:OWNER/REPO[:QUANT] any GGUF model of the hub.\n" +
+         "\nhearthd pull NAME fetches one, and hearthd pull hf:OWNER/REPO[:QUANT] any GGUF model\n"
+         "of Hugging Face. hearthd list --known --json names the files.\n" +
          (recommended == nullptr ? std::string()
                                  : "For this machine: hearthd run " + std::string(recommended->name) + "\n");
 }
@@ -112,7 +113,7 @@ std::string list_text(const ModelStore& store, bool json) {
     rows.push_back({file_error::file_label(model.name), size_text(static_cast<double>(model.bytes)),
                     state_of(model), model.origin ? file_error::file_label(model.origin->source) : ""});
   }
-  return table(rows) + "\nin " + store.folder().string() + "; hearthd --model NAME serves one.\n";
+  return table(rows) + "\nin " + store.folder().string() + "; hearthd NAME serves one.\n";
 }
 
 /// Whether another process has locked the file because it serves or downloads it.

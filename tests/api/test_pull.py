@@ -190,6 +190,7 @@ def test_known_names_are_shown_and_need_no_network(store):
     for arguments in (["pull"], ["list", "--known"]):
         shown = command(store, None, *arguments)
         assert shown.returncode == 0 and "smollm3-3b" in shown.stdout and "1.92 GB" in shown.stdout
+        assert max(map(len, shown.stdout.splitlines())) <= 88  # few terminals are narrower
     known = json.loads(command(store, None, "list", "--known", "--json").stdout)
     table = (hearthd.ROOT / "docs/quickstart.md").read_text()
     architectures = (hearthd.ROOT / "docs/models.md").read_text()
@@ -199,6 +200,22 @@ def test_known_names_are_shown_and_need_no_network(store):
         row = f"| `{model['name']}` | [{repository}](https://huggingface.co/{repository}) | {quantization} | "
         assert row + f"{model['gigabytes']:g} GB |" in table, model
         assert f"| `{model['architecture']}` |" in architectures, "Hearth does not run it"
+
+
+def test_the_default_model_is_listed(tmp_path):
+    """server/fetch-model.sh finds the model in the cache, and adds it to the pulled models, once."""
+    name = "SmolLM2-135M-Instruct.Q4_1"
+    kept = tmp_path / "hearth" / f"{name}.gguf"
+    kept.parent.mkdir()
+    kept.write_bytes(MODEL)
+    settings = hearthd.clean_environment({"XDG_CACHE_HOME": str(tmp_path)})
+    for _ in range(2):
+        fetched = subprocess.run([hearthd.ROOT / "server/fetch-model.sh"], env=settings, text=True,
+                                 capture_output=True, check=True, timeout=hearthd.PATIENCE)
+        assert fetched.stdout == f"{kept}\n"
+    listed = subprocess.run([hearthd.BINARY, "list"], env=settings, text=True, capture_output=True,
+                            check=True, timeout=hearthd.PATIENCE)
+    assert [line.split()[0] for line in listed.stdout.splitlines()[:2]] == ["NAME", name]
 
 
 # ---- the token ----
