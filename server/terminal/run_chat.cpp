@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -58,6 +59,12 @@ class LoadLine {
   const bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
 };
 
+/// Returns what the chat calls the model: a file's name without its folder and ending, or the user's word.
+std::string shown_name(const std::string& model) {
+  const bool is_file = model.ends_with(".gguf") && !model.starts_with("hf:");
+  return is_file ? std::filesystem::path(model).stem().string() : model;
+}
+
 std::string all_of_standard_input() {
   return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
 }
@@ -80,16 +87,16 @@ int run_chat(const CommandInvocation& command, const Environment& environment) {
     options.endpoint = command.options.endpoint;
     if (const int code = pull_and_use_models(options, environment, {})) return code;
     std::vector<std::string> arguments = server_flags(command);
-    arguments.insert(arguments.end(), {"--model", options.model, "--alias", words.front()});
+    arguments.insert(arguments.end(), {"--model", options.model, "--alias", shown_name(words.front())});
     own = std::make_unique<OwnServer>(arguments);
-    const LoadLine line(words.front());
+    const LoadLine line(shown_name(words.front()));
     url = own->wait([&line](double done) { line.show(done); });
     key.clear();
   } else if (url.empty()) {
     url = local_url(command.options.host, command.options.port, !command.options.tls_cert.empty());
   }
   RunningServer server = find_server(url, key);
-  if (!words.empty()) server.name = words.front();
+  if (!words.empty()) server.name = shown_name(words.front());
   // 2. Talk.
   TerminalChat chat(server, key, command.value("system"));
   const std::string question = words.size() > 1 ? words[1] : is_interactive ? "" : all_of_standard_input();
