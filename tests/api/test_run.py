@@ -3,56 +3,22 @@ import http.server
 import json
 import os
 import pathlib
-import pty
-import select
 import signal
 import subprocess
 import threading
-import time
 
 import httpx
 import pytest
 
 import hearthd
 import small_model
-
-TERMINAL = {"TERM": "dumb", "NO_COLOR": "1"}
+from chat_terminal import Terminal
 
 
 def run(*arguments, text=None):
     """One message. The standard input is no terminal."""
     return subprocess.run([hearthd.BINARY, "run", *map(str, arguments)], input=text, text=True,
                           capture_output=True, env=hearthd.clean_environment(), timeout=hearthd.PATIENCE)
-
-
-class Terminal:
-    """A chat on a pseudo terminal."""
-
-    def __init__(self, *arguments):
-        pid, self.fd = pty.fork()
-        if pid == 0:
-            os.execve(hearthd.BINARY, ["hearthd", "run", *map(str, arguments)],
-                      hearthd.clean_environment(TERMINAL))
-        self.pid, self.seen = pid, ""
-
-    def wait_for(self, text):
-        """Reads until the text appears, and returns everything up to its end."""
-        deadline = time.monotonic() + hearthd.PATIENCE
-        while text not in self.seen:
-            left = deadline - time.monotonic()
-            assert left > 0 and select.select([self.fd], [], [], left)[0], f"no {text!r} in {self.seen!r}"
-            try:
-                self.seen += os.read(self.fd, 65536).decode(errors="replace")
-            except OSError:  # the program has ended
-                assert text in self.seen, self.seen
-        before, _, self.seen = self.seen.partition(text)
-        return before + text
-
-    def type(self, text):
-        os.write(self.fd, text.encode())
-
-    def wait(self):
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 def children(pid):
