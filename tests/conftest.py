@@ -22,6 +22,7 @@ MARKERS = {
 LONGEST = (
     "tests/docker/test_images.py",
     "tests/docker/test_debian_packages.py",
+    "tests/docker/test_release.py",
     "tests/api/test_profiling.py",
     "tests/api/test_operations.py",
     "tests/api/test_hostile.py",
