@@ -164,7 +164,7 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
                .has_page = options_.page == Options::Page::kOn,
                .has_tls = tls_ != nullptr},
               [this](const HttpRequest& request) { return pool_.handle_admin(request); },
-              {.catalog = pool_.catalog(), .most_waiting = options_.queue}) {
+              {.catalog = pool_.catalog(), .most_waiting = options_.queue, .unloaded = &pool_.listed()}) {
   warn_if_open(options_, auth_);
   make_prefix_folder(options_, cache_);
   if (tls_ != nullptr) log_tls(*tls_);

@@ -165,7 +165,11 @@ void ModelPool::add_folder(const FolderScan& scan) {
       (*same)->facts = model;
       continue;
     }
-    const auto is_taken = [&](const auto& lane) { return lane->is_listed && lane->name == name; };
+    const auto is_taken = [&](const auto& lane) {
+      const std::vector<std::string> own =
+          lane->of_folder ? std::vector{lane->name} : model_names(lane->options);
+      return lane->is_listed && std::ranges::find(own, name) != own.end();
+    };
     if (std::ranges::any_of(lanes_, is_taken))
       name = model.path.lexically_relative(options_.models_folder).replace_extension().generic_string();
     if (std::ranges::any_of(lanes_, is_taken)) {
@@ -202,6 +206,23 @@ void ModelPool::publish() {
   catalog_.set(std::move(models));
 }
 
+/// Gives the only model, which has just been loaded, and its embedding model to the catalog.
+void ModelPool::publish_only() {
+  Lane& lane = *lanes_.front();
+  ModelCatalog::Models models;
+  const ApiContext& api = *lane.host.model()->ready().api;
+  for (const EmbeddingTarget* target : api.targets()) {
+    CatalogModel one{.names = target->names,
+                     .any_name = models.empty() && api.model().any_name,
+                     .facts = target->facts,
+                     .context_tokens = target->context_tokens,
+                     .state = &lane.state};
+    one.facts->generates = models.empty() && api.model().generates();
+    models.push_back(std::make_shared<const CatalogModel>(std::move(one)));
+  }
+  catalog_.set(std::move(models));
+}
+
 void ModelPool::begin(ModelFiles files) {
   if (!has_several_) return lanes_.front()->host.begin(std::move(files));
   for (const std::unique_ptr<Lane>& lane : lanes_) {
@@ -227,6 +248,7 @@ std::vector<ModelPool::Event> ModelPool::tick() {
   std::vector<Event> events;
   for (const std::unique_ptr<Lane>& lane : lanes_) {
     const ModelHost::Event what = lane->host.tick();
+    if (what == ModelHost::Event::kReady && !has_several_) publish_only();
     if (what != ModelHost::Event::kNone) events.push_back({what, &lane->host, lane->state.progress()});
   }
   return events;

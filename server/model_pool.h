@@ -53,6 +53,8 @@ class ModelPool {
   const ServerState& state() const { return lanes_.front()->state; }
   /// All models; null if there is one.
   const ModelCatalog* catalog() const { return has_several_ ? &catalog_ : nullptr; }
+  /// All models. One model and its embedding model are listed since they were loaded first.
+  const ModelCatalog& listed() const { return catalog_; }
 
   // -- only main's thread may call these --
 
@@ -120,6 +122,7 @@ class ModelPool {
   void add_several();
   void add_folder(const FolderScan& scan);
   void publish();
+  void publish_only();
   Planned plan(const Lane& lane) const;
   uint64_t memory_of_others(const Lane& lane, bool only_pinned) const;
   void serve_waiting();

@@ -50,6 +50,7 @@ ModelFileFacts read_model_file_facts(const ModelFile& file, const ModelSpec& spe
   for (const TensorInfo& tensor : file.tensors()) facts.n_parameters += elements_of(tensor);
   facts.file_bytes = static_cast<int64_t>(file.total_bytes());
   facts.modified = modification_time(file.path());
+  facts.generates = !spec.arch.looks_ahead && spec.n_scores == 0;
   for (const std::string_view key : file.keys())
     if (key != "tokenizer.chat_template") facts.keys.push_back({std::string(key), value_of(file, key)});
   facts.keys["general.parameter_count"] = facts.n_parameters;

@@ -20,6 +20,7 @@ struct ModelFileFacts {
   int64_t file_bytes = 0;    // total of all parts
   int64_t modified = 0;      // Unix seconds of the file's last change; 0 if unknown
   int64_t device_bytes = 0;  // GPU memory planned for the model
+  bool generates = true;     // false for an encoder, and for a model that ranks texts
   /// The file's metadata. Arrays are replaced by null, because they may be as long as the vocabulary. The
   /// chat template is omitted.
   Json keys = Json::object();

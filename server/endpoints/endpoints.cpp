@@ -73,7 +73,7 @@ constexpr std::array kEndpoints = [] {
   using enum ModelUse;
   return std::to_array<Endpoint>({
       // Columns: path, method, access, use of the model, handler, whether the endpoint exists only with
-      // --page, whether it is a probe, handler if the server has several models.
+      // --page, whether it is a probe, handler if the server has several models or its model is unloaded.
       {"/completions", "POST", kUse, kWakes, completions},
       {"/chat/completions", "POST", kUse, kWakes, chat_completions},
       {"/responses", "POST", kUse, kWakes, create_response},
@@ -86,8 +86,8 @@ constexpr std::array kEndpoints = [] {
       {"/embeddings", "POST", kUse, kWakes, embeddings},
       {"/rerank", "POST", kUse, kWakes, rerank},
       {"/v2/rerank", "POST", kUse, kWakes, rerank},
-      {"/models", "GET", kUse, kWakes, list_all_models, false, false, list_whole_catalog},
-      {"/models/*", "GET", kUse, kWakes, retrieve_one_model, false, false, retrieve_one_of_catalog},
+      {"/models", "GET", kUse, kWatches, list_all_models, false, false, list_whole_catalog},
+      {"/models/*", "GET", kUse, kWatches, retrieve_one_model, false, false, retrieve_one_of_catalog},
       {"/messages", "POST", kUse, kWakes, create_message},
       {"/messages/count_tokens", "POST", kUse, kWakes, count_message_tokens},
       {"/api/chat", "POST", kUse, kWakes, ollama_chat},
@@ -95,8 +95,8 @@ constexpr std::array kEndpoints = [] {
       {"/api/embed", "POST", kUse, kWakes, ollama_embed},
       {"/api/embeddings", "POST", kUse, kWakes, ollama_embeddings},
       {"/api/version", "GET", kUse, kNone, ollama_version},
-      {"/api/tags", "GET", kUse, kWakes, ollama_tags, false, false, tags_of_catalog},
-      {"/api/ps", "GET", kUse, kWakes, ollama_ps, false, false, ps_of_catalog},
+      {"/api/tags", "GET", kUse, kWatches, ollama_tags, false, false, tags_of_catalog},
+      {"/api/ps", "GET", kUse, kWatches, ollama_ps, false, false, ps_of_catalog},
       {"/api/show", "POST", kUse, kWakes, ollama_show},
       {"/api/pull", "POST", kUse, kNone, refuse_management},
       {"/api/push", "POST", kUse, kNone, refuse_management},

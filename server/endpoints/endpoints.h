@@ -25,7 +25,7 @@ enum class Access { kEveryone, kUse, kMetrics, kAdmin };
 
 enum class ModelUse {
   kNone,     // needs no model
-  kWatches,  // needs a loaded model, but does not cause a load or prevent an unload
+  kWatches,  // needs a loaded model or its catalog, but does not cause a load or prevent an unload
   kWakes,    // needs the model; causes an unloaded model to be loaded
 };
 
@@ -62,7 +62,8 @@ struct Endpoint {
   /// logged, and --metrics-port also serves the endpoint. REQUIRES: the method is GET, and the handler has
   /// type OfServer.
   bool is_probe = false;
-  /// Answers the request from the list of models if the server has several; null: a model answers.
+  /// Answers the request from the list of models if the server has several, or if its only model is
+  /// unloaded; null: a model answers.
   using OfCatalog = HttpResponse (*)(const ModelCatalog& catalog, const HttpRequest& request,
                                      std::string_view argument);
   OfCatalog of_catalog = nullptr;

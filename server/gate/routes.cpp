@@ -161,7 +161,11 @@ void Routes::answer(const Endpoint& endpoint, std::string_view argument, const H
   // The model stays loaded until the answer has ended, even if another model replaces it.
   const std::shared_ptr<const ReadyModel> model =
       endpoint.model == ModelUse::kWakes ? state_.await_model() : state_.model();
-  if (model == nullptr || state_.phase() == ServerState::Phase::kStopping)
+  const ServerState::Phase phase = state_.phase();
+  if (phase == ServerState::Phase::kUnloaded && endpoint.of_catalog != nullptr &&
+      several_.unloaded != nullptr)
+    return writer.send(endpoint.of_catalog(*several_.unloaded, request, argument));
+  if (model == nullptr || phase == ServerState::Phase::kStopping)
     return writer.send(no_model(state_, endpoint.model, errors));
   answer_with(*model, endpoint, argument, request, writer);
 }

@@ -42,11 +42,15 @@ class Routes {
   struct Several {
     const ModelCatalog* catalog = nullptr;  // null: `state` has the only model
     int most_waiting = 0;                   // requests that may wait until a model is loaded, for each model
+    // Answers requests for lists while the only model is unloaded, so that they do not load it; null: they
+    // get 503.
+    const ModelCatalog* unloaded = nullptr;
   };
 
-  /// state, metrics and several.catalog must outlive this object. admin: answers /admin/model; not empty.
+  /// state, metrics and the catalogs of `several` must outlive this object. admin: answers /admin/model; not
+  /// empty.
   Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules,
-         std::function<HttpResponse(const HttpRequest&)> admin, Several several = {nullptr, 0});
+         std::function<HttpResponse(const HttpRequest&)> admin, Several several = {nullptr, 0, nullptr});
 
   /// Decides how a request is handled. Reads only the head. Sets request.sender and request.client. The
   /// result is valid as long as this object and the request exist.

@@ -161,6 +161,37 @@ def test_an_idle_model_is_unloaded_and_comes_back(start, folder):
     assert server.wait() == 1
 
 
+LISTS = ["/v1/models", "/v1/models/first", "/v1/models/vectors", "/api/tags", "/api/ps"]
+
+
+def test_lists_do_not_load_an_idle_model(start, folder):
+    """Frontends ask for the lists at any time."""
+    options = ["--alias", "first", "--alias", "other", "--embedding-model", folder / "second.gguf",
+               "--embedding-alias", "vectors"]
+    loaded = start(*options, model=folder / "first.gguf")
+    idle = start(*options, "--idle-unload", "0.01", model=folder / "first.gguf")
+
+    def lists(server):
+        answers = {path: httpx.get(server.url + path, timeout=hearthd.PATIENCE).json() for path in LISTS}
+        of_anthropic = httpx.get(server.url + "/v1/models", headers={"anthropic-version": "2023-06-01"},
+                                 timeout=hearthd.PATIENCE).json()["data"]
+        return answers, [row["id"] for row in of_anthropic]
+    hearthd.wait_until(lambda: idle.health()[1]["status"] == "unloaded", "the model to be unloaded")
+    (expected, expected_names), (found, names) = lists(loaded), lists(idle)
+    assert names == expected_names
+    rows, expected_rows = found["/v1/models"]["data"], expected["/v1/models"]["data"]
+    assert [row["id"] for row in rows] == [row["id"] for row in expected_rows]
+    assert [row.pop("status") for row in rows] == [{"value": "unloaded"}] * len(rows)
+    for row, expected_row in zip(rows, expected_rows):
+        assert all(row[name] == expected_row[name] for name in row if name != "created")
+    assert found["/v1/models/vectors"]["generates"] is False
+    assert found["/v1/models/first"]["aliases"] == ["other"]
+    assert found["/api/tags"] == expected["/api/tags"] and found["/api/ps"] == {"models": []}
+    assert httpx.get(idle.url + "/v1/models/none", timeout=hearthd.PATIENCE).status_code == 404
+    assert idle.health()[1]["status"] == "unloaded"
+    assert complete(idle).status_code == 200
+
+
 def test_an_open_page_does_not_keep_a_model_loaded(start, folder):
     server = start("--idle-unload", "0.02", model=folder / "first.gguf")
     with httpx.stream("GET", server.url + "/page/events", timeout=hearthd.PATIENCE) as watched:

@@ -308,6 +308,21 @@ def test_stored_responses_are_found_again(start, folder):
     assert get(server, "/v1/responses/resp_none").status_code == 404
 
 
+def test_rows_of_one_model_name_each_other(start, folder):
+    server = start("--alias", "first", "--models-folder", folder, model=folder / "one.gguf")
+    rows = {row["id"]: row for row in get(server, "/v1/models").json()["data"]}
+    assert {name: row["aliases"] for name, row in rows.items()} == {
+        "first": ["one"], "one": ["first"], "two": [], "three": []}
+    assert all(row["generates"] for row in rows.values())  # also of the two that are not loaded
+
+
+def test_a_model_of_the_folder_does_not_take_an_alias(start, folder):
+    server = start("--alias", "two", "--models-folder", folder, model=folder / "one.gguf")
+    rows = [row["id"] for row in get(server, "/v1/models").json()["data"]]
+    assert sorted(rows) == ["one", "three", "two"]
+    assert any("two.gguf is left out: another model has its name" in line for line in server.lines)
+
+
 def test_idle_models_are_unloaded_one_by_one(start, folder):
     server = start("--models-folder", folder, "--idle-unload", "0.01")
     assert complete(server, "one").status_code == 200

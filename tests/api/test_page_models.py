@@ -48,6 +48,29 @@ def test_names_of_one_model_are_one_entry(start, look):
     expect(entries).to_contain_text("tokens of context")
 
 
+def test_names_of_one_of_several_models_are_one_entry(start, folder, look):
+    server = start("--models-folder", str(folder), "--alias", "first", "--alias", "second",
+                   model=folder / "one.gguf")
+    page = look(server)
+    expect(model_button(page)).to_have_text("Model: first")
+    model_button(page).click()
+    entries = page.get_by_role("list", name="Models").get_by_role("listitem")
+    expect(entries).to_have_count(2)
+    expect(entries.first).to_contain_text("also named second, one")
+    expect(entries.last).to_contain_text("two")
+
+
+def test_opening_the_page_does_not_load_an_idle_model(start, look):
+    server = start("--idle-unload", "0.005", model=small_model.path())  # has no chat template
+    hearthd.wait_until(lambda: server.health()[1]["status"] == "unloaded", "the model to be unloaded")
+    page = look(server)
+    expect(model_button(page)).to_contain_text("unloaded")
+    assert server.health()[1]["status"] == "unloaded"
+    settings(page, Max_tokens=2)
+    say(page, "Hello")
+    expect(ended(page)).to_contain_text("2 tokens")
+
+
 def test_choosing_an_unloaded_model_loads_it(start, folder, look):
     server = start("--models-folder", str(folder), model=folder / "one.gguf")
     page = look(server)

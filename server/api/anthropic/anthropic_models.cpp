@@ -50,6 +50,7 @@ HttpResponse list_anthropic_catalog(const ModelCatalog& catalog, const HttpReque
   return guarded(ErrorStyle::kAnthropic, [&] {
     Json models = Json::array();
     for (const std::shared_ptr<const CatalogModel>& one : catalog.models()) {
+      if (one->facts && !one->facts->generates) continue;
       for (const std::string& name : one->names) models.push_back(catalog_json(*one, name));
     }
     return json_response(page_json(models, read_page(request.query, kModels), kModels));

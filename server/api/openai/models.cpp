@@ -32,10 +32,20 @@ Json embedding_json(int n_dimensions, Pooling pooling) {
   return {{"dimensions", n_dimensions}, {"pooling", std::string(pooling_name(pooling))}};
 }
 
+/// Returns the model's other names. Clients can then show the model once.
+Json aliases_json(const std::vector<std::string>& names, std::string_view name) {
+  Json json = Json::array();
+  for (const std::string& other : names) {
+    if (other != name) json.push_back(other);
+  }
+  return json;
+}
+
 /// target: one of api.targets().
 Json model_json(const ApiContext& api, const EmbeddingTarget& target, std::string_view name) {
   Json json = Json::object();
   json["id"] = name;
+  json["aliases"] = aliases_json(target.names, name);
   json["object"] = "model";
   json["created"] = target.created;
   json["owned_by"] = "hearth";
@@ -49,25 +59,28 @@ Json model_json(const ApiContext& api, const EmbeddingTarget& target, std::strin
   return json;
 }
 
+bool is_of(const EmbeddingTarget& target, const std::string& name) {
+  return std::ranges::find(target.names, name) != target.names.end();
+}
+
 /// name: one of the model's names.
 Json catalog_json(const CatalogModel& one, const std::string& name) {
   Json json = Json::object();
   const std::shared_ptr<const ReadyModel> model = one.state->model();
   if (model != nullptr) {
-    json = model_json(*model->api, *model->api->targets().front(), name);
+    const std::vector<const EmbeddingTarget*> targets = model->api->targets();
+    json = model_json(*model->api, is_of(*targets.back(), name) ? *targets.back() : *targets.front(), name);
   } else {
     json = {{"id", name},
+            {"aliases", aliases_json(one.names, name)},
             {"object", "model"},
             {"created", one.facts ? one.facts->modified : 0},
             {"owned_by", "hearth"}};
     if (one.context_tokens > 0) json["max_model_len"] = one.context_tokens;
+    if (one.facts) json["generates"] = one.facts->generates;
   }
   json["status"] = status_json(*one.state);
   return json;
-}
-
-bool is_of(const EmbeddingTarget& target, const std::string& name) {
-  return std::ranges::find(target.names, name) != target.names.end();
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 import { announce } from "./announcer.js";
 import { saveConversation } from "./conversations.js";
 import { generate } from "./generation.js";
-import { chosenModel, loadModels, modelChats } from "./models.js";
+import { awaitModel, chosenModel, loadModels, modelChats } from "./models.js";
 import { parametersOf, systemPromptOf } from "./settings.js";
 import { tell } from "./tabs.js";
 import { addMessage, pathOf } from "./tree.js";
@@ -54,6 +54,7 @@ async function ask(conversation, message, messages, continues, stop, changed) {
     if (!chosenModel()) await loadModels();
     message.model = chosenModel();
     try {
+      await awaitModel(stop.signal);
       return await generate({messages, answer: message, continues, system: systemPromptOf(conversation),
                              parameters: parametersOf(conversation), model: chosenModel(), chats: modelChats(),
                              signal: stop.signal, changed});

@@ -9,7 +9,8 @@ import { showDefaults } from "./settings.js";
 
 const kPollMs = 700;  // while a model is being loaded or unloaded
 
-let models = [];  // {name, others, status, progress, context, device, isSparse}; status is "" for a single model
+// {name, others, status, progress, context, device, isSparse}; the status of a single model is "" while it is loaded
+let models = [];
 let chosen = "", suggested = "", chats = true, polls = false;
 const ordered = new Map();  // name -> status that a load or unload leads to
 
@@ -26,7 +27,7 @@ export function suggestedModel() {
   return suggested;
 }
 
-/** Whether the chosen model is loaded. A server with one model does not say; asking it has no consequences. */
+/** Whether the chosen model is loaded. */
 export function isLoaded() {
   return ["", "loaded"].includes(models.find((model) => model.name === chosen)?.status ?? "");
 }
@@ -36,14 +37,16 @@ export function modelChats() {
   return chats;
 }
 
-const entryOf = (row, others) => ({name: row.id, others, status: row.status?.value ?? "", error: row.status?.error, context: row.max_model_len,
-                                   progress: row.status?.progress, device: row.device, isSparse: Boolean(row.sparsity && row.sparsity.mode !== "dense")});
+const entryOf = (row) => ({name: row.id, others: row.aliases ?? [], status: row.status?.value ?? "", error: row.status?.error, context: row.max_model_len,
+                           progress: row.status?.progress, device: row.device, isSparse: Boolean(row.sparsity && row.sparsity.mode !== "dense")});
 
-/** Returns the entries of GET /v1/models. A server with one model lists a row for each of its names. */
+/** Returns the entries of GET /v1/models, which has a row for each name of a model. */
 function entriesOf(rows) {
-  const generating = rows.filter((row) => row.generates !== false);
-  if (generating.length === 0 || generating.some((row) => row.status !== undefined)) return generating.map((row) => entryOf(row, []));
-  return [entryOf(generating[0], generating.slice(1).map((row) => row.id))];
+  const entries = [];
+  for (const row of rows) {
+    if (row.generates !== false && !entries.some((entry) => entry.others.includes(row.id))) entries.push(entryOf(row));
+  }
+  return entries;
 }
 
 /** Reads the list of models. Throws ServerError. */
@@ -57,7 +60,7 @@ export async function loadModels() {
   chosen = entry?.name ?? "";
   if (chosen !== before && before !== "") document.dispatchEvent(new Event("hearth-model"));
   document.dispatchEvent(new Event("hearth-models"));
-  // Of several models, those that are not loaded have a status; /props would load them.
+  // /props would load a model that is not loaded.
   await lookWhetherItChats(isLoaded());
   pollWhileChanging();
 }
@@ -68,6 +71,13 @@ async function pollWhileChanging() {
   await new Promise((resolve) => setTimeout(resolve, kPollMs));
   polls = false;
   if (document.visibilityState === "visible") loadModels().catch(() => {});
+}
+
+/** Waits until the chosen model is loaded. Throws ServerError, or AbortError. */
+export async function awaitModel(signal) {
+  if (isLoaded()) return;
+  await ask(`props?model=${encodeURIComponent(chosen)}`, {signal});
+  await loadModels();
 }
 
 /** Chooses a model. Of several models, an unloaded one is loaded. */

@@ -315,6 +315,7 @@ TEST_CASE("the list of models has both, and says what they embed") {
   CHECK(list[0]["id"] == "tiny");
   CHECK(list[0]["embedding"] == json{{"dimensions", 4}, {"pooling", "mean"}});
   CHECK(list[2] == json{{"id", "small"},
+                        {"aliases", json::array({"text-embedding-3-small"})},
                         {"object", "model"},
                         {"created", 1650000000},
                         {"owned_by", "hearth"},

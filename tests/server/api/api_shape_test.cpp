@@ -197,18 +197,15 @@ TEST_CASE("the list of models has OpenAI's shape") {
                          {"active_share", 0.25},         {"proposed_share", 0.5},
                          {"predictor_threshold", -1.5},  {"bytes_per_token", 1001},
                          {"dense_bytes_per_token", 2000}};
-  const json tiny = {{"id", "tiny"},
-                     {"object", "model"},
-                     {"created", 1600000000},
-                     {"owned_by", "hearth"},
-                     {"max_model_len", 64},
-                     {"device", "CPU"},
-                     {"embedding", {{"dimensions", 0}, {"pooling", "last"}}},
-                     {"generates", true},
-                     {"ranks", false},
+  const json tiny = {{"id", "tiny"},         {"aliases", json::array({"org/tiny"})},
+                     {"object", "model"},    {"created", 1600000000},
+                     {"owned_by", "hearth"}, {"max_model_len", 64},
+                     {"device", "CPU"},      {"embedding", {{"dimensions", 0}, {"pooling", "last"}}},
+                     {"generates", true},    {"ranks", false},
                      {"sparsity", sparsity}};
   json other = tiny;
   other["id"] = "org/tiny";
+  other["aliases"] = json::array({"tiny"});
   CHECK(json::parse(list_models(service).body) == json{{"object", "list"}, {"data", {tiny, other}}});
   CHECK(json::parse(retrieve_model(service, "org/tiny").body) == other);
   const HttpResponse unknown = retrieve_model(service, "gpt-4");
