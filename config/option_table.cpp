@@ -174,7 +174,8 @@ std::vector<OptionSpec> make_table() {
        "reveal texts. Only on the CPU.",
        NumberField{&O::cache_gib, 0, kMaxBudgetGib, "off"}},
       {"cache-dir", "Prefix cache", "FOLDER",
-       "Folder for --cache-gib. Not given: hearth/prefixes in $XDG_CACHE_HOME or ~/.cache.",
+       "Folder for --cache-gib. Not given: hearth/prefixes in $XDG_CACHE_HOME or ~/.cache. For systemd, "
+       "see docs/running.md.",
        TextField{&O::cache_dir}},
 
       {"speculate", "Speculation", "MODE",
@@ -242,8 +243,7 @@ std::vector<OptionSpec> make_table() {
        choice<&O::profile>({"auto", "online", "off"})},
 
       {"idle-unload", "Running", "MINUTES",
-       "Minutes without a request after which the model is unloaded and its memory freed. The next request "
-       "loads it again.",
+       "Minutes without a request after which the model is unloaded. The next request loads it again.",
        NumberField{&O::idle_unload_minutes, 0.001, 1e6, "never"}},
       {"drain-seconds", "Running", "N",
        "Seconds that running answers have to finish after SIGTERM or SIGINT before they are cut off.",
