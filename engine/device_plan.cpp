@@ -55,7 +55,11 @@ std::string why_no_plan(const PlanInputs& inputs, size_t budget) {
 
 std::string nextn_note(const PlanInputs& inputs, const Plan& plan) {
   if (inputs.nextn == nullptr || plan.nextn_share == NextnShare::kWhole) return {};
-  const std::string layer = "layer " + std::to_string(inputs.spec.n_layers) + ", which predicts later tokens";
+  const int first = inputs.spec.n_layers, n_heads = inputs.nextn->n_heads();
+  const std::string layer = n_heads == 1
+                                ? "layer " + std::to_string(first) + ", which predicts later tokens"
+                                : "layers " + std::to_string(first) + " to " +
+                                      std::to_string(first + n_heads - 1) + ", which predict later tokens";
   const std::string budget = "the GPU's budget of " + bytes_text(static_cast<double>(plan.budget_bytes));
   if (plan.nextn_share == NextnShare::kNone)
     return "the CPU computes " + layer + ": " + budget + " has no room for it";

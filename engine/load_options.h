@@ -78,6 +78,8 @@ struct LoadOptions {
   /// Whether the model's own layer that predicts later tokens drafts, if it has one (nextn_weights.h). The
   /// layer then takes memory and computes all tokens; a model without this layer loads in the same way.
   bool nextn = false;
+  /// A file with an assistant (assistant_weights.h), which then drafts for the model. Null: none.
+  std::shared_ptr<const ModelFile> assistant = nullptr;
 
   // Which neurons are computed.
   SparsityRequest sparsity;

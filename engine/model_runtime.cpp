@@ -11,15 +11,15 @@
 #include <variant>
 
 #include "engine/device_plan.h"
+#include "engine/forward/draft_passes.h"
 #include "engine/forward/forward_pass.h"
 #include "engine/forward/kv_memory.h"
-#include "engine/forward/nextn_pass.h"
 #include "engine/forward/streamed_layers.h"
 #include "engine/forward/text_head.h"
 #include "engine/load_hooks.h"
 #include "engine/model/devices.h"
+#include "engine/model/drafter_weights.h"
 #include "engine/model/gguf/lost_pages.h"
-#include "engine/model/nextn_weights.h"
 #include "engine/model/predictor_file.h"
 #include "engine/model/scale_check.h"
 #include "engine/model/weights.h"
@@ -81,11 +81,7 @@ struct OpenModel {
             options.isa.value_or(supported_isas().front()), options.activation_bits),
         weights(bind_weights(*file, spec)) {
     if (predictor_file) bind_predictors(*predictor_file, spec, weights);
-    if (options.nextn) {
-      auto bound = bind_nextn(*file, spec, weights);
-      if (auto* const layer = std::get_if<0>(&bound)) nextn = std::move(*layer);
-      if (const auto* const why = std::get_if<1>(&bound)) why_no_nextn = *why;
-    }
+    drafters = bind_drafters(*file, spec, weights, options.nextn, options.assistant);
     if (tokenizer->n_vocab() <= spec.n_vocab) return;
     file_error::fail(file_error::file_label(file->path().string()),
                      "key \"tokenizer.ggml.tokens\" has " + std::to_string(tokenizer->n_vocab()) +
@@ -113,7 +109,11 @@ struct OpenModel {
       return measure_read_bytes(spec, weights, *tokenizer, cpu, memory.context_tokens,
                                 memory.bounds.max_tokens, predictor_threshold);
     };
-    const LoadFacts facts{.file = *file, .spec = spec, .weights = weights, .nextn = nextn.get()};
+    const LoadFacts facts{.file = *file,
+                          .spec = spec,
+                          .weights = weights,
+                          .nextn = drafters.nextn.get(),
+                          .assistant = drafters.assistant.get()};
     return hearth::resolve(options, facts, measure);
   }
 
@@ -124,9 +124,8 @@ struct OpenModel {
   std::optional<ModelFile> predictor_file;  // file beside the model; nullopt: missing or not needed
   std::unique_ptr<const Tokenizer> tokenizer;
   CpuBackend cpu;
-  Weights weights;                            // in host memory
-  std::unique_ptr<const NextnWeights> nextn;  // null: no layer of the model drafts
-  std::string why_no_nextn;  // the reason why the layer that the file has does not; empty if there is none
+  Weights weights;  // in host memory
+  DrafterWeights drafters;
   bool was_read = false;
 };
 
@@ -155,7 +154,7 @@ struct ModelRuntime::State {
   void place_on_cpu(const LoadOptions& options);
   void add_contexts(const PlanInputs& inputs);
   void build_pass();
-  void build_nextn();
+  void build_drafts();
   void note_prompt_library();
   bool uses_library() const { return device && !device->prompt_library().empty(); }
   bool prefetches(const LoadOptions& options) const;
@@ -187,7 +186,7 @@ struct ModelRuntime::State {
   std::optional<KvMemory> kv;
   std::optional<TextHead> head;  // nullopt: the model has no head
   std::optional<ForwardPass> pass;
-  std::optional<NextnPass> nextn;  // nullopt: no layer of the model drafts
+  DraftPasses drafts;
   // Null if neurons are not prefetched. Destroyed before the device, after the last step has ended.
   std::unique_ptr<Prefetcher> prefetcher;
   std::optional<ExpertExchanger> exchanger;  // nullopt if no experts are exchanged
@@ -225,7 +224,7 @@ bool ModelRuntime::State::open_device(const LoadOptions& options) {
                     .split = possible_split(spec, options.split),
                     .prefetch = prefetches(options),
                     .order = &neurons->order(),
-                    .nextn = model->nextn.get()};
+                    .nextn = model->drafters.nextn.get()};
   size_t budget = resolved->device.budget_bytes;
   for (;;) {
     plan = plan_device(options, inputs, budget);
@@ -274,21 +273,27 @@ void ModelRuntime::State::build_pass() {
         "the layers in host memory could not be page-locked: copying them to the GPU for prompts is slower");
   }
   pass.emplace(*devices, spec, *placed, *kv, bounds);
-  build_nextn();
+  build_drafts();
   if (!weights.head.empty()) head.emplace(cpu, weights.head, spec.norm_eps);
   note_prompt_library();
 }
 
-/// Prepares the layer that drafts, if the model has one. It uses the scratch memory of the model's pass.
-void ModelRuntime::State::build_nextn() {
-  if (!model->why_no_nextn.empty()) {
+/// Prepares what drafts, if anything does. It uses the scratch memory of the model's pass.
+void ModelRuntime::State::build_drafts() {
+  const DrafterWeights& drafters = model->drafters;
+  const PassBounds bounds = resolved->memory.pass_bounds(plan ? &*plan : nullptr);
+  if (!drafters.why_no_nextn.empty()) {
     notes.push_back("layer " + std::to_string(spec.n_layers) +
-                    ", which predicts later tokens, is not used for drafts: " + model->why_no_nextn);
+                    ", which predicts later tokens, is not used for drafts: " + drafters.why_no_nextn);
   }
-  if (!model->nextn) return;
-  nextn.emplace(*devices, *model->nextn, plan ? plan->nextn_share : NextnShare::kNone,
-                ModelWeights{weights, *placed}, *pass, resolved->memory.kv_counts,
-                resolved->memory.pass_bounds(plan ? &*plan : nullptr));
+  if (drafters.nextn) {
+    drafts.nextn.emplace(*devices, *drafters.nextn, plan ? plan->nextn_share : NextnShare::kNone,
+                         ModelWeights{weights, *placed}, *pass, resolved->memory.kv_counts, bounds);
+  }
+  if (!drafters.assistant) return;
+  const std::string why = why_not_assisted(*drafters.assistant, *devices);
+  if (!why.empty()) return notes.push_back("the assistant does not draft: " + why);
+  drafts.assistant.emplace(cpu, *drafters.assistant, *kv, bounds);
 }
 
 /// If a library that multiplies prompts was found but is not used, adds a note that gives the reason.
@@ -434,7 +439,7 @@ void ModelRuntime::State::publish() {
                                 .backend = devices->of_output().description() + model->memory_words,
                                 .plan = plan ? &*plan : nullptr,
                                 .prefetcher = prefetcher.get(),
-                                .kv_bytes = kv->bytes() + (nextn ? nextn->kv_bytes() : 0),
+                                .kv_bytes = kv->bytes() + drafts.kv_bytes(),
                                 .kv_type = kv->counts().type,
                                 .state_bytes = pass->states().host_bytes(),
                                 .work_bytes = static_cast<size_t>(resolved->memory.work_bytes),
@@ -529,7 +534,7 @@ void ModelRuntime::State::unplace() {
   verifier.reset();
   prefetcher.reset();
   exchanger.reset();
-  nextn.reset();
+  drafts.clear();
   pass.reset();
   kv.reset();
   placed.reset();
@@ -575,6 +580,7 @@ void ModelRuntime::place_again(const LoadOptions& options) {
 }
 
 const LoadedModel& ModelRuntime::facts() const { return state_->facts; }
+bool ModelRuntime::assisted() const { return state_->drafts.assistant.has_value(); }
 const PlacedModel& ModelRuntime::placed() const { return *state_->as_placed; }
 NeuronObservation& ModelRuntime::observation() { return state_->observation; }
 const NeuronObservation& ModelRuntime::observation() const { return state_->observation; }
@@ -603,8 +609,9 @@ StepLimits ModelRuntime::limits() const {
           .recurrent = static_cast<bool>(s.spec.recurrent),
           .max_drafts = s.spec.recurrent ? kMaxStateDrafts : std::numeric_limits<int>::max(),
           .n_snapshots = s.n_snapshots,
-          .predicts = s.nextn.has_value(),
-          .block_bytes = s.kv->block_bytes() + (s.nextn ? s.nextn->kv().block_bytes() : 0),
+          .predicts = s.drafts.predicts(),
+          .most_predicted = s.drafts.most_predicted(),
+          .block_bytes = s.kv->block_bytes() + s.drafts.block_bytes(),
           .state_bytes = static_cast<size_t>(StateMemory::snapshot_bytes(s.spec)),
           .copies = s.device == nullptr,
           .long_step = s.device ? s.device->long_step() : 0,
@@ -624,7 +631,7 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
   if (state_->prefetcher) state_->prefetcher->begin_step();
   if (state_->exchanger) state_->exchanger->begin_step(batch);
   const StepOutput output = state_->pass->run(batch);
-  if (state_->nextn) state_->nextn->after_step(batch, state_->pass->hidden_rows(batch.n_tokens()));
+  state_->drafts.after_step(batch, *state_->pass);
   if (state_->prefetcher) state_->prefetcher->end_step();
   if (state_->exchanger) state_->exchanger->end_step();
   gguf::refuse_lost_file();  // results computed from lost pages, which read as zeros, must not be returned
@@ -639,12 +646,12 @@ void ModelRuntime::restore_states(int slot, int32_t snapshot, int n_tokens) {
 
 void ModelRuntime::copy_out(int32_t block, int32_t window_block, std::span<std::byte> out) const {
   out = state_->kv->copy_out(block, window_block, out);
-  if (state_->nextn) state_->nextn->kv().copy_out(block, window_block, out);
+  state_->drafts.copy_out(block, out);
 }
 
 void ModelRuntime::copy_in(int32_t block, int32_t window_block, std::span<const std::byte> in) {
   in = state_->kv->copy_in(block, window_block, in);
-  if (state_->nextn) state_->nextn->kv().copy_in(block, window_block, in);
+  state_->drafts.copy_in(block, in);
 }
 
 void ModelRuntime::copy_state_out(int32_t snapshot, std::span<std::byte> out) const {
@@ -656,7 +663,7 @@ void ModelRuntime::copy_state_in(int32_t snapshot, std::span<const std::byte> in
 }
 
 std::span<const float> ModelRuntime::predict(const Batch& batch, bool first) {
-  const std::span<const float> logits = state_->nextn->predict(batch, first);
+  const std::span<const float> logits = state_->drafts.predict(batch, first);
   gguf::refuse_lost_file();
   return logits;
 }

@@ -78,6 +78,8 @@ class ModelRuntime final : public ForwardModel {
   void place_again(const LoadOptions& options);
 
   const LoadedModel& facts() const;
+  /// Whether an assistant drafts (LoadOptions::assistant).
+  bool assisted() const;
   const PlacedModel& placed() const;
   /// Returns the weight bytes that one decoded token reads in the current mode, for the given activity of
   /// neurons. They are split by the processor that reads them.

@@ -6,9 +6,9 @@
 #include <optional>
 #include <variant>
 
+#include "engine/model/drafter_weights.h"
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
-#include "engine/model/nextn_weights.h"
 #include "engine/model/predictor_file.h"
 #include "engine/model/weights.h"
 #include "engine/neurons/expert_layout.h"
@@ -49,12 +49,13 @@ PlannedMemory planned_memory(const LoadOptions& options) {
     bind_predictors(*predictors, spec, weights);
     planned.file_bytes += predictors->total_bytes();
   }
-  std::unique_ptr<const NextnWeights> nextn;
-  if (options.nextn) {
-    auto bound = bind_nextn(file, spec, weights);
-    if (auto* const layer = std::get_if<0>(&bound)) nextn = std::move(*layer);
-  }
-  const LoadFacts facts{.file = file, .spec = spec, .weights = weights, .nextn = nextn.get()};
+  const DrafterWeights drafters = bind_drafters(file, spec, weights, options.nextn, options.assistant);
+  if (options.assistant) planned.file_bytes += options.assistant->total_bytes();
+  const LoadFacts facts{.file = file,
+                        .spec = spec,
+                        .weights = weights,
+                        .nextn = drafters.nextn.get(),
+                        .assistant = drafters.assistant.get()};
   const ResolvedLoad resolved =
       resolve(options, facts, [](const Reservation&, float) { return ReadBytes{}; });
   const bool has_device = resolved.device.usable;

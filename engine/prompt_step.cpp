@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/forward/kv_memory.h"
+#include "engine/forward/nextn_pass.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
 #include "engine/neurons/expert_slabs.h"
@@ -37,11 +38,28 @@ double bytes_of_weight(const Weights& weights) {
   return sizeof(float);
 }
 
+PassBounds bounds_of_step(const PromptStepFacts& facts, int tokens) {
+  const PassBounds bounds = load_bounds(facts.context_tokens, facts.n_slots, tokens);
+  return facts.nextn != nullptr ? bounds_with_nextn(bounds, *facts.nextn) : bounds;
+}
+
 /// Returns the bytes of scratch for a step with this many prompt tokens.
 double scratch_of(const PromptStepFacts& facts, int tokens) {
-  PassBounds bounds = load_bounds(facts.context_tokens, facts.n_slots, tokens);
+  PassBounds bounds = bounds_of_step(facts, tokens);
   (facts.spec.has_experts() ? bounds.holds_experts : bounds.shares) = true;
-  return static_cast<double>(step_scratch_bytes(facts.spec, facts.weights, bounds));
+  const size_t of_nextn = facts.nextn != nullptr ? NextnPass::step_bytes(*facts.nextn, bounds) : 0;
+  return static_cast<double>(step_scratch_bytes(facts.spec, facts.weights, bounds) + of_nextn);
+}
+
+/// Returns the bytes that the layers which draft take on the device besides scratch: weights, keys and
+/// values.
+double drafting_bytes(const PromptStepFacts& facts, const KvBlockCounts& counts) {
+  if (facts.nextn == nullptr) return 0;
+  const PassBounds bounds = bounds_of_step(facts, kGpuPrefillChunk);
+  const size_t whole = NextnPass::device_bytes(*facts.nextn, NextnShare::kWhole, facts.weights, bounds);
+  return static_cast<double>(whole - NextnPass::step_bytes(*facts.nextn, bounds)) +
+         NextnPass::kv_position_bytes(*facts.nextn, facts.kv_type) * kKvBlockTokens *
+             static_cast<double>(counts.n_blocks);
 }
 
 /// Halves `tokens` until scratch fits into its part of the budget, or until kCpuPrefillChunk is reached.
@@ -74,10 +92,11 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
   //    time that copying takes.
   const int n_contexts = facts.n_kv_contexts > 0 ? facts.n_kv_contexts : facts.n_slots;
   const double weights = static_cast<double>(facts.weights.bytes_per_token(spec));
-  const double kv = KvMemory::bytes_needed(
-      spec, kv_block_counts(spec, facts.context_tokens, n_contexts, kGpuPrefillChunk, facts.kv_type));
-  const double copied =
-      std::clamp(weights + kv + scratch_of(facts, kGpuPrefillChunk) - budget, 0.0, weights) / weights;
+  const KvBlockCounts counts =
+      kv_block_counts(spec, facts.context_tokens, n_contexts, kGpuPrefillChunk, facts.kv_type);
+  const double needed = weights + KvMemory::bytes_needed(spec, counts) + drafting_bytes(facts, counts) +
+                        scratch_of(facts, kGpuPrefillChunk);
+  const double copied = std::clamp(needed - budget, 0.0, weights) / weights;
   const double link = known_or(facts.rates.to_device_bytes_per_s, cuda::kUsualLink);
   const double multiply_adds = known_or(facts.rates.multiply_adds_per_s, kUsualMultiplyAdds);
   const double balance = copied * bytes_of_weight(facts.weights) * multiply_adds / link;

@@ -34,6 +34,7 @@
 namespace hearth {
 
 struct ModelSpec;
+struct NextnWeights;
 struct Weights;
 
 /// Prompt tokens of a step on the CPU.
@@ -64,6 +65,7 @@ struct PromptStepFacts {
   KvType kv_type = KvType::kF16;
   std::optional<uint64_t> device_budget_bytes;  // nullopt: the CPU computes everything
   PromptRates rates;
+  const NextnWeights* nextn = nullptr;  // the layers that draft; null: none
 };
 
 PromptStep prompt_step(const PromptStepFacts& facts);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "engine/forward/assistant_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/forward/nextn_pass.h"
 #include "engine/residency/memory_limit.h"
@@ -89,7 +90,8 @@ PromptStep decide_prompt_step(const LoadOptions& options, const LoadFacts& facts
                        .n_kv_contexts = contexts_to_plan(options.n_kv_contexts, options.n_slots),
                        .kv_type = options.kv_type,
                        .device_budget_bytes = std::nullopt,
-                       .rates = options.prompt_rates};
+                       .rates = options.prompt_rates,
+                       .nextn = facts.nextn};
   if (device.usable) step.device_budget_bytes = device.budget_bytes;
   return prompt_step(step);
 }
@@ -117,6 +119,10 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
     r.bounds = bounds_with_nextn(r.bounds, *facts.nextn);
     r.work_bytes += NextnPass::bytes_needed(*facts.nextn, r.bounds);
     r.nextn_kv_position_bytes = NextnPass::kv_position_bytes(*facts.nextn, r.kv_counts.type);
+  }
+  if (facts.assistant != nullptr) {
+    r.bounds = bounds_with_assistant(r.bounds, *facts.assistant);
+    r.work_bytes += AssistantPass::bytes_needed(*facts.assistant, r.bounds);
   }
   r.memory_limit_bytes = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
   r.bounds.n_snapshots = snapshots_within(static_cast<double>(r.memory_limit_bytes) / 16, facts.spec);

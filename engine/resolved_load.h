@@ -14,6 +14,7 @@
 #include "engine/forward/forward_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/load_options.h"
+#include "engine/model/assistant_weights.h"
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/nextn_weights.h"
@@ -106,7 +107,8 @@ struct LoadFacts {
   const ModelFile& file;
   const ModelSpec& spec;
   const Weights& weights;
-  const NextnWeights* nextn = nullptr;  // null: no layer drafts
+  const NextnWeights* nextn = nullptr;          // null: no layer drafts
+  const AssistantWeights* assistant = nullptr;  // null: there is none
 };
 
 /// Throws std::invalid_argument (one sentence) for options that are invalid for every model.

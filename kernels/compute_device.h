@@ -34,7 +34,7 @@ struct StepShape {
   bool decoding = false;
   // Whether the step reports single neurons (NeuronCounts::found is set) or choices of experts.
   bool notes = false;
-  bool predicts = false;  // the step runs the layer that predicts later tokens, instead of the model
+  int predictor = 0;  // 0: the step runs the model; n: the n-th layer that predicts later tokens
 
   bool operator==(const StepShape&) const = default;
 };

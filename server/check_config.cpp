@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/model/assistant_weights.h"
 #include "engine/model/model_spec.h"
 #include "server/chat/chat_template.h"
 #include "server/gate/key_file.h"
@@ -96,7 +97,11 @@ std::string model_lines(const Options& options) {
   std::string text = model_line("model", *files.model, options.ffn_activation, model_names(options));
   if (files.embedding)
     text += model_line("embedding model", *files.embedding, {}, embedding_model_names(options));
-  if (files.draft) text += model_line("draft model", *files.draft, {}, {options.draft_model});
+  if (files.draft && is_assistant(*files.draft)) {
+    text += "draft model: " + options.draft_model + " (an assistant of the model)\n";
+  } else if (files.draft) {
+    text += model_line("draft model", *files.draft, {}, {options.draft_model});
+  }
   if (read_model_spec(*files.model, options.ffn_activation).arch.has_output)
     text += template_line(options, *files.model);
   return text;

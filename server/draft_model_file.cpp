@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/model/assistant_weights.h"
 #include "engine/resolved_load.h"
 #include "engine/tokenizer/same_vocabulary.h"
 #include "profiler/engine_options.h"
@@ -14,6 +15,16 @@
 #include "server/process/start_error.h"
 
 namespace hearth {
+namespace {
+
+void check_vocabularies(const std::string& label, const ModelFile& model, const ModelFile& file) {
+  if (const auto difference = vocabulary_difference(read_vocabulary(model), read_vocabulary(file))) {
+    throw StartError(label + "its vocabulary differs from the model's, so it cannot draft: " + *difference +
+                     "; take a small model of the same family");
+  }
+}
+
+}  // namespace
 
 std::shared_ptr<const ModelFile> open_draft_model(const Options& options, const ModelFile& model) try {
   if (options.draft_model.empty()) return nullptr;
@@ -21,6 +32,12 @@ std::shared_ptr<const ModelFile> open_draft_model(const Options& options, const 
   if (options.speculate == Options::Speculate::kOff)
     throw StartError(label + "--speculate off drafts nothing; leave out one of the two");
   auto file = std::make_shared<const ModelFile>(ModelFile::open(options.draft_model));
+  if (is_assistant(*file)) {
+    const ModelSpec spec = read_model_spec(model, options.ffn_activation);
+    bind_assistant(*file, spec, bind_weights(model, spec));  // throws if it belongs to another model
+    check_vocabularies(label, model, *file);
+    return file;
+  }
   const ModelSpec drafts = read_model_spec(*file, {});
   if (!drafts.arch.has_output || !read_model_spec(model, options.ffn_activation).arch.has_output) {
     throw StartError(label +
@@ -33,10 +50,7 @@ std::shared_ptr<const ModelFile> open_draft_model(const Options& options, const 
                      "rejected draft; take a small model without such layers, or leave it out: the model may "
                      "have them");
   }
-  if (const auto difference = vocabulary_difference(read_vocabulary(model), read_vocabulary(*file))) {
-    throw StartError(label + "its vocabulary differs from the model's, so it cannot draft: " + *difference +
-                     "; take a small model of the same family");
-  }
+  check_vocabularies(label, model, *file);
   return file;
 } catch (const ModelFileError& error) {
   throw StartError(error.what());

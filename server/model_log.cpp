@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 
 #include "engine/residency/plan.h"
 #include "server/process/logging.h"
@@ -62,8 +63,15 @@ void log_placement(const ModelRuntime& runtime) {
   }
   for (const std::string& note : runtime.placed().notes) log_warning(note);
   if (!runtime.limits().predicts) return;
-  log_info("layer " + std::to_string(runtime.facts().spec.n_layers) +
-           ", which predicts later tokens, drafts (--speculate text turns it off)");
+  if (runtime.assisted()) return log_info("the assistant drafts");
+  const int most = runtime.limits().most_predicted;  // one for each layer, or any number by one layer
+  const int first = runtime.facts().spec.n_layers,
+            n_heads = most < std::numeric_limits<int>::max() ? most : 1;
+  const std::string layers =
+      n_heads == 1 ? "layer " + std::to_string(first) + ", which predicts later tokens, drafts"
+                   : "layers " + std::to_string(first) + " to " + std::to_string(first + n_heads - 1) +
+                         ", which predict later tokens, draft";
+  log_info(layers + " (--speculate text turns this off)");
 }
 
 void log_sparsity(const SparsityReport& report) {

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <variant>
 
+#include "engine/model/assistant_weights.h"
 #include "engine/model/ffn_activation.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/plan.h"
@@ -185,14 +186,19 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
   }
 }
 
-/// Subtracts another model's memory from the limit in `load`. If the options set this limit, it does not
-/// include the pages of model files, so only the reserved bytes are subtracted. Otherwise, the limit is the
-/// machine's memory, which must also hold the pages of the other model's file.
-void leave_memory_to(const ModelRuntime& other, LoadOptions& load) {
+/// Subtracts the memory of another model, of which n_reserved bytes are reserved, from the limit in `load`.
+/// If the options set this limit, it does not include the pages of model files, so only the reserved bytes
+/// are subtracted. Otherwise, the limit is the machine's memory, which must also hold the pages of the other
+/// model's file.
+void leave_memory(uint64_t n_reserved, const ModelFile& file, LoadOptions& load) {
   const bool budget = load.memory_limit_bytes > 0;
   const uint64_t limit = budget ? load.memory_limit_bytes : memory_limit_bytes();
-  const uint64_t taken = reserved_bytes(other) + (budget ? 0 : other.facts().file.total_bytes());
+  const uint64_t taken = n_reserved + (budget ? 0 : file.total_bytes());
   load.memory_limit_bytes = limit > taken ? limit - taken : 1;
+}
+
+void leave_memory_to(const ModelRuntime& other, LoadOptions& load) {
+  leave_memory(reserved_bytes(other), other.facts().file, load);
 }
 
 }  // namespace
@@ -255,7 +261,12 @@ void ServingModel::load_beside(ModelFiles& files, const Options& options, LoadPr
         EmbeddingModel::load(std::move(files.embedding), options, embedding_model_names(options), share);
     leave_memory_to(embedder_->runtime(), load_);
   }
-  if (files.draft) {
+  if (files.draft && is_assistant(*files.draft)) {
+    // It is loaded with the model. Its pages take memory like those of another model.
+    progress.next(*files.draft);
+    leave_memory(0, *files.draft, load_);
+    load_.assistant = std::move(files.draft);
+  } else if (files.draft) {
     const std::function<void(double)> share = progress.next(*files.draft);
     drafter_ = load_draft_model(std::move(files.draft), *files.model, options, share);
     leave_memory_to(*drafter_, load_);

@@ -23,15 +23,16 @@ int n_tables(const Batch& batch) {
 /// Tokens without logits that a recorded step of NextnPass may have: those that waited for the prediction.
 constexpr int kMostBefore = 3;
 
-StepShape shape_of(const Batch& batch, bool predicts) {
+StepShape shape_of(const Batch& batch, int predictor) {
   StepShape shape{.n_tokens = batch.n_tokens(), .n_logit_rows = static_cast<int>(batch.logit_rows.size())};
   shape.n_tables = n_tables(batch);
   for (const int32_t position : batch.positions) shape.longest = std::max(shape.longest, position + 1);
   // A step of only prompt tokens may have the shape of a decode step. The device then records the step's
   // operations for replay, as it does for decode steps. The recording is wasted work, but harmless.
   shape.decoding = shape.n_logit_rows == shape.n_tokens && batch.hidden_rows.empty();
-  shape.predicts = predicts;
-  if (predicts) shape.decoding = shape.n_logit_rows > 0 && shape.n_tokens <= shape.n_logit_rows + kMostBefore;
+  shape.predictor = predictor;
+  if (predictor > 0)
+    shape.decoding = shape.n_logit_rows > 0 && shape.n_tokens <= shape.n_logit_rows + kMostBefore;
   return shape;
 }
 
@@ -44,7 +45,7 @@ std::span<const float> divisors_of(const ModelSpec& spec, const Weights& weights
 
 /// Reserves scratch memory in the devices' backends and returns the devices.
 const Devices& reserved(const Devices& devices, const ModelSpec& spec, const PassBounds& bounds) {
-  if (bounds.of_nextn) return devices;
+  if (bounds.of_nextn > 0) return devices;
   StepBounds steps = step_bounds(spec, bounds);
   if (devices.device() != nullptr) devices.device()->reserve(steps);
   if (!devices.cpu_has_layers() && !bounds.nextn_on_cpu) steps.max_context = 1;  // no attention
@@ -82,6 +83,7 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       one->reserve(static_cast<size_t>(bounds.max_tokens));
     }
   }
+  if (spec.arch.assists) places_before_.reserve(static_cast<size_t>(bounds.max_tokens));
   if (bounds.beside_nextn) host_rows_.reserve(static_cast<size_t>(bounds.max_tokens));
   // The lender's own has its hidden_rows().
   if (lender != nullptr) on_cpu_.normed = floats(devices.cpu(), bounds.max_tokens, spec.d_model);
@@ -128,6 +130,12 @@ StepOutput ForwardPass::run(const Batch& batch, const Start* start) {
                   .max_blocks = batch.max_blocks,
                   .n_seen = seen_ahead(batch),
                   .n_tables = n_tables(batch)};
+  if (spec_.arch.assists) {
+    // The other model has no key of the token at p yet, so the token sees what the one before it sees.
+    places_before_.clear();
+    for (const int32_t position : batch.positions) places_before_.push_back(position - 1);
+    places.positions = places_before_.data();
+  }
   KvPlaces window_places = places;
   window_places.block_tables = batch.window_tables.data();
   assert(!kv_.counts().window || batch.window_tables.size() == batch.block_tables.size());
@@ -280,8 +288,9 @@ void ForwardPass::add_rows(const Side& side, const Matrix& table, std::span<cons
 /// Whether tokens that nobody wants may be left out of the layers that have no keys and values of their own.
 bool ForwardPass::can_drop_rows() const {
   const FfnObservers& observers = ffn_.observers();
-  return devices_.device() == nullptr && !residual_streams_ && !observers.observes_neurons() &&
-         !observers.observes_values() && !observers.counts_step() && !observers.wants_choices();
+  return devices_.device() == nullptr && !residual_streams_ && !spec_.arch.assists &&
+         !observers.observes_neurons() && !observers.observes_values() && !observers.counts_step() &&
+         !observers.wants_choices();
 }
 
 /// Keeps the tokens whose logits or hidden states are wanted: moves their rows of the residual stream and of
@@ -342,12 +351,19 @@ std::span<const float> ForwardPass::hidden_states(const Side& side, const Batch&
 }
 
 HiddenRows ForwardPass::hidden_rows(int n_tokens) {
-  assert(spec_.all_have_own_kv());
   if (devices_.device() != nullptr) return hidden_of_step_;
-  if (bounds_.of_nextn) return {.host = output_.last.floats(), .rows = {}};
+  if (bounds_.of_nextn > 0 || bounds_.keeps_last) return {.host = output_.last.floats(), .rows = {}};
+  assert(spec_.all_have_own_kv());
   float* const rows = on_cpu_.normed.floats();
-  norm(devices_.cpu(), on_cpu_.residual.floats(), weights_.output_norm, n_tokens, rows);
+  write_hidden({&devices_.cpu(), &on_cpu_}, n_tokens, rows);
   return {.host = rows, .rows = {}};
+}
+
+/// Writes the hidden states that NextnPass reads, of the step's first n_rows tokens, to `to`.
+void ForwardPass::write_hidden(const Side& side, int n_rows, float* to) {
+  const float* const x = side.work->residual.floats();
+  if (spec_.arch.nextn_heads) return side.backend->copy(x, int64_t{n_rows} * spec_.d_model, to);
+  norm(*side.backend, x, weights_.output_norm, n_rows, to);
 }
 
 /// Lists the tokens whose hidden states a step copies to host memory for NextnPass: HiddenRows::rows, or all.
@@ -358,7 +374,8 @@ void ForwardPass::choose_host_rows(const Batch& batch) {
     const bool of_prompt =
         next < batch.prompt_rows.size() && batch.prompt_rows[next] == static_cast<int32_t>(t);
     next += of_prompt ? 1 : 0;
-    const bool last = t + 1 == batch.tokens.size() || batch.slots[t + 1] != batch.slots[t];
+    const size_t reader = t + static_cast<size_t>(bounds_.n_nextn_heads);
+    const bool last = reader >= batch.tokens.size() || batch.slots[reader] != batch.slots[t];
     if (bounds_.nextn_on_cpu || !of_prompt || last) host_rows_.push_back(static_cast<int32_t>(t));
   }
 }
@@ -368,18 +385,15 @@ void ForwardPass::choose_host_rows(const Batch& batch) {
 int ForwardPass::keep_hidden(const Side& side, const Batch& batch, float* to) {
   const int n_tokens = batch.n_tokens();
   hidden_of_step_ = {};
-  if (bounds_.of_nextn) {
+  if (bounds_.of_nextn > 0 || bounds_.keeps_last) {
     const int n_logits = static_cast<int>(batch.logit_rows.size());
     if (n_logits > 0) side.backend->copy(output_.last.floats(), int64_t{n_logits} * spec_.d_model, to);
     return n_logits;
   }
-  float *const x = side.work->residual.floats(), *const all = output_.hidden.floats();
+  float* const all = output_.hidden.floats();
   const auto n_rows = static_cast<int>(host_rows_.size());
-  if (n_rows == n_tokens) {
-    norm(*side.backend, x, weights_.output_norm, n_tokens, to);
-    return n_rows;
-  }
-  norm(*side.backend, x, weights_.output_norm, n_tokens, all);
+  write_hidden(side, n_tokens, n_rows == n_tokens ? to : all);
+  if (n_rows == n_tokens) return n_rows;
   side.backend->gather_rows(all, spec_.d_model, host_rows_, to);
   hidden_of_step_ = {.rows = host_rows_, .device = all};
   return n_rows;

@@ -26,14 +26,16 @@
 
 namespace hearth {
 
-/// The hidden states of a step's tokens after the output norm, for NextnPass.
+/// The hidden states of a step's tokens for NextnPass: before the output norm with Architecture::nextn_heads,
+/// else after it.
 struct HiddenRows {
   /// In host memory, [n, d_model]: of the n tokens in `rows`, which index the step's tokens in ascending
-  /// order, or of all tokens if `device` is null. In a pass of NextnPass: of the tokens with logits.
+  /// order, or of all tokens if `device` is null. With PassBounds::of_nextn or keeps_last: of the tokens with
+  /// logits, after the output norm.
   const float* host = nullptr;
   std::span<const int32_t> rows;
   /// In the device's memory, [n_tokens, d_model], of all tokens. Then `rows` has all tokens but those of
-  /// prompts, and the last one of each sequence.
+  /// prompts, and the last PassBounds::n_nextn_heads ones of each sequence.
   const float* device = nullptr;
 };
 
@@ -56,8 +58,8 @@ class ForwardPass {
   StepOutput run(const Batch& batch, const Start* start = nullptr);
   /// Returns the hidden states of the last step, which had n_tokens tokens. Valid until the next step of this
   /// pass; HiddenRows::host with a device only until the next step of any pass. REQUIRES:
-  /// PassBounds::beside_nextn, or of_nextn and the step had logits; all layers have their own keys and
-  /// values.
+  /// PassBounds::beside_nextn and all layers have their own keys and values; or of_nextn or keeps_last, and
+  /// the step had logits.
   HiddenRows hidden_rows(int n_tokens);
 
   /// Records a trace of all steps from now on: whole steps, and the stages of layers that the CPU runs. (A
@@ -107,6 +109,7 @@ class ForwardPass {
   void norm(Backend& backend, const float* x, const NormWeights& weights, int64_t n_rows, float* out);
   std::span<const float> hidden_states(const Side& side, const Batch& batch);
   std::span<const float> logits(const Side& side, const Batch& batch);
+  void write_hidden(const Side& side, int n_rows, float* to);
   void choose_host_rows(const Batch& batch);
   int keep_hidden(const Side& side, const Batch& batch, float* to);
   void compute_logits(const Side& side, const Batch& batch, float* values);
@@ -135,7 +138,8 @@ class ForwardPass {
   // the batch's tokens, and as a separate batch.
   std::vector<int32_t> wanted_rows_;
   Batch wanted_;
-  std::vector<int32_t> n_seen_;  // [max_tokens], see KvPlaces; empty unless tokens look ahead
+  std::vector<int32_t> places_before_;  // [max_tokens] positions before the tokens; empty unless assisting
+  std::vector<int32_t> n_seen_;         // [max_tokens], see KvPlaces; empty unless tokens look ahead
   // [max_tokens, d_model] Copy of the hidden states. The copy is needed because logits() of the same step
   // reuses the memory that to_host() returns.
   std::vector<float> hidden_;

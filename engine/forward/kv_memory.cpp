@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/forward/layer_call.h"
+
 namespace hearth {
 
 KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk,
@@ -46,6 +48,15 @@ KvMemory::KvMemory(const ModelSpec& spec, const KvBlockCounts& counts, const Dev
     keys_.push_back(devices.of_layer(i).allocate(bytes));
     values_.push_back(devices.of_layer(i).allocate(bytes));
     index_keys_.push_back(devices.of_layer(i).allocate(index_bytes(spec, counts, i)));
+  }
+}
+
+KvMemory::KvMemory(const KvMemory& owner, const ModelSpec& spec, std::span<const int> sources)
+    : spec_(spec), counts_(owner.counts_) {
+  for (const int source : sources) {
+    keys_.push_back(view_of(owner.keys_[static_cast<size_t>(source)]));
+    values_.push_back(view_of(owner.values_[static_cast<size_t>(source)]));
+    index_keys_.emplace_back();
   }
 }
 

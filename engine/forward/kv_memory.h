@@ -61,7 +61,11 @@ class KvMemory {
   /// layer's attention. Throws std::bad_alloc. REQUIRES: the counts fit in an int.
   KvMemory(const ModelSpec& spec, const KvBlockCounts& counts, const Devices& devices);
 
-  /// Bytes that the constructor allocates. A double, so that absurd sizes do not overflow.
+  /// A view of some layers of a model, for an assistant: layer i of `spec` reads layer sources[i] of `owner`,
+  /// which must outlive this object.
+  KvMemory(const KvMemory& owner, const ModelSpec& spec, std::span<const int> sources);
+
+  /// Bytes that the first constructor allocates. A double, so that absurd sizes do not overflow.
   static double bytes_needed(const ModelSpec& spec, const KvBlockCounts& counts);
   /// Bytes of the keys of one layer's indexer; 0 if it has none.
   static size_t index_bytes(const ModelSpec& spec, const KvBlockCounts& counts, int layer);

@@ -17,9 +17,8 @@ std::vector<int32_t> experts_of(const MixtureWeights& mixture, NextnShare share)
 
 }  // namespace
 
-NextnOnDevice::NextnOnDevice(const NextnWeights& file, const ModelWeights& model, NextnShare share,
-                             Memory& memory) {
-  const ModelSpec& spec = file.spec;
+NextnOnDevice::NextnOnDevice(const ModelSpec& spec, const NextnHead& file, const ModelWeights& model,
+                             NextnShare share, Memory& memory) {
   const MixtureWeights& mixture = file.weights.layers.front().mixture;
   weights.token_embedding = file.weights.token_embedding;
   weights.layers = {file.weights.layer_on(memory, spec, 0, /*predictor=*/false)};
@@ -36,13 +35,13 @@ NextnOnDevice::NextnOnDevice(const NextnWeights& file, const ModelWeights& model
   experts = ExpertSlabs(mixture, numbers, static_cast<int>(numbers.size()), memory);
 }
 
-void NextnOnDevice::fill(const NextnWeights& file, ComputeDevice& device) const {
+void NextnOnDevice::fill(const NextnHead& file, ComputeDevice& device) const {
   if (!experts.experts().empty())
     experts.fill(file.weights.layers.front().mixture.experts, device, [](size_t) {});
 }
 
 std::string why_not_nextn_experts(const NextnWeights& weights) {
-  const MixtureWeights& mixture = weights.weights.layers.front().mixture;
+  const MixtureWeights& mixture = weights.mixture();
   if (mixture.experts.empty()) return {};
   if (weights.spec.mixture.n_experts > cuda::kMostExperts ||
       weights.spec.mixture.n_used > cuda::kMostExpertsUsed)

@@ -1,4 +1,4 @@
-// The weights and neurons of the layer that predicts later tokens, in a device's memory.
+// The weights and neurons of a layer that predicts later tokens, in a device's memory.
 //
 // The constructor allocates and copies; a plan runs it with a MemoryMeter, to count the bytes that loading
 // will take. NextnPass owns it; const afterward.
@@ -21,15 +21,17 @@ struct ModelWeights {
 };
 
 struct NextnOnDevice {
-  /// model: the layer uses the model's output and output norm if the file has no own ones. share: not kNone.
-  /// Throws std::bad_alloc. REQUIRES: why_not_nextn_experts() is empty if share is kWhole.
-  NextnOnDevice(const NextnWeights& file, const ModelWeights& model, NextnShare share, Memory& memory);
+  /// spec: NextnWeights::spec. model: the layer uses the model's output and output norm if the file has no
+  /// own ones. share: not kNone. Throws std::bad_alloc. REQUIRES: why_not_nextn_experts() is empty if share
+  /// is kWhole.
+  NextnOnDevice(const ModelSpec& spec, const NextnHead& file, const ModelWeights& model, NextnShare share,
+                Memory& memory);
 
   /// Copies the experts, if the device holds them. REQUIRES: the constructor's memory belongs to `device`.
-  void fill(const NextnWeights& file, ComputeDevice& device) const;
+  void fill(const NextnHead& file, ComputeDevice& device) const;
 
   Weights weights;
-  const float* hidden_norm = nullptr;  // NextnWeights::hidden_norm
+  const float* hidden_norm = nullptr;  // NextnHead::hidden_norm
   Linear join;
   NeuronLayout neurons;
   ExpertSlabs experts;  // empty if the CPU computes the experts

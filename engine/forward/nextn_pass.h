@@ -1,16 +1,17 @@
-// Runs the layer that predicts later tokens (engine/model/nextn_weights.h), beside the model's own pass.
+// Runs the layers that predict later tokens (engine/model/nextn_weights.h), beside the model's own pass.
 //
-// The layer has keys and values for the positions of its model's KV blocks, so prefixes that the engine keeps
-// have them too. At each position, the layer needs the hidden state of the token before. Tokens of prompts go
+// A layer has keys and values for the positions of its model's KV blocks, so prefixes that the engine keeps
+// have them too. At each position, the layer needs the hidden state of an earlier token. Tokens of prompts go
 // through the layer in the step that computes them. Those of answers wait until the next prediction, which
-// needs one pass through the layer for all of them, or until kMostWaiting of them wait.
+// needs one pass through the layer for all of them, or until kMostWaiting of them wait. Where each head
+// guesses one token, those of answers wait until a draft reaches the head.
 //
 // Predictions are guesses, so a hidden state may be missing: after a prefix from the cache, the first token's
 // is taken as zeros. The last tokens of a sequence may never have gone through the layer when another
 // sequence continues them; then the layer sees what is in the memory, which is at least initialized. Neither
 // changes an answer, only how many guesses are right.
 //
-// A device has the layer or all but its experts, or the CPU computes everything (NextnShare). The tokens'
+// A device has the layers or all but their experts, or the CPU computes everything (NextnShare). The tokens'
 // embeddings come from host memory. So do hidden states, except those of prompts, which stay on the device.
 //
 // ModelRuntime owns it; engine thread.
@@ -18,6 +19,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -35,7 +38,7 @@ namespace hearth {
 class NextnPass {
  public:
   /// devices: those of model_pass, the model's, whose buffers and scratch memory this pass uses between the
-  /// model's steps; it was made with bounds_with_nextn(). share: the device's part of the layer. model: see
+  /// model's steps; it was made with bounds_with_nextn(). share: the device's part of the layers. model: see
   /// NextnOnDevice. counts: the model's. bounds: the model's; n_states is the number of slots. All references
   /// must outlive this object. Throws std::bad_alloc.
   NextnPass(const Devices& devices, const NextnWeights& weights, NextnShare share, const ModelWeights& model,
@@ -50,58 +53,94 @@ class NextnPass {
   static size_t device_bytes(const NextnWeights& weights, NextnShare share, const Weights& model,
                              const PassBounds& bounds);
 
+  /// The part of device_bytes() that is scratch of steps. REQUIRES: the share is not kNone.
+  static size_t step_bytes(const NextnWeights& weights, const PassBounds& bounds);
+
   /// Call after each step of the model. hidden: ForwardPass::hidden_rows().
   void after_step(const Batch& batch, const HiddenRows& hidden);
 
-  /// See ForwardModel::predict().
+  /// See ForwardModel::predict() and StepLimits::most_predicted.
   std::span<const float> predict(const Batch& batch, bool first);
+  int most_predicted() const {
+    return weights_.spec.arch.nextn_heads ? weights_.n_heads() : std::numeric_limits<int>::max();
+  }
 
-  size_t kv_bytes() const { return kv_.bytes(); }
-  const KvMemory& kv() const { return kv_; }
+  size_t kv_bytes() const;
+  /// Bytes of the keys and values of one KV block, and copies of them: see KvMemory.
+  size_t block_bytes() const;
+  void copy_out(int32_t block, std::span<std::byte> out) const;
+  void copy_in(int32_t block, std::span<const std::byte> in) const;
 
  private:
-  // Tokens of a sequence that wait for the layer.
+  // Tokens of a sequence that wait for a head.
   static constexpr int kMostWaiting = 32;
 
-  /// The tokens and hidden states of a slot's sequence that the layer has or needs. Keys and values are right
-  /// for the positions [0, n_done).
+  /// One of NextnWeights::heads, with its keys and values. Its pass refers to the other members.
+  struct Head {
+    Head(const NextnPass& owner, int index, NextnShare share, const ModelWeights& model,
+         const ForwardPass& model_pass, const KvBlockCounts& counts);
+
+    const NextnHead& weights;
+    std::optional<NextnOnDevice> on_device;  // nullopt: the CPU computes the layer
+    KvMemory kv;
+    ForwardPass pass;
+  };
+
+  /// The tokens and hidden states of a slot's sequence that a head has or needs.
   struct Slot {
     uint64_t sequence = 0;
-    int n_done = 0;
-    /// The tokens of the positions from `first` on, and their hidden states. Either first is n_done - 1, or
-    /// the hidden state before n_done is not known.
+    /// [n_heads] A head's keys and values are right for the positions [0, n_done).
+    std::vector<int> n_done;
+    /// The tokens of the positions from `first` on, and their hidden states. Hidden states before `first` are
+    /// not needed or not known.
     int first = 0;
     std::vector<int32_t> tokens;
-    std::vector<float> hidden;   // [tokens.size(), d_model]
-    std::vector<float> guessed;  // [d_model] h' of the last prediction
+    std::vector<float> hidden;     // [tokens.size(), d_model]
+    std::vector<int32_t> guesses;  // the tokens of the calls of predict() since the last one with `first`
+    std::vector<float> guessed;    // [d_model] h' of the last prediction, for the next one; without heads
 
     int end() const { return first + static_cast<int>(tokens.size()); }
   };
+  /// The tokens [begin, end) of a step, which belong to one sequence.
+  struct Piece {
+    size_t begin = 0, end = 0;
+    int certain_end = 0;          // the position after the last token that is no draft
+    bool of_prompt = false;       // any token is
+    bool on_device = false;       // only the hidden states of the last tokens are in host memory
+    const float* host = nullptr;  // the hidden states that are in host memory
+    int n_host = 0;
+  };
+
   Slot& slot_of(const Batch& batch, size_t token) { return slots_[static_cast<size_t>(batch.slots[token])]; }
   void go_to(Slot& slot, uint64_t sequence, int position) const;
+  void begin_draft(const Batch& batch);
   void forget_done(Slot& slot) const;
+  void keep(Slot& slot, const Batch& batch, const Piece& piece) const;
   const float* hidden_before(const Slot& slot, int position) const;
+  void list_pieces(const Batch& batch, const HiddenRows& hidden);
   void add_row(const Batch& batch, size_t token, int32_t id, int position, const float* hidden);
-  void add_waiting(const Batch& batch, size_t token, int end);
-  void add_prompt(const Batch& batch, size_t begin, size_t end, const HiddenRows& hidden);
-  void run_if_full(const Batch& batch);
-  std::span<const float> run(const Batch& batch);
+  void add_row_on_device(const Batch& batch, size_t token, int32_t row);
+  void add_waiting(int head, const Batch& batch, size_t token, int end);
+  void add_prompt(int head, const Batch& batch, const Piece& piece);
+  void add_before(int head, const Batch& batch, size_t token);
+  void run_if_full(int head, const Batch& batch);
+  std::span<const float> run(int head, const Batch& batch);
   void join_on_device(Backend& device, int n);
-  void fill_on_device(Backend& device, int n, float* x);
+  void fill_on_device(Backend& device, const NextnOnDevice& head, int n, float* x);
 
   Backend& cpu_;
   const NextnWeights& weights_;
   const PassBounds bounds_;
-  const Devices devices_;                   // of a model that consists of the layer
-  std::optional<NextnOnDevice> on_device_;  // nullopt: the CPU computes the layer
-  KvMemory kv_;
-  ForwardPass pass_;
+  const Devices devices_;  // of a model that consists of one head
+  std::vector<std::unique_ptr<Head>> heads_;
   Buffer embedded_, joined_;    // [max_tokens, d_model | 2 * d_model]
-  Buffer joined_on_device_;     // [max_tokens, 2 * d_model]; empty without on_device_
+  Buffer joined_on_device_;     // [max_tokens, 2 * d_model]; empty without a device
   std::vector<float> nothing_;  // [d_model] zeros
   std::vector<Slot> slots_;
+  int n_guessed_ = 0;  // calls of predict() since the last one with `first`
+  std::vector<Piece> pieces_;
   Batch rows_;  // rows of the next pass
-  /// The hidden states of the tokens before these rows: [n, d_model] in host memory, of the n rows whose
+  /// The hidden states that belong to these rows: [n, d_model] in host memory, of the n rows whose
   /// given_rows_ is -1. The others index rows of HiddenRows::device.
   std::vector<float> given_;
   std::vector<int32_t> given_rows_;

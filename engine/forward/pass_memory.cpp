@@ -80,7 +80,7 @@ void count_workspaces(MemoryMeter& meter, const ModelSpec& spec, const Weights& 
 }
 
 int64_t kept_rows(const PassBounds& bounds) {
-  if (bounds.of_nextn) return bounds.max_logit_rows;
+  if (bounds.of_nextn > 0 || bounds.keeps_last) return bounds.max_logit_rows;
   return bounds.beside_nextn ? bounds.max_tokens : 0;
 }
 
@@ -89,12 +89,12 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
           .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim(), spec.attended_dim(),
                                 spec.latent.q_rank, spec.latent.d_nope, spec.d_layer_embedding, spec.d_head,
                                 bounds.other_cols, static_cast<int>(spec.recurrent.value_dim())}),
-          .n_heads = spec.n_heads,
+          .n_heads = std::max(spec.n_heads, bounds.other_heads),
           .max_context = bounds.max_context,
           .d_model = spec.d_model,
           .head_dim = spec.widest_head_dim(),
           .head_cols = spec.latent ? std::max(spec.latent.d_nope, spec.latent.kv_rank) : 0,
-          .n_sets = FfnWorkspace::kSets,
+          .n_sets = (bounds.keeps_last ? 2 : 1) * FfnWorkspace::kSets,  // AssistantPass has its own
           .max_outputs = std::max({int64_t{bounds.max_logit_rows} * spec.n_vocab + OutputWorkspace::kAlign +
                                        kept_rows(bounds) * spec.d_model,
                                    int64_t{bounds.max_tokens} * spec.d_model, spec.recurrent.state_floats(),

@@ -75,7 +75,11 @@ struct PassBounds {
   /// and NextnPass reads ForwardPass::hidden_rows().
   bool beside_nextn = false;
   bool nextn_on_cpu = false;  // the CPU computes NextnPass's attention
-  bool of_nextn = false;      // the pass is NextnPass's own, which reserves no scratch memory
+  int of_nextn = 0;  // n: the pass is that of the n-th layer of NextnPass, and reserves no scratch memory
+  bool keeps_last =
+      false;              // ForwardPass::hidden_rows() are those of the tokens with logits, for AssistantPass
+  int other_heads = 0;    // heads of queries of another pass that uses the scratch memory
+  int n_nextn_heads = 1;  // layers of NextnPass that read hidden states
 };
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds);
 /// Returns how many rows of hidden states a step copies from a device to the host at most.

@@ -11,6 +11,7 @@ namespace hearth {
 NextnDrafter::NextnDrafter(ForwardModel& model, int n_slots)
     : model_(model),
       n_vocab_(static_cast<size_t>(model.limits().n_vocab)),
+      most_tokens_(model.limits().most_predicted),
       sampler_(model.limits().n_vocab),
       texts_(static_cast<size_t>(n_slots)) {}
 
@@ -25,6 +26,7 @@ std::span<const DraftPassTime> NextnDrafter::draft(std::span<const DraftJob> job
     texts_[static_cast<size_t>(job.slot)].assign(tokens.begin(), tokens.end());
   }
   batch_.block_tables = tables.block_tables;
+  batch_.window_tables = tables.window_tables;
   batch_.max_blocks = tables.max_blocks;
   passes_.clear();
   for (bool first = true; !running.empty(); first = false) {

@@ -26,15 +26,19 @@ class NextnDrafter {
   /// Whether the layer can draft for the sequence now: exactly one of its tokens is not computed yet.
   static bool can_draft(const Sequence& sequence);
 
+  /// How many tokens a draft can have.
+  int most_tokens() const { return most_tokens_; }
+
   /// Drafts for all jobs. A draft may be shorter than n_wanted. tables: has the block tables of the step,
   /// with KV blocks for all tokens that the jobs want. Returns the duration of each pass, and the number of
-  /// sequences in it as the number of its tokens. REQUIRES: each slot occurs at most once; n_wanted >= 1;
-  /// can_draft().
+  /// sequences in it as the number of its tokens. REQUIRES: each slot occurs at most once; 1 <= n_wanted <=
+  /// most_tokens(); can_draft().
   std::span<const DraftPassTime> draft(std::span<const DraftJob> jobs, const Batch& tables);
 
  private:
   ForwardModel& model_;
   const size_t n_vocab_;
+  const int most_tokens_;
   DraftSampler sampler_;
   Batch batch_;
   std::vector<std::vector<int32_t>> texts_;  // [n_slots] scratch: the sequence's tokens and its draft

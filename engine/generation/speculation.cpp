@@ -147,8 +147,9 @@ bool Speculation::is_ready(const Candidate& candidate) const {
 }
 
 DraftChoice Speculation::model_choice(const Candidate& candidate) const {
+  const int most = nextn_ ? std::min(options_.max_draft, nextn_->most_tokens()) : options_.max_draft;
   return {.share = model_share(*candidate.sequence),
-          .n_offered = std::min(candidate.n_left, options_.max_draft),
+          .n_offered = std::min(candidate.n_left, most),
           .modeled = true};
 }
 

@@ -236,6 +236,7 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .heads_of_layers = true,
      .short_values = true,
      .value_scale = true,
+     .nextn_heads = true,
      .window = {.unscaled = true, .before_token = true},
      .mixture =
          {.possible = true, .score = RouterScore::kSigmoid, .renormalize = true, .where_routers_are = true}},
@@ -430,5 +431,22 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
 }  // namespace
 
 std::span<const Architecture> architectures() { return kArchitectures; }
+
+const Architecture& assistant_architecture() {
+  static constexpr Architecture kAssistant{
+      .name = "gemma4-assistant",
+      .norms = NormPlace::kBoth,
+      .rope = kHalves,
+      .activation = kGelu,
+      .qk_norm = QkNorm::kHeads,
+      .value_norm = true,
+      .unit_scores = true,
+      .window_heads = true,
+      .assists = true,
+      .layer_scale = true,
+      .window = {.unscaled = true, .rope_base = 10000.0},
+  };
+  return kAssistant;
+}
 
 }  // namespace hearth

@@ -121,6 +121,7 @@ struct Architecture {
   /// Layers with a window have heads of another size, and the file says for each layer whether it has a
   /// window. The last layers may read the keys and values of earlier layers.
   bool window_heads = false;
+  bool assists = false;    // all layers read keys and values of another model, see AssistantWeights
   bool shares_kv = false;  // the last layers may read the keys and values of earlier layers
   /// The residual stream has several streams, see ResidualStreams. Beside attention, each layer has a product
   /// of two narrow matrices, see LaurelWeights.
@@ -156,7 +157,11 @@ struct Architecture {
   bool heads_of_layers = false;  // layers may have different numbers of heads
   bool short_values = false;     // a head's values may be fewer numbers than its keys, see ModelSpec::d_value
   bool value_scale = false;      // values may be multiplied by a number, from the key attention.value_scale
-  bool clamps_swiglu = false;    // some layers may have kSwigluClamped, see read_layer_activations.h
+  /// The layers that predict later tokens are heads: each guesses one token further than the one before it,
+  /// and reads the model's hidden states before the output norm (NextnWeights). false: the first such layer
+  /// guesses all tokens, and reads hidden states after the output norm.
+  bool nextn_heads = false;
+  bool clamps_swiglu = false;  // some layers may have kSwigluClamped, see read_layer_activations.h
   /// The kind of the layers that are recurrent; nullopt: no layer is.
   std::optional<RecurrentKind> recurrent = {};
   bool tiled_values = false;  // default of RecurrentShape::tiled
@@ -206,5 +211,7 @@ struct Architecture {
 
 /// Returns all architectures that Hearth can load.
 std::span<const Architecture> architectures();
+/// Returns the architecture of assistants, which draft for another model and do not run alone.
+const Architecture& assistant_architecture();
 
 }  // namespace hearth

@@ -36,6 +36,8 @@ bool is_beyond(std::string_view name, const ModelSpec& spec) {
   for (int i = spec.n_layers; i < spec.n_layers + spec.n_unused_layers; ++i) {
     if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
   }
+  // An assistant's tables of centroids would only save time.
+  if (spec.arch.assists && (name.starts_with("nextn.") || name.starts_with("masked_embd_"))) return true;
   if (spec.arch.layer_embeddings && name.starts_with("a.")) return true;
   const bool with_encoder =
       spec.arch.recurrent == RecurrentKind::kGatedDelta || spec.arch.layer_embeddings || spec.arch.rope_axes;

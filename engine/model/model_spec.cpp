@@ -541,8 +541,11 @@ int ModelSpec::kv_dim() const {
   return widest;
 }
 
-ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation) {
-  const Architecture& arch = architecture_of(file);
+namespace {
+
+/// own_only: without the layers that predict later tokens; false: they count as layers of the model.
+ModelSpec read_spec(const ModelFile& file, const Architecture& arch, std::string_view ffn_activation,
+                    bool own_only) {
   refuse_unknown_sparse(file, arch);
   const SpecKeys keys(file, arch.name);
   check_direction(keys, arch);
@@ -556,7 +559,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   spec.activation = decide_ffn_activation(file, arch, ffn_activation);
   spec.name = file.find_string("general.name").value_or("");
   const int n_blocks = keys.integer("block_count", 1, SpecKeys::kMaxLayers);
-  spec.n_unused_layers = keys.integer_or("nextn_predict_layers", 0, 0, n_blocks - 1);
+  if (own_only) spec.n_unused_layers = keys.integer_or("nextn_predict_layers", 0, 0, n_blocks - 1);
   spec.n_layers = n_blocks - spec.n_unused_layers;
   refuse_only_unused(file, spec);
   spec.d_model = keys.integer("embedding_length", 1, SpecKeys::kMaxWidth);
@@ -656,6 +659,21 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   if (arch.indexer_rope != RopeKind::kNone) read_indexer(keys, n_blocks, spec);
   read_head(keys, spec);
   return spec;
+}
+
+}  // namespace
+
+ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation) {
+  return read_spec(file, architecture_of(file), ffn_activation, /*own_only=*/true);
+}
+
+std::vector<LayerSpec> read_nextn_layers(const ModelFile& file, const ModelSpec& spec) {
+  const std::vector<LayerSpec> all = read_spec(file, spec.arch, {}, /*own_only=*/false).layers;
+  return {all.begin() + spec.n_layers, all.end()};
+}
+
+ModelSpec read_assistant_spec(const ModelFile& file) {
+  return read_spec(file, assistant_architecture(), {}, /*own_only=*/false);
 }
 
 }  // namespace hearth

@@ -59,6 +59,8 @@ struct LayerSpec {
   /// If set, the FFN changes a token's gates before the activation: it subtracts their mean plus gate_cut
   /// times their standard deviation, and sets negative results to zero.
   std::optional<float> gate_cut = {};
+
+  bool operator==(const LayerSpec&) const = default;
 };
 
 /// The shape of a norm's weights. The norm applies to rows of n_cols numbers. Row i is multiplied by row i %
@@ -263,5 +265,12 @@ struct ModelSpec {
 /// tells the user what to do. Throws std::invalid_argument with a one-sentence message if ffn_activation is
 /// not a known name.
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation = {});
+
+/// Returns the properties of the layers that predict later tokens. Throws like read_model_spec(). REQUIRES:
+/// Architecture::nextn_heads. spec: the model's.
+std::vector<LayerSpec> read_nextn_layers(const ModelFile& file, const ModelSpec& spec);
+
+/// Like read_model_spec(), but for a file with an assistant. REQUIRES: is_assistant(file).
+ModelSpec read_assistant_spec(const ModelFile& file);
 
 }  // namespace hearth

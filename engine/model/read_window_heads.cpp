@@ -117,6 +117,10 @@ void read_window_heads(const SpecKeys& keys, int n_blocks, ModelSpec& spec) {
 }
 
 void read_shared_kv(const SpecKeys& keys, ModelSpec& spec) {
+  if (spec.arch.assists) {
+    for (int i = 0; i < spec.n_layers; ++i) spec.layers[static_cast<size_t>(i)].kv_source = i;
+    return;
+  }
   const int n_own = spec.n_layers - keys.integer_or(kShared, 0, 0, spec.n_layers - 1);
   for (int i = n_own; i < spec.n_layers; ++i) {
     spec.layers[static_cast<size_t>(i)].kv_source = source_of(keys, spec, i, n_own);

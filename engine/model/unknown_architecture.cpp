@@ -23,6 +23,8 @@ constexpr auto kOtherEncoders =
 constexpr auto kDiffusion = std::to_array<std::string_view>({"dream", "llada", "llada-moe", "rnd1"});
 constexpr auto kLatent = std::to_array<std::string_view>({"minicpm3", "plm"});
 
+constexpr auto kAssistants = std::to_array<std::string_view>({"gemma4-assistant"});
+
 struct Reason {
   std::span<const std::string_view> names;
   std::string_view why;
@@ -43,6 +45,7 @@ constexpr auto kReasons = std::to_array<Reason>({
      "it is an encoder other than bert, nomic-bert, jina-bert-v2, jina-bert-v3, modern-bert, eurobert and "
      "gemma-embedding"},
     {kDiffusion, "it generates by diffusion instead of token by token"},
+    {kAssistants, "it only drafts for a Gemma 4 model; give that model, and this file with --draft-model"},
     {kLatent, "its latent attention differs from deepseek2's"},
 });
 

@@ -190,7 +190,7 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
   const PassBounds steps = bounds_of(in, layers, {});
   if (in.nextn != nullptr && in.nextn_share != NextnShare::kNone) {
     const KvBlockCounts counts{.n_blocks = in.kv_counts.n_blocks, .type = in.kv_counts.type};
-    bytes.kv += 2 * piece_bytes(KvMemory::layer_bytes(in.nextn->spec, counts, 0));
+    bytes.kv += in.nextn->heads.size() * 2 * piece_bytes(KvMemory::layer_bytes(in.nextn->spec, counts, 0));
     bytes.drafts = NextnPass::device_bytes(*in.nextn, in.nextn_share, in.weights, steps);
   }
   bytes.scratch = step_scratch_bytes(in.spec, in.weights, steps);

@@ -87,6 +87,8 @@ struct StepLimits {
   int max_drafts = std::numeric_limits<int>::max();
   int n_snapshots = 0;    // of the states of one sequence
   bool predicts = false;  // predict() is possible
+  /// How many tokens predict() can guess in a row: from one call with `first` to the next.
+  int most_predicted = std::numeric_limits<int>::max();
   /// block_bytes: what copy_out() copies, one KV block and one window block in all layers. state_bytes: what
   /// copy_state_out() copies, one snapshot. copies: whether these functions may be called.
   size_t block_bytes = 0, state_bytes = 0;

@@ -10,6 +10,7 @@
 
 #include "config/command_options.h"
 #include "config/environment.h"
+#include "engine/model/assistant_weights.h"
 #include "engine/tokenizer/same_vocabulary.h"
 #include "kernels/base/trace.h"
 #include "kernels/cuda/bench/speed.h"
@@ -92,11 +93,15 @@ int run_speculation_command(const BenchCommand& command) {
   const auto plain = load_model(command.model, context, chunk);
   ModelOptions drafting = command.model;
   drafting.nextn = draft_file.empty() && command.model.speculate == Options::Speculate::kAuto;
+  if (!draft_file.empty()) {
+    auto file = std::make_shared<const ModelFile>(ModelFile::open(draft_file));
+    if (is_assistant(*file)) drafting.assistant = std::move(file);
+  }
   const auto with = load_model(drafting, context, chunk);
   std::unique_ptr<ModelRuntime> draft_model;
   options.speculation.on = true;
   options.speculation.max_draft = command.model.draft_tokens;
-  if (!draft_file.empty()) {
+  if (!draft_file.empty() && !drafting.assistant) {
     ModelOptions loading = command.model;
     loading.model = draft_file;
     loading.device = Options::Device::kCpu;

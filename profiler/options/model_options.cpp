@@ -80,6 +80,7 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
   load.sparsity.calibrating = options.calibrating;
   load.trace = options.timeline;
   load.nextn = options.nextn;
+  load.assistant = options.assistant;
   std::optional<PlacementFacts> how = options.placed;
   if (!how && options.placement == Options::Placement::kSolved && options.device != Options::Device::kCpu)
     how = solved_here(options);

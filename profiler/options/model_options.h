@@ -14,11 +14,12 @@ namespace hearth {
 
 /// The options that users can set (Options), and further settings that only the code of subcommands sets.
 struct ModelOptions : Options {
-  bool calibrating = false;   // see SparsityRequest
-  bool nextn = false;         // see LoadOptions
-  Trace* timeline = nullptr;  // outlives the model
-  int n_slots = 1;            // slots of the loaded model; Options::slots is only for plans
-  int n_kv_contexts = 0;      // as LoadOptions::n_kv_contexts; Options::kv_contexts is only for plans
+  bool calibrating = false;                              // see SparsityRequest
+  bool nextn = false;                                    // see LoadOptions
+  std::shared_ptr<const ModelFile> assistant = nullptr;  // see LoadOptions
+  Trace* timeline = nullptr;                             // outlives the model
+  int n_slots = 1;        // slots of the loaded model; Options::slots is only for plans
+  int n_kv_contexts = 0;  // as LoadOptions::n_kv_contexts; Options::kv_contexts is only for plans
   /// If set, the placement on the GPU is solved with these inputs, and `placement` is ignored.
   std::optional<PlacementFacts> placed;
 };

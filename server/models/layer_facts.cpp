@@ -60,6 +60,8 @@ std::optional<PredictingFacts> predicting_facts(const ModelFile& file, const Mod
   if (facts.n_layers == 0) return std::nullopt;
   const auto bound = bind_nextn(file, spec, weights);
   if (const std::string* why = std::get_if<std::string>(&bound)) facts.why_not = *why;
+  if (const auto* layers = std::get_if<0>(&bound); layers != nullptr && *layers)
+    facts.n_used = (*layers)->n_heads();
   return facts;
 }
 
@@ -67,8 +69,10 @@ std::string text_of(const PredictingFacts& facts) {
   const std::string layers = facts.n_layers == 1
                                  ? "1 layer (nextn) predicts a later token"
                                  : std::to_string(facts.n_layers) + " layers (nextn) predict later tokens";
+  const std::string drafting =
+      facts.n_used == 1 ? "the first of them" : "the first " + std::to_string(facts.n_used) + " of them";
   const std::string use =
-      facts.why_not.empty() ? "drafts come from the first of them" : "not used: " + facts.why_not;
+      facts.why_not.empty() ? "drafts come from " + drafting : "not used: " + facts.why_not;
   return layers + ", " + bytes_text(facts.bytes) + "; " + use;
 }
 

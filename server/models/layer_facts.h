@@ -26,7 +26,8 @@ nlohmann::ordered_json json_of(const RecurrentFacts& facts);
 
 struct PredictingFacts {
   int n_layers = 0;
-  double bytes = 0;     // of their tensors
+  int n_used = 0;       // the first layers, which draft
+  double bytes = 0;     // of the tensors of all
   std::string why_not;  // why they are not used; empty if they draft tokens
 };
 /// Returns nullopt if the file has no such layer. weights: those of the file.

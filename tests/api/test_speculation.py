@@ -146,6 +146,37 @@ def test_an_unsuitable_draft_model_is_refused_at_start(model_path, arguments, wo
     assert ended.returncode == 2 and word in ended.stderr, ended.stderr
 
 
+ARCH = hearthd.ROOT / "tests/data/arch"
+
+
+def test_an_assistant_changes_no_answer_and_is_logged():
+    """Gemma 4's assistant, a file of its own, drafts from the model's hidden states, keys and values."""
+    answers = []
+    for more in ([], ["--draft-model", str(ARCH / "gemma4-assistant.gguf")]):
+        server = hearthd.Hearthd("--context", "64", "--threads", "2", *more, model=ARCH / "gemma4.gguf")
+        try:
+            body = {"max_tokens": 40, "temperature": 0, "logprobs": 1}
+            answers.append([ask(server, {**body, "prompt": prompt})[0]
+                            for prompt in ("Once upon", "def f(x):")])
+            assert any("the assistant drafts" in line for line in server.lines) == bool(more)
+        finally:
+            server.kill()
+    assert answers[0] == answers[1]
+    checked = hearthd.run(["--check-config", "--model", ARCH / "gemma4.gguf",
+                           "--draft-model", ARCH / "gemma4-assistant.gguf"])
+    assert checked.returncode == 0 and "an assistant of the model" in checked.stdout, checked.stderr
+
+
+@pytest.mark.parametrize("model, more, word", [
+    ("gemma4-assistant", [], "it only drafts for a Gemma 4 model"),
+    ("llama", ["--draft-model", ARCH / "gemma4-assistant.gguf"], "drafts for models of architecture gemma4"),
+    ("gemma4-e2b", ["--draft-model", ARCH / "gemma4-assistant.gguf"], "reads keys of 2 x 16 numbers"),
+])
+def test_an_assistant_of_another_model_is_refused_at_start(model, more, word):
+    ended = hearthd.run(["--port", "0", "--model", ARCH / f"{model}.gguf", *more])
+    assert ended.returncode == 2 and word in ended.stderr, ended.stderr
+
+
 @pytest.fixture(scope="module")
 def predicting():
     """A model with a layer that predicts later tokens, without drafts, with drafts of the text, with all."""

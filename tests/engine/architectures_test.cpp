@@ -186,7 +186,7 @@ TEST_CASE("models with a squared relu give the same logits when only active neur
 }
 
 TEST_CASE("models with a layer that predicts later tokens give the logits that transformers gives") {
-  const std::string name = GENERATE("qwen35-nextn", "deepseek2-v3-nextn");
+  const std::string name = GENERATE("qwen35-nextn", "deepseek2-v3-nextn", "mimo2-nextn");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }

@@ -1,6 +1,9 @@
 // The prompt tokens per step where the engine chooses them: the rule's results for shapes and machines.
 #include "engine/prompt_step.h"
 
+#include <filesystem>
+#include <string>
+
 #include "engine/residency/plan.h"
 #include "engine/resolved_load.h"
 #include "profiler/plan/planned_model.h"
@@ -74,6 +77,20 @@ TEST_CASE("scratch takes at most a sixteenth of the budget, except for steps of 
   CHECK(prompt_step(facts_of(model, just)).tokens == 512);
   CHECK(prompt_step(facts_of(model, just - 1)).tokens == 256);
   CHECK(prompt_step(facts_of(model, 1)).tokens == 128);
+}
+
+TEST_CASE("layers that draft take scratch, which leaves room for fewer tokens") {
+  const std::filesystem::path folder = std::filesystem::path(testing::source_dir()) / "tests/data/arch";
+  const char* name = GENERATE("qwen35-nextn", "mimo2-nextn", "glm4moe");
+  const PlannedModel model = model_of_file(folder / (std::string(name) + ".gguf"), "");
+  REQUIRE(model.nextn);
+  PassBounds bounds = load_bounds(4096, 1, 512);
+  (model.spec.has_experts() ? bounds.holds_experts : bounds.shares) = true;
+  PromptStepFacts facts = facts_of(model, 16 * step_scratch_bytes(model.spec, model.weights, bounds));
+  facts.context_tokens = 512;
+  CHECK(prompt_step(facts).tokens >= 512);
+  facts.nextn = model.nextn.get();
+  CHECK(prompt_step(facts).tokens < 512);
 }
 
 TEST_CASE("weights are copied for steps in which the CPU would take longer than the copy") {

@@ -5,11 +5,15 @@ usage: make_gemma4_models.py OUT_DIR [NAME...]      (needs torch, transformers, 
 
 Files are as in make_expert_models.py. The committed files came from this script.
 """
+import pathlib
+import sys
+
 import numpy as np
 import torch
 import transformers
 
-from tiny_models import (ATTENTION, CONTEXT, FFN, N_VOCAB, OUTER, QK_NORMS, Tiny, make_all, sizes, split_experts)
+from tiny_models import (ATTENTION, CHAIN_LENGTH, CHAIN_STARTS, CONTEXT, FFN, N_VOCAB, OUTER, QK_NORMS, TOKENS, Tiny, make_all,
+                         randomise, sizes, split_experts, tensors_of, write_gguf)
 
 WIDTH, WINDOW, SLIDING_DIM, FULL_DIM = 32, 8, 16, 32
 TURNED = 0.25  # of a full layer's head: that many pairs of dimensions turn
@@ -70,7 +74,55 @@ def gemma4():
     config = transformers.Gemma4TextConfig(
         **SMALL, num_hidden_layers=6, layer_types=kinds("ssfssf"), intermediate_size=48, num_key_value_heads=2,
         num_global_key_value_heads=1, attention_k_eq_v=True, hidden_size_per_layer_input=0)
-    return tiny(config, (2, 1))
+    return with_assistant(tiny(config, (2, 1)))
+
+
+def with_assistant(target):
+    """Makes an assistant beside the model, which drafts from the model's hidden states and from the keys and values of its
+    last layers, as transformers' SinglePositionMultiTokenCandidateGenerator does. The assistant sees one position less than
+    its window, since the model has no key of the newest token yet."""
+    shape = {**SMALL, "hidden_size": 24, "num_attention_heads": 2}
+    text = transformers.Gemma4TextConfig(
+        **shape, num_hidden_layers=4, layer_types=kinds("sssf"), intermediate_size=40, num_key_value_heads=2,
+        num_global_key_value_heads=1, attention_k_eq_v=True, hidden_size_per_layer_input=0, vocab_size_per_layer_input=0,
+        num_kv_shared_layers=4)
+    config = transformers.Gemma4AssistantConfig(text_config=text, backbone_hidden_size=WIDTH)
+    config._attn_implementation = text._attn_implementation = "eager"
+    assistant = tiny(text, (2, 1), n_shared=4)
+    assistant.arch, assistant.names = "gemma4-assistant", {
+        **NAMES, "pre_projection": "nextn.pre_projection.weight",
+        "post_projection": "nextn.post_projection.weight"}
+    assistant.keys |= {"embedding_length_out": WIDTH, "nextn_predict_layers": 4}
+
+    def soften(model):
+        """Makes attention so soft that rounded activations change logits little."""
+        settle(model)
+        for layer in model.model.layers:
+            layer.self_attn.q_norm.weight.mul_(0.25)
+
+    assistant.settle = soften
+
+    def golden(main):
+        model = transformers.Gemma4AssistantForCausalLM(config).float().eval()
+        randomise(assistant, model, np.random.default_rng(4))
+        write_gguf(pathlib.Path(sys.argv[1]) / "gemma4-assistant.gguf", assistant, tensors_of(assistant, model))
+        tokens = torch.tensor(TOKENS)
+        rows = [torch.zeros(1, N_VOCAB)]
+        for start in [*range(4, len(TOKENS), 4), *CHAIN_STARTS]:
+            seen = main.model(tokens[None, :start], return_shared_kv_states=True)
+            shared = dict(seen.shared_kv_states)
+            shared["sliding_attention"] = tuple(part[:, :, 1 - WINDOW:] for part in shared["sliding_attention"])
+            hidden, token, guesses = seen.last_hidden_state[:, -1:], tokens[None, start:start + 1], []
+            for _ in range(CHAIN_LENGTH + 1 if len(rows) >= len(TOKENS) // 4 else 1):
+                x = torch.cat([main.get_input_embeddings()(token), hidden], -1)
+                out = model(inputs_embeds=x, position_ids=torch.tensor([[start]]), shared_kv_states=shared)
+                guesses.append(out.logits[0])
+                token, hidden = out.logits.argmax(-1), out.last_hidden_state
+            rows += guesses[-CHAIN_LENGTH:] if len(guesses) > 1 else guesses
+        return torch.cat(rows)
+
+    target.nextn = lambda main: golden(main)
+    return target
 
 
 def gemma4_e2b():

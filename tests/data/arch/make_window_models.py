@@ -6,14 +6,18 @@ usage: make_window_models.py OUT_DIR [--checkpoints] [NAME...]      (needs torch
 
 Files are as in make_expert_models.py. The committed files came from this script.
 """
+import copy
+import dataclasses
 import types
 
+import numpy as np
 import torch
 import transformers
 from transformers.models.step3p7.modeling_step3p7 import Step3p7TextConfig, Step3p7TextModel
 
-from tiny_models import (ATTENTION, CONTEXT, EXPERTS, FFN, FFN_NORM, LLAMA, N_VOCAB, OUTER, QK_NORMS, Tiny, make_all,
-                         of_rope, plain_scores, sizes, split_experts)
+from tiny_models import (ATTENTION, CHAIN_LENGTH, CONTEXT, EXPERTS, FFN, FFN_NORM, LLAMA, N_VOCAB, OUTER, QK_NORMS, Tiny,
+                         fused_qkv, heads_golden, make_all, of_rope, plain_scores, randomise, rms_norm, sizes, split_experts,
+                         tensors_of)
 
 WINDOW = 8
 SMALL = dict(vocab_size=N_VOCAB, hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
@@ -106,6 +110,55 @@ def mimo2():
                 n_used=2, spreads={"sinks": 1.5}, converts=False)
 
 
+def mixture_with_qkv():
+    """A change that makes a layer's q, k and v one tensor, and its experts two of gates and ups."""
+    fuse = fused_qkv()
+    return lambda name, data: [one for fused in fuse(name, data) for one in split_experts(*fused)]
+
+
+def mimo2_nextn():
+    """The same with one tensor for q, k and v, and four last layers that predict later tokens (real models have three): heads
+    with a window and a dense FFN. Layers add little to the embeddings, so that predictions are often right."""
+    model = mimo2()
+    model.spreads |= {"embed_tokens": 1.0, "o_proj": 0.05, "down_proj": 0.05}
+    model.change = mixture_with_qkv()
+    last = copy.deepcopy(model.config)
+    last.num_hidden_layers, last.layer_types, last.mlp_layer_types = 1, kinds("s"), ["dense"]
+    n_layers, n_heads, rng = model.config.num_hidden_layers, CHAIN_LENGTH + 1, np.random.default_rng(2)
+    blocks = [transformers.AutoModelForCausalLM.from_config(last, attn_implementation="eager").float().eval()
+              for _ in range(n_heads)]
+
+    def halves(data):
+        return torch.from_numpy(data).half().float()
+
+    norms = [{name: halves(1 + 0.2 * rng.standard_normal(32)) for name in ("enorm", "hnorm")} for _ in blocks]
+    joins = [halves(np.concatenate([np.eye(32), 0.05 * rng.standard_normal((32, 32))], 1)) for _ in blocks]
+
+    def settle(main):
+        for block in blocks:
+            randomise(dataclasses.replace(model, settle=lambda one: None), block, rng)
+            block.lm_head.weight.copy_(main.lm_head.weight)
+
+    def extra():
+        tensors = {}
+        for i, (block, norm, join) in enumerate(zip(blocks, norms, joins)):
+            prefix = f"blk.{n_layers + i}."
+            of_block = dict(tensors_of(dataclasses.replace(model, extra=dict, change=mixture_with_qkv()), block))
+            tensors |= {name.replace("blk.0.", prefix): data for name, data in of_block.items() if name.startswith("blk.0.")}
+            tensors[prefix + "layer_output_norm.weight"] = of_block["output_norm.weight"]
+            tensors |= {f"{prefix}nextn.{name}.weight": weight.numpy() for name, weight in norm.items()}
+            tensors[prefix + "nextn.eh_proj.weight"] = join.numpy()
+        return tensors
+
+    model.settle, model.extra = settle, extra
+    model.nextn = lambda main: heads_golden(main, [
+        (block, rms_norm(norm["enorm"]), rms_norm(norm["hnorm"]), join) for block, norm, join in zip(blocks, norms, joins)])
+    model.keys |= {"block_count": n_layers + n_heads, "nextn_predict_layers": n_heads,
+                   "attention.head_count_kv": [1, 2, 2, 1] + [2] * n_heads,
+                   "attention.sliding_window_pattern": [False, True, True, False] + [True] * n_heads}
+    return model
+
+
 def llama4(n_experts=6, d_expert=24, step=2):
     """Layer 3 is full and without RoPE, and its queries grow with the position; in the others, tokens see a chunk of 16
     positions, and q and k are normed after RoPE without weights. Layers 1 and 3 have experts: the sigmoid of one expert's
@@ -177,6 +230,7 @@ MODELS = {
     "afmoe": afmoe,
     "step35": step35,
     "mimo2": mimo2,
+    "mimo2-nextn": mimo2_nextn,
     "llama4": llama4,
     "llama4-maverick": llama4_maverick,
 }

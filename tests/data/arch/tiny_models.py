@@ -416,6 +416,34 @@ def nextn_golden(model, block, embedding_norm, hidden_norm, join):
     return torch.cat(rows)
 
 
+def heads_golden(model, heads):
+    """Golden rows of layers that are heads: each guesses one token further than the one before. heads: for each, what
+    nextn_golden() takes after the model. The token at position p enters head k with the model's hidden state at p - 1 - k
+    before the final norm, which is zero before the text. Rows: those of head 0 at every 4th position, then for each of
+    CHAIN_STARTS those of the further heads, each with the most likely token of the row before."""
+    tokens, found = torch.tensor(TOKENS), []
+
+    def through(k, tokens):
+        block, embedding_norm, hidden_norm, join = heads[k]
+        hidden = torch.cat([torch.zeros(k + 1, found[0].shape[1]), found[0]])[:len(tokens)]
+        x = torch.cat([embedding_norm(model.get_input_embeddings()(tokens)), hidden_norm(hidden)], -1) @ join.T
+        return block.lm_head(block.model(inputs_embeds=x[None], use_cache=False).last_hidden_state[0])
+
+    with torch.no_grad():
+        handle = model.model.norm.register_forward_pre_hook(lambda norm, args: found.append(args[0][0]))
+        model.model(tokens[None])
+        handle.remove()
+        rows = [through(0, tokens)[::4]]
+        for start in CHAIN_STARTS:
+            text = tokens[:start + 1]
+            row = through(0, text)[-1:]
+            for k in range(1, CHAIN_LENGTH + 1):
+                text = torch.cat([text, row.argmax(-1)])
+                row = through(k, text)[-1:]
+                rows.append(row)
+    return torch.cat(rows)
+
+
 def rms_norm(weight, eps=1e-6):
     """A function that norms rows with these weights, as files have them."""
     return lambda x: x * (x.pow(2).mean(-1, keepdim=True) + eps).rsqrt() * weight
@@ -441,8 +469,8 @@ def make_all(models):
         tiny.check(model)
         with cache_of_halves(model):
             golden, _ = run(tiny, model)
-            of_nextn = tiny.nextn(model) if tiny.nextn else None
             with torch.no_grad():
+                of_nextn = tiny.nextn(model) if tiny.nextn else None
                 more = tiny.more_golden(model)
         write_gguf(out / f"{name}.gguf", tiny, tensors_of(tiny, model))
         if CHECKPOINTS in sys.argv and tiny.converts:

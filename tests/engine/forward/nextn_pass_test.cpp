@@ -1,5 +1,6 @@
-// The layer that predicts later tokens: its logits compared with a reference of its formula in PyTorch
-// (nextn_golden() in tests/data/arch/tiny_models.py), and the same bits however the tokens before came.
+// The layers that predict later tokens, and the assistant of gemma4: their logits compared with a reference
+// of their formulas in PyTorch (nextn_golden() and heads_golden() in tests/data/arch/tiny_models.py,
+// with_assistant() in make_gemma4_models.py), and the same bits however the tokens before came.
 #include "engine/forward/nextn_pass.h"
 
 #include <algorithm>
@@ -39,7 +40,10 @@ std::unique_ptr<ModelRuntime> load(const std::string& name, std::optional<Isa> i
   options.n_slots = 3;
   options.prefill_chunk = 48;
   options.context_tokens = 64;
-  options.nextn = true;
+  options.nextn = name != "gemma4";
+  if (!options.nextn)
+    options.assistant =
+        std::make_shared<const ModelFile>(ModelFile::open(folder() / "gemma4-assistant.gguf"));
   return ModelRuntime::load(options);
 }
 
@@ -61,7 +65,7 @@ double worst_difference(const std::vector<Row>& ours, std::span<const Row> golde
 }  // namespace
 
 TEST_CASE("next-token layer: its logits are those of its formula") {
-  const std::string name = GENERATE("qwen35-nextn", "glm4moe", "deepseek2-v3-nextn");
+  const std::string name = GENERATE("qwen35-nextn", "glm4moe", "deepseek2-v3-nextn", "mimo2-nextn", "gemma4");
   CAPTURE(name);
   const std::vector<Row> golden = golden_rows(name);
   for (const Isa isa : testing::model_isas()) {
@@ -73,7 +77,7 @@ TEST_CASE("next-token layer: its logits are those of its formula") {
 }
 
 TEST_CASE("next-token layer: the way to a token changes no bit") {
-  const std::string name = GENERATE("qwen35-nextn", "glm4moe", "deepseek2-v3-nextn");
+  const std::string name = GENERATE("qwen35-nextn", "glm4moe", "deepseek2-v3-nextn", "mimo2-nextn", "gemma4");
   const auto model = load(name);
   const std::vector<Row> expected = rows_of(*model, {.name = "whole"});
   for (const Way& way :

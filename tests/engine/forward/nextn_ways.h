@@ -51,6 +51,9 @@ class Feeder {
         add(part.slot, part.begin + static_cast<int>(i), part.tokens[i]);
         if (part.prompt) batch_.prompt_rows.push_back(row);
         if (i + static_cast<size_t>(part.n_drafted) >= part.tokens.size()) batch_.draft_rows.push_back(row);
+        // As in the engine: the logits of the last token that is no draft, and of the drafts.
+        if (model_.assisted() && i + static_cast<size_t>(part.n_drafted) + 1 >= part.tokens.size())
+          batch_.logit_rows.push_back(row);
       }
     }
     model_.forward(batch_);

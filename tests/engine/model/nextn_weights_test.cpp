@@ -68,11 +68,13 @@ TEST_CASE("next-token layer: it uses the model's embeddings, output and output n
     CHECK(layer.spec.n_layers == 1);
     CHECK_FALSE(layer.spec.layer(0).recurrent);
     CHECK_FALSE(layer.spec.recurrent);
-    CHECK(layer.join.weight.data == bound.stored(kLayer + "nextn.eh_proj.weight"));
-    CHECK(layer.weights.layers.front().q.weight.data == bound.stored(kLayer + "attn_q.weight"));
-    CHECK(layer.weights.token_embedding.data == bound.weights.token_embedding.data);
-    CHECK(layer.weights.output.weight.data == bound.weights.output.weight.data);
-    CHECK(layer.weights.output_norm.scale == bound.weights.output_norm.scale);
+    CHECK(layer.n_heads() == 1);
+    const NextnHead& head = layer.heads.front();
+    CHECK(head.join.weight.data == bound.stored(kLayer + "nextn.eh_proj.weight"));
+    CHECK(head.weights.layers.front().q.weight.data == bound.stored(kLayer + "attn_q.weight"));
+    CHECK(head.weights.token_embedding.data == bound.weights.token_embedding.data);
+    CHECK(head.weights.output.weight.data == bound.weights.output.weight.data);
+    CHECK(head.weights.output_norm.scale == bound.weights.output_norm.scale);
   }
   TinyModel model = with_layer();
   const int n_vocab = Bound(model).spec.n_vocab;
@@ -81,7 +83,7 @@ TEST_CASE("next-token layer: it uses the model's embeddings, output and output n
       .random_tensor(kLayer + "nextn.shared_head_norm.weight", {D::kModel}, 1.0, 0.3);
   const Bound bound(model);
   REQUIRE(bound.layer() != nullptr);
-  const Weights& own = bound.layer()->weights;
+  const Weights& own = bound.layer()->heads.front().weights;
   CHECK(own.token_embedding.data == bound.stored(kLayer + "nextn.embed_tokens.weight"));
   CHECK(own.output.weight.data == bound.stored(kLayer + "nextn.shared_head_head.weight"));
   CHECK(own.output_norm.scale != bound.weights.output_norm.scale);
