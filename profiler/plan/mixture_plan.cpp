@@ -9,6 +9,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "engine/forward/nextn_on_device.h"
+#include "engine/forward/nextn_pass.h"
 #include "engine/placement/cost_model.h"
 #include "engine/placement/layer_options.h"
 #include "engine/placement/place_model.h"
@@ -62,11 +64,11 @@ ModelActivity uncounted_activity(const PlanQuestion& question) {
 
 class Planner {
  public:
-  Planner(const PlanQuestion& question, const ActivityCounts* counts)
+  Planner(const PlanQuestion& question, const ActivityCounts* counts, NextnShare nextn_share)
       : question_(question),
         spec_(question.model.spec),
         counted_(counts != nullptr && !counts->empty()),
-        basis_(question.model, Sparsity::kDense, question.load),
+        basis_(question.model, Sparsity::kDense, question.load, nextn_share),
         activity_(counted_ ? counted_activity(*counts, "as counted") : uncounted_activity(question)),
         facts_(model_facts(basis_.inputs(), activity_, true, question.assumptions)),
         cost_(question.machine) {
@@ -190,12 +192,36 @@ class Planner {
     const bool apart = !question_.model.weights.tied() || plan_.on_gpu;
     if (apart)
       put(embeddings, static_cast<double>(question_.model.weights.token_embedding.bytes()), false, 0);
-    plan_.parts = {attention, kv, routers, shared, experts, output, embeddings};
+    plan_.parts = {attention, kv, routers, shared, experts, output, embeddings, drafting_part()};
     rest.on_gpu = std::max(0.0, static_cast<double>(solution_.vram_bytes) - plan_.vram_bytes());
     rest.in_ram = static_cast<double>(ForwardPass::bytes_needed(spec_, basis_.inputs().bounds.max_tokens,
                                                                 basis_.inputs().bounds.max_logit_rows));
     plan_.parts.push_back(rest);
     std::erase_if(plan_.parts, [](const MixtureBytes& part) { return part.on_gpu + part.in_ram == 0; });
+  }
+
+  /// The layers that predict later tokens. Decoding a token without drafts reads nothing of them.
+  MixtureBytes drafting_part() const {
+    MixtureBytes part{.what = "layers that predict later tokens"};
+    const NextnWeights* const nextn = question_.model.nextn.get();
+    if (nextn == nullptr) return part;
+    const PlanInputs& inputs = basis_.inputs();
+    double experts = 0, others = 0;
+    for (const NextnHead& head : nextn->heads) {
+      const LayerWeights& w = head.weights.layers.front();
+      others += bytes_of(head.join.weight);
+      for (const Matrix& matrix : attention_matrices(w)) others += bytes_of(matrix);
+      for (const Linear* linear : {&w.gate, &w.up, &w.down, &w.mixture.router, &w.mixture.shared_gate})
+        others += bytes_of(linear->weight);
+      for (const Expert& expert : w.mixture.shared) others += static_cast<double>(expert_bytes(expert));
+      for (const Expert& expert : w.mixture.experts) experts += static_cast<double>(expert_bytes(expert));
+    }
+    const double kv = plan_.n_kv_contexts * NextnPass::kv_position_bytes(*nextn, question_.load.kv_type) *
+                      question_.load.context_tokens;
+    const bool whole = plan_.on_gpu && inputs.nextn_share == NextnShare::kWhole;
+    (plan_.on_gpu ? part.on_gpu : part.in_ram) += others + kv;
+    (whole ? part.on_gpu : part.in_ram) += experts;
+    return part;
   }
 
   static MixtureWork waits_of(const TokenWork& work) {
@@ -263,8 +289,20 @@ double MixturePlan::token_bytes() const {
   return sum_of(parts, [](const MixtureBytes& part) { return part.read; });
 }
 
+bool MixturePlan::is_complete(const ModelSpec& spec) const {
+  return n_resident == n_experts && n_device_layers == spec.n_layers;
+}
+
 MixturePlan plan_mixture(const PlanQuestion& question, const ActivityCounts* counts) {
-  return Planner(question, counts).plan();
+  MixturePlan plan = Planner(question, counts, NextnShare::kAllButExperts).plan();
+  // As in plan_device(), the experts of a layer that drafts are on the GPU if all of the model is there too.
+  const PlannedModel& model = question.model;
+  if (!model.nextn || !plan.is_complete(model.spec) || !question.load.experts ||
+      !model.nextn->spec.has_experts() || !why_not_nextn_experts(*model.nextn).empty()) {
+    return plan;
+  }
+  MixturePlan whole = Planner(question, counts, NextnShare::kWhole).plan();
+  return whole.is_complete(model.spec) ? whole : plan;
 }
 
 std::string mixture_bound(const MixtureWork& work) { return waits(work).front().second; }
@@ -295,7 +333,7 @@ std::vector<std::pair<std::string, std::string>> mixture_lines(const PlanQuestio
                            bytes_text(plan.vram_bytes()), bytes_text(static_cast<double>(plan.vram_budget)),
                            plan.n_device_layers, spec.n_layers, experts));
   }
-  const bool whole = plan.n_resident == plan.n_experts && plan.n_device_layers == spec.n_layers;
+  const bool whole = plan.is_complete(spec);
   std::string in_ram = !plan.on_gpu ? "the whole model"
                        : whole      ? "embeddings and work space"
                                     : "experts, embeddings, and the other layers";

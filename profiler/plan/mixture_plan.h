@@ -100,6 +100,8 @@ struct MixturePlan {
   double experts_per_step = 0;  // experts per layer that a prompt's step reads
   std::string experts_source;   // source of that figure, for people
 
+  /// Whether the GPU holds all layers with all experts.
+  bool is_complete(const ModelSpec& spec) const;
   double vram_bytes() const;
   double ram_bytes() const;  // includes copied_bytes()
   double copied_bytes() const;

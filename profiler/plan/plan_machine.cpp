@@ -20,7 +20,8 @@ int chosen_prefill_chunk(const PlanQuestion& question) {
                         .n_kv_contexts = question.load.contexts_to_plan(),
                         .kv_type = question.load.kv_type,
                         .device_budget_bytes = std::nullopt,
-                        .rates = prompt_rates(question.machine)};
+                        .rates = prompt_rates(question.machine),
+                        .nextn = question.model.nextn.get()};
   if (question.machine.gpu) {
     facts.device_budget_bytes =
         static_cast<uint64_t>(question.vram_bytes.value_or(usable_vram(question.machine.gpu->vram_bytes)));

@@ -447,7 +447,8 @@ KvBlockCounts kv_block_counts(const ModelSpec& spec, const PlanLoad& load, int n
   return kv_block_counts(spec, load.context_tokens, n_contexts, load.prefill_chunk, load.kv_type);
 }
 
-PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& load) {
+PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& load,
+                     std::optional<NextnShare> nextn_share) {
   AddressSpace nowhere;
   const BundleParts parts = bundle_parts(mode, mode == Sparsity::kExact);
   host_ =
@@ -460,9 +461,9 @@ PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& l
       .bounds = model.nextn ? bounds_with_nextn(load.bounds(), *model.nextn) : load.bounds(),
       .kv_counts = kv_block_counts(model.spec, load, load.contexts_to_plan()),
       .experts = load.experts,
-      // The layer's experts are on a device only if the model's fit.
       .nextn = model.nextn.get(),
-      .nextn_share = model.spec.has_experts() ? NextnShare::kAllButExperts : NextnShare::kWhole,
+      .nextn_share =
+          nextn_share.value_or(model.spec.has_experts() ? NextnShare::kAllButExperts : NextnShare::kWhole),
   });
 }
 

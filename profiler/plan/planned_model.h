@@ -93,7 +93,10 @@ KvBlockCounts kv_block_counts(const ModelSpec& spec, const PlanLoad& load, int n
 /// model must outlive a PlanBasis.
 class PlanBasis {
  public:
-  PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& load);
+  /// nextn_share: the device's part of the layers that draft, if the model has any. nullopt: all of them, but
+  /// no experts.
+  PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& load,
+            std::optional<NextnShare> nextn_share = {});
   const PlanInputs& inputs() const { return *inputs_; }
 
  private:

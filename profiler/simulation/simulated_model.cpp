@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/device_plan.h"
+#include "engine/forward/nextn_pass.h"
 #include "engine/forward/streamed_layers.h"
 #include "engine/prompt_step.h"
 #include "engine/residency/memory_limit.h"
@@ -65,34 +67,35 @@ void SimulatedModel::place() {
   const PlannedModel& model = load_.model;
   BundleParts parts = bundle_parts(load_.mode, load_.mode == Sparsity::kExact);
   layout_ = NeuronLayout::in_bundles(spec_, model.weights, parts, {}, host_);
-  const PlanInputs inputs{.spec = spec_,
-                          .weights = model.weights,
-                          .host = layout_,
-                          .mode = load_.mode,
-                          .bounds = load_.load.bounds(),
-                          .kv_counts = kv_block_counts(spec_, load_.load, load_.load.contexts_to_plan()),
-                          .split = possible_split(spec_, load_.split),
-                          .prefetch = load_.prefetch,
-                          .order = nullptr,
-                          .experts = load_.load.experts};
+  PlanInputs inputs{
+      .spec = spec_,
+      .weights = model.weights,
+      .host = layout_,
+      .mode = load_.mode,
+      .bounds = model.nextn ? bounds_with_nextn(load_.load.bounds(), *model.nextn) : load_.load.bounds(),
+      .kv_counts = kv_block_counts(spec_, load_.load, load_.load.contexts_to_plan()),
+      .split = possible_split(spec_, load_.split),
+      .prefetch = load_.prefetch,
+      .order = nullptr,
+      .experts = load_.load.experts,
+      .nextn = model.nextn.get()};
   const auto budget = static_cast<size_t>(load_.vram_bytes);
-  PlacementFacts facts;
+  LoadOptions options;
   if (load_.solve) {
-    facts = {.machine = load_.machine,
-             .activity = load_.activity,
-             .ram_bytes = load_.ram_bytes,
-             .assumptions = load_.assumptions,
-             .found = [this](const PlacementSolution& solution) { solution_ = solution; }};
+    options.placement = {.machine = load_.machine,
+                         .activity = load_.activity,
+                         .ram_bytes = load_.ram_bytes,
+                         .assumptions = load_.assumptions,
+                         .found = [this](const PlacementSolution& solution) { solution_ = solution; }};
   }
-  std::optional<Placement> placement = place_model(facts, inputs, budget);
-  if (!placement) {
+  plan_ = plan_device(options, inputs, budget);
+  if (!plan_) {
     throw std::runtime_error(
         "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
         " is too small for any part of the model, which needs at least " +
         bytes_text(static_cast<double>(least_bytes(inputs))) +
         "; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
   }
-  plan_ = placed_plan(inputs, *std::move(placement), budget);
   n_kv_contexts_ = load_.load.contexts_to_plan();
   const auto counts_of = [&](int n) { return kv_block_counts(spec_, load_.load, n); };
   if (load_.load.decides_contexts())

@@ -1,6 +1,9 @@
 // The formula for mixtures: bytes compared with a file's, terms computed by hand, and models that do not fit.
 #include "profiler/plan/mixture_plan.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "engine/placement/cost_model.h"
 #include "engine/placement/host_costs.h"
 #include "engine/placement/kernel_costs.h"
@@ -110,6 +113,36 @@ TEST_CASE("mixture plan: every term of the closed form is right with a GPU") {
   small.vram_bytes.reset();
   small.ram_bytes = int64_t{8} << 30;
   CHECK_THROWS_WITH(plan_mixture(small, nullptr), ContainsSubstring("does not hold qwen3-30b-a3b"));
+}
+
+TEST_CASE("mixture plan: a layer that drafts has its experts on the GPU if the whole model is there") {
+  const PlannedModel model =
+      model_of_file(std::filesystem::path(testing::source_dir()) / "tests/data/arch/glm4moe.gguf", "");
+  REQUIRE(model.nextn);
+  PlanQuestion question = question_of(model, true);
+  question.load.experts = true;
+  question.load.context_tokens = 64;
+  double experts = 0;
+  for (const Expert& one : model.nextn->mixture().experts) experts += static_cast<double>(expert_bytes(one));
+  const auto drafting = [](const MixturePlan& plan) {
+    const auto found = std::ranges::find(plan.parts, "layers that predict later tokens", &MixtureBytes::what);
+    REQUIRE(found != plan.parts.end());
+    return *found;
+  };
+  const MixturePlan whole = plan_mixture(question, nullptr);
+  CHECK(whole.is_complete(model.spec));
+  CHECK(drafting(whole).in_ram == 0);
+  CHECK(drafting(whole).on_gpu > experts);
+  CHECK(drafting(whole).read == 0);
+  // With a byte less, the experts of the layer stay in RAM before any of the model's do.
+  question.vram_bytes = static_cast<int64_t>(whole.vram_bytes()) - 1;
+  const MixturePlan part = plan_mixture(question, nullptr);
+  CHECK(part.is_complete(model.spec));
+  CHECK(drafting(part).in_ram == experts);
+  CHECK(drafting(part).on_gpu == drafting(whole).on_gpu - experts);
+  const MixturePlan on_cpu = plan_mixture(question_of(model, false), nullptr);
+  CHECK(drafting(on_cpu).on_gpu == 0);
+  CHECK(drafting(on_cpu).in_ram > experts);
 }
 
 TEST_CASE("mixture plan: a shared expert costs its time beyond the others', a dense layer what it reads") {

@@ -1,5 +1,7 @@
 // Models with recurrent layers in virtual time: each step reads and writes the states of its sequences, on
 // the GPU and on the CPU. Emulator only.
+#include <filesystem>
+
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/simulation/simulation.h"
 #include "tests/support/catch.h"
@@ -53,6 +55,14 @@ TEST_CASE("a simulated GPU reads and writes the state of each sequence in each s
   const double more = (three.decode.device.bytes - one.decode.device.bytes) / kFew.n_generate;
   CHECK(more > 1.9 * states);
   CHECK(more < 2.6 * states);
+}
+
+TEST_CASE("a simulated GPU has room for the layer that drafts, as hearthd places it") {
+  const std::filesystem::path path =
+      std::filesystem::path(testing::source_dir()) / "tests/data/arch/qwen35-nextn.gguf";
+  const SimulationResult result = simulated(model_of_file(path, ""), 1, 0.9);
+  CHECK(result.n_device_layers > 0);
+  CHECK(result.device_bytes.drafts > 0);
 }
 
 }  // namespace
