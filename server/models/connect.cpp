@@ -16,6 +16,9 @@ namespace {
 constexpr int64_t kSmallContext = 32'768;
 // The share of the context that an answer may have.
 constexpr int64_t kMostAnswerTokens = 32'768, kContextsPerAnswer = 4;
+// Claude Code keeps room for the longest answer free, 20,000 tokens if it is not told another number, and it
+// begins with 12,000 tokens. It stops if its next prompt would reach into this room.
+constexpr int64_t kContextsPerAnswerOfClaude = 8;
 
 /// Returns the text for a shell, in single quotes.
 std::string shell_quoted(const std::string& text) {
@@ -29,8 +32,8 @@ std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-int64_t answer_tokens(const RunningServer& server) {
-  return std::clamp<int64_t>(server.context / kContextsPerAnswer, 1, kMostAnswerTokens);
+int64_t answer_tokens(const RunningServer& server, int64_t contexts_per_answer) {
+  return std::clamp<int64_t>(server.context / contexts_per_answer, 1, kMostAnswerTokens);
 }
 
 ClientSetup claude_code(const RunningServer& server) {
@@ -43,6 +46,7 @@ ClientSetup claude_code(const RunningServer& server) {
   add("ANTHROPIC_MODEL", shell_quoted(server.name));
   add("ANTHROPIC_DEFAULT_HAIKU_MODEL", shell_quoted(server.name));  // for titles and summaries
   add("CLAUDE_CODE_MAX_CONTEXT_TOKENS", std::to_string(server.context));
+  add("CLAUDE_CODE_MAX_OUTPUT_TOKENS", std::to_string(answer_tokens(server, kContextsPerAnswerOfClaude)));
   text += "unset ANTHROPIC_API_KEY\n";
   return {text, "Paste these lines into your shell, then run: claude"};
 }
@@ -57,8 +61,9 @@ ClientSetup codex(const RunningServer& server) {
 }
 
 ClientSetup opencode(const RunningServer& server) {
-  Json model = {{"name", server.name},
-                {"limit", {{"context", server.context}, {"output", answer_tokens(server)}}}};
+  Json model = {
+      {"name", server.name},
+      {"limit", {{"context", server.context}, {"output", answer_tokens(server, kContextsPerAnswer)}}}};
   Json provider = {{"npm", "@ai-sdk/openai-compatible"}, {"name", "Hearth"}};
   provider["options"] = {{"baseURL", server.url + "/v1"},
                          {"apiKey", server.needs_key ? "{env:HEARTH_API_KEY}" : "none"}};

@@ -1,6 +1,7 @@
 """hearthd connect: the configurations that it prints, read by the parsers of their formats."""
 import json
 import os
+import shutil
 import subprocess
 import tomllib
 
@@ -55,6 +56,7 @@ def test_claude_code_gets_lines_for_a_shell(server):
     assert variables["ANTHROPIC_AUTH_TOKEN"] == "none" and "ANTHROPIC_API_KEY" not in variables
     assert variables["ANTHROPIC_MODEL"] == variables["ANTHROPIC_DEFAULT_HAIKU_MODEL"] == name
     assert variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == str(context)
+    assert variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == str(context // 8)
     assert "then run: claude\n" in done.stderr and "small for a coding agent" in done.stderr
 
 
@@ -95,6 +97,14 @@ def test_a_key_is_named_and_not_shown(guarded):
                           ({"HEARTH_API_KEY": "wrong"}, "refuses the one in HEARTH_API_KEY")]:
         refused = hearthd.run(["connect", "codex", "--port", guarded.port], env=env)
         assert refused.returncode == 1 and sentence in refused.stderr and refused.stdout == ""
+
+
+def test_a_model_that_is_not_loaded_yet_is_named(small, tmp_path):
+    shutil.copy(hearthd.SMALL_MODEL, tmp_path / "only.gguf")
+    unloaded = small("--models-folder", tmp_path, model=None)
+    codex = tomllib.loads(connect("codex", unloaded).stdout)
+    assert (codex["model"], codex["model_context_window"]) == ("only", 512)
+    assert unloaded.health() == (200, {"status": "unloaded", "models": []})
 
 
 def test_names_and_addresses_are_quoted(small):

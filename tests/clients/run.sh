@@ -47,6 +47,6 @@ check() {  # check NAME CLIENTS...: runs the tests with these clients in the env
   results+=("$build/pytest-clients-$name.xml")
 }
 options=("$@")
-check openai3 documentation openai langchain llm pydantic_ai semantic_kernel smolagents
+check openai3 documentation agents openai langchain llm pydantic_ai semantic_kernel smolagents
 check openai2 documentation instructor litellm llama_index lm_eval
 exec python3 tests/support/sum_results.py "${results[@]}"
