@@ -159,7 +159,8 @@ void NextnPass::keep(Slot& slot, const Batch& batch, const Piece& piece) const {
   slot.first = batch.positions[first];
   slot.tokens.assign(batch.tokens.begin() + static_cast<ptrdiff_t>(first),
                      batch.tokens.begin() + static_cast<ptrdiff_t>(piece.end));
-  slot.hidden.assign(piece.host, piece.host + static_cast<size_t>(piece.n_host) * nothing_.size());
+  const float* const hidden = kept_.data() + piece.kept;
+  slot.hidden.assign(hidden, hidden + static_cast<size_t>(piece.n_host) * nothing_.size());
 }
 
 const float* NextnPass::hidden_before(const Slot& slot, int position) const {
@@ -292,6 +293,7 @@ void NextnPass::fill_on_device(Backend& device, const NextnOnDevice& head, int n
 /// memory.
 void NextnPass::list_pieces(const Batch& batch, const HiddenRows& hidden) {
   pieces_.clear();
+  kept_.clear();
   const float* next = hidden.host;  // of the next token in hidden.rows, or of the next token
   const size_t n_tokens = batch.tokens.size();
   for (size_t begin = 0, end = 0; begin < n_tokens; begin = end) {
@@ -312,9 +314,12 @@ void NextnPass::list_pieces(const Batch& batch, const HiddenRows& hidden) {
                        .certain_end = batch.positions[end - 1] + 1 - is_in(batch.draft_rows),
                        .of_prompt = is_in(batch.prompt_rows) > 0,
                        .on_device = n_host < n_here,
-                       .host = host,
+                       .kept = kept_.size(),
                        .n_host = n_host});
-    if (pieces_.back().on_device) continue;
+    if (pieces_.back().on_device) {
+      kept_.insert(kept_.end(), host, host + n_floats);
+      continue;
+    }
     for (size_t t = begin; t < end; ++t) slot.tokens.push_back(batch.tokens[t]);
     slot.hidden.insert(slot.hidden.end(), host, host + n_floats);
   }

@@ -104,11 +104,11 @@ class NextnPass {
   /// The tokens [begin, end) of a step, which belong to one sequence.
   struct Piece {
     size_t begin = 0, end = 0;
-    int certain_end = 0;          // the position after the last token that is no draft
-    bool of_prompt = false;       // any token is
-    bool on_device = false;       // only the hidden states of the last tokens are in host memory
-    const float* host = nullptr;  // the hidden states that are in host memory
-    int n_host = 0;
+    int certain_end = 0;     // the position after the last token that is no draft
+    bool of_prompt = false;  // any token is
+    bool on_device = false;  // only the hidden states of the last tokens are in host memory
+    size_t kept = 0;         // where its hidden states in kept_ begin, if on_device
+    int n_host = 0;          // hidden states in host memory: of the last tokens
   };
 
   Slot& slot_of(const Batch& batch, size_t token) { return slots_[static_cast<size_t>(batch.slots[token])]; }
@@ -139,6 +139,9 @@ class NextnPass {
   std::vector<Slot> slots_;
   int n_guessed_ = 0;  // calls of predict() since the last one with `first`
   std::vector<Piece> pieces_;
+  /// Copies of the hidden states in host memory of the pieces whose others are on the device, [n, d_model]:
+  /// the passes of the heads overwrite HiddenRows::host.
+  std::vector<float> kept_;
   Batch rows_;  // rows of the next pass
   /// The hidden states that belong to these rows: [n, d_model] in host memory, of the n rows whose
   /// given_rows_ is -1. The others index rows of HiddenRows::device.
