@@ -26,7 +26,7 @@ function(hearth_write_sbom file)
   set(components "")
   set(references "")
   set(linked shared)
-  if(CMAKE_FIND_LIBRARY_SUFFIXES STREQUAL ".a")  # the preset portable
+  if(HEARTH_SYSROOT)  # the preset portable
     set(linked static)
   endif()
   macro(component name version license linked)

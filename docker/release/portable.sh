@@ -144,7 +144,7 @@ build_libraries() {
     -DCURL_ZLIB=ON -DCURL_BROTLI=OFF -DCURL_ZSTD=OFF -DUSE_NGHTTP2=OFF -DUSE_LIBIDN2=OFF \
     -DCURL_USE_LIBSSH2=OFF -DCURL_USE_LIBPSL=OFF -DCURL_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt \
     -DCURL_CA_PATH=none
-  cp "$work"/src/cpp-httplib-*/httplib.h "$sysroot/usr/local/include/"
+  cp -p "$work"/src/cpp-httplib-*/httplib.h "$sysroot/usr/local/include/"
 }
 
 docker/install-deps.sh build
