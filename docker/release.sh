@@ -76,6 +76,8 @@ output="$(cd "$output/$version" && pwd)" work="$(cd "$work" && pwd)"
 ccache="$(ccache --get-config cache_dir 2>/dev/null || echo "$HOME/.cache/ccache")"
 downloads="${XDG_CACHE_HOME:-$HOME/.cache}/hearth"
 mkdir -p "$ccache" "$downloads" "$output/.done"
+exec 9>"$work/lock"
+flock -n 9 || die "another docker/release.sh works in $work; wait for its end, or use --work"
 begin=$SECONDS updated=' '
 
 # part NAME COMMAND...: runs COMMAND, unless the part is done for this commit and these GPUs.

@@ -5,6 +5,7 @@ The tests in systems are nightly: building the tarball takes ten minutes and mor
 a tarball that exists; HEARTH_RELEASE_WORK=FOLDER keeps the systems that it is built in.
 """
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -98,6 +99,13 @@ def test_checksums_provenance_and_signature(tmp_path):
     with open(folder / "SHA256SUMS", "a") as sums:
         sums.write("\n")
     assert subprocess.run(verify, cwd=folder, capture_output=True).returncode != 0
+
+
+def test_two_releases_do_not_work_in_one_folder(tmp_path):
+    with open(tmp_path / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = release("--output", tmp_path / "dist", "--work", tmp_path, "sums")
+    assert done.returncode == 2 and "another docker/release.sh works in" in done.stderr, done
 
 
 # ---- The workflow ----
