@@ -73,7 +73,7 @@ void add_gpu_bytes(const DeviceBytes& gpu, ReportData& data) {
     if (bytes > 0) data.bytes.push_back({what, static_cast<double>(bytes), 0});
   };
   add("attention", gpu.attention);
-  add("keys and values", gpu.kv);
+  add("KV cache", gpu.kv);
   add("recurrent states", gpu.states);
   add("output", gpu.output);
   add("predictors", gpu.predictors);
@@ -129,19 +129,6 @@ void add_speeds(const PlanLoad& load, std::vector<ReportSpeed> planned,
   data.speeds[1].expected = speed->expected.prefill;
   data.speeds[1].measured = speed->prefill;
   data.busy = speed->busy;
-}
-
-/// Adds the plan's lines to the notes, followed by `more`.
-void add_notes(const std::vector<std::pair<std::string, std::string>>& lines,
-               const std::vector<std::string>& more, ReportData& data) {
-  for (const auto& [name, what] : lines) {
-    if (name.empty()) {
-      data.notes.back() += "; " + what;
-    } else {
-      data.notes.push_back(name + ": " + what);
-    }
-  }
-  data.notes.insert(data.notes.end(), more.begin(), more.end());
 }
 
 ReportExperts report_experts(const ActivityCounts& counts) {
@@ -208,7 +195,8 @@ ReportData report_data(const ReportInputs& in) {
   add_placement(in, data);
   if (in.counted != nullptr) add_activity(*in.counted, data);
   if (in.held_out != nullptr) add_held_out(in, data);
-  add_notes(plan_lines(in.question, in.answer), in.notes, data);
+  data.plan = plan_lines(in.question, in.answer);
+  data.notes = in.notes;
   return data;
 }
 
@@ -229,7 +217,8 @@ ReportData report_data(const MixtureReportInputs& in) {
     add_activity(*in.counted, data);
     data.experts = report_experts(in.counted->total());
   }
-  add_notes(mixture_lines(in.question, plan), in.notes, data);
+  data.plan = mixture_lines(in.question, plan);
+  data.notes = in.notes;
   return data;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/activity/activity_file.h"
@@ -82,7 +83,9 @@ struct ReportData {
   std::string busy;                         // a sentence if the machine was busy while speeds were measured
   std::vector<ReportSpeed> speeds;
   std::optional<ReportHits> hits;
-  std::vector<std::string> notes;  // sentences: the plan's lines
+  // The plan's lines: a name, which is empty if the line continues the one before it, and a text.
+  std::vector<std::pair<std::string, std::string>> plan;
+  std::vector<std::string> notes;  // sentences
 };
 
 /// The measured speeds of a short run, and the expected ones, in tokens per second.
@@ -99,7 +102,7 @@ struct ReportInputs {
   const Activity* counted = nullptr;    // null: the model's neurons were not counted
   const HeldOut* held_out = nullptr;    // null: not run
   std::optional<SpeedMeasured> speed;   // nullopt: not measured; the report then shows the plan's speeds
-  std::vector<std::string> notes = {};  // sentences, after the plan's
+  std::vector<std::string> notes = {};  // sentences
   std::string made;                     // date and version
 };
 
@@ -111,7 +114,7 @@ struct MixtureReportInputs {
   const MixturePlan& plan;
   const Activity* counted = nullptr;    // null: the model's experts were not counted
   std::optional<SpeedMeasured> speed;   // nullopt: not measured
-  std::vector<std::string> notes = {};  // sentences, after the plan's
+  std::vector<std::string> notes = {};  // sentences
   std::string made;                     // date and version
 };
 ReportData report_data(const MixtureReportInputs& in);

@@ -124,9 +124,7 @@ std::string activity_curve(const ReportData& data) {
   chart.line(points_of(mean), "line second");
   chart.line(points_of(cumulative(all_neurons(data), kSteps)), "line first");
   if (experts) return chart.done();
-  chart.dot({0.26, 0.80}, "mark",
-            "PowerInfer's measurement: 26 % of the neurons make up 80 % of the activations");
-  chart.text({0.26, 0.80}, "PowerInfer: 26 % make up 80 %", "strong");
+  chart.dot({0.26, 0.80}, "mark", "PowerInfer: 26 % of the neurons make up 80 % of the activations");
   return chart.done();
 }
 
@@ -203,12 +201,12 @@ constexpr std::string_view kHead = R"(<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <style>
 :root { --ink: #1f2328; --soft: #59636e; --page: #fff; --line: #d8dee4; --faint: #eef1f4; --mark: #cf222e;
-  --first: #0a5cad; --second: #b25e09; --hot: #c2410c; --cached: #f0a070; --gates: #cfe3f7; --cold: #e9edf1; --cpu: #b9c0c8;
+  --first: #0a5cad; --second: #b25e09; --hot: #c2410c; --cached: #f0a070; --gates: #cfe3f7; --cold: #e9edf1; --cpu: #b9c0c8; --ram: #5b7fb0;
   --heat0: #7f1d1d; --heat1: #b4301b; --heat2: #dd5a1e; --heat3: #f28b37; --heat4: #f9b66a; --heat5: #fcd7a5;
   --heat6: #fdefdc; --heat7: #eef1f4 }
 @media (prefers-color-scheme: dark) { :root { --ink: #f0f6fc; --soft: #9198a1; --page: #0d1117; --line: #3d444d;
   --faint: #1b2129; --mark: #ff7b72; --first: #6cb6ff; --second: #f0a95a; --hot: #f0763a; --cached: #9a4a20; --gates: #1d3b5c;
-  --cold: #262c34; --cpu: #4b535d;
+  --cold: #262c34; --cpu: #4b535d; --ram: #5f86bb;
   --heat0: #ffe3c2; --heat1: #fdbd7b; --heat2: #f5923e; --heat3: #d5691f; --heat4: #a4481a; --heat5: #733418; --heat6: #452518;
   --heat7: #1b2129 } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); max-width: 760px; margin: 2rem auto;
@@ -216,7 +214,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { font-size: 1.6rem; margin: 0; overflow-wrap: anywhere } h2 { font-size: 1.15rem; margin: 2.2rem 0 .3rem }
 p { margin: .3rem 0 } .soft, footer { color: var(--soft) }
 svg { width: 100%; height: auto; display: block; margin: .6rem 0 }
-svg text { font: 12px system-ui, sans-serif; fill: var(--soft) } svg .axis, svg .strong { fill: var(--ink) }
+svg text { font: 12px system-ui, sans-serif; fill: var(--soft) } svg .axis { fill: var(--ink) }
 .grid { stroke: var(--faint) } .even { fill: none; stroke: var(--soft); stroke-dasharray: 4 4 }
 .line { fill: none; stroke-width: 2 } .first { stroke: var(--first) } .second { stroke: var(--second) }
 .mark { fill: var(--mark) }
@@ -224,7 +222,7 @@ svg text { font: 12px system-ui, sans-serif; fill: var(--soft) } svg .axis, svg 
 
 std::string swatch_rules() {
   std::string rules;
-  std::vector<std::string> names = {"hot", "cached", "gates", "cold", "cpu"};
+  std::vector<std::string> names = {"hot", "cached", "gates", "cold", "cpu", "ram"};
   for (int i = 0; i < kHeatClasses; ++i) names.push_back(fmt::format("heat{}", i));
   for (const std::string& name : names)
     rules += fmt::format(".{0} {{ fill: var(--{0}); background: var(--{0}) }}\n", name);
@@ -301,7 +299,7 @@ std::string speed_part(const ReportData& data) {
   }
   Cells heads = {"", "predicted"};
   if (measured) heads.insert(heads.end(), {"predicted for the run", "measured", "measured / predicted"});
-  heads.push_back("bound by");
+  heads.push_back("limited by");
   std::string words = fmt::format("Tokens per second. Predicted for {}", data.planned_run);
   words += measured ? "; predicted and measured for a run of " + data.measured_run + "." : "; not measured.";
   if (!data.busy.empty()) words += " While the run was measured, " + data.busy + ".";
@@ -337,7 +335,7 @@ std::string activity_part(const ReportData& data) {
                              percent(top))) +
          key_of({{"first", "all neurons of the model"},
                  {"second", "a layer's, on average"},
-                 {"mark", "OPT-30B in the PowerInfer paper"}}) +
+                 {"mark", "PowerInfer: 26 % make up 80 % (OPT-30B)"}}) +
          activity_curve(data);
 }
 
@@ -385,22 +383,28 @@ std::string experts_part(const ReportData& data) {
 
 std::string bytes_part(const ReportData& data) {
   if (data.bytes.empty()) return {};
-  double total = 0;
-  for (const ReportBytes& part : data.bytes) total += part.on_gpu + part.in_ram;
-  std::vector<Cells> rows;
-  double on_gpu = 0;
+  double total = 0, on_gpu = 0;
   for (const ReportBytes& part : data.bytes) {
+    total += part.on_gpu + part.in_ram;
     on_gpu += part.on_gpu;
-    rows.push_back({part.what, part.on_gpu > 0 ? bytes_text(part.on_gpu) : "",
-                    part.in_ram > 0 ? bytes_text(part.in_ram) : ""});
   }
-  rows.push_back({"in all", bytes_text(on_gpu), bytes_text(total - on_gpu)});
-  const double share = total > 0 ? 100 * on_gpu / total : 0;
-  return section("What lives where") + table_of({"", "GPU", "RAM"}, rows) +
+  const bool has_gpu = on_gpu > 0;
+  const auto row_of = [has_gpu](const std::string& what, double gpu, double ram) {
+    Cells row = {what};
+    if (has_gpu) row.push_back(gpu > 0 ? bytes_text(gpu) : "");
+    row.push_back(ram > 0 ? bytes_text(ram) : "");
+    return row;
+  };
+  std::vector<Cells> rows;
+  for (const ReportBytes& part : data.bytes) rows.push_back(row_of(part.what, part.on_gpu, part.in_ram));
+  rows.push_back(row_of("total", on_gpu, total - on_gpu));
+  if (!has_gpu) return section("Memory") + table_of({"", "RAM"}, rows);
+  const double share = 100 * on_gpu / total;
+  return section("Memory") + table_of({"", "GPU", "RAM"}, rows) +
          fmt::format(
-             R"(<div class="bar"><span class="hot" style="width:{:.2f}%"></span><span class="cold" style="width:{:.2f}%"></span></div>)",
+             R"(<div class="bar"><span class="hot" style="width:{:.2f}%"></span><span class="ram" style="width:{:.2f}%"></span></div>)",
              share, 100 - share) +
-         key_of({{"hot", "GPU"}, {"cold", "RAM"}});
+         key_of({{"hot", "GPU"}, {"ram", "RAM"}});
 }
 
 std::string layers_part(const ReportData& data) {
@@ -414,11 +418,11 @@ std::string layers_part(const ReportData& data) {
                                       : "with their neurons",
                     percent(layer.hot), percent(layer.cached)});
   }
-  return key_of({{"hot", "hot: on the GPU for good"},
-                 {"cached", "neuron cache: held for a while"},
+  return key_of({{"hot", "hot: always on the GPU"},
+                 {"cached", "neuron cache: on the GPU for a while"},
                  {"gates", "cold, but their gates are on the GPU"},
                  {"cold", "cold: in RAM"},
-                 {"cpu", "layer of the CPU"}}) +
+                 {"cpu", "layer computed by the CPU"}}) +
          placement_map(data) + folded(table_of({"", "attention", "gates on the GPU", "hot", "cached"}, rows));
 }
 
@@ -464,9 +468,16 @@ std::string predictors_part(const ReportData& data) {
          folded(table_of({"", "recall", "proposed", "recall ahead", "proposed ahead"}, rows));
 }
 
+std::string plan_part(const ReportData& data) {
+  if (data.plan.empty()) return {};
+  std::vector<Cells> rows;
+  for (const auto& [name, what] : data.plan) rows.push_back({name, what});
+  return section("The plan") + table_of({"", ""}, rows, true);
+}
+
 std::string notes_part(const ReportData& data) {
   if (data.notes.empty()) return {};
-  std::string html = section("The plan in words") + "<ul>\n";
+  std::string html = section("Notes") + "<ul>\n";
   for (const std::string& note : data.notes) html += "<li>" + html_escaped(note) + "</li>\n";
   return html + "</ul>\n";
 }
@@ -486,6 +497,7 @@ std::string report_page(const ReportData& data) {
   html += activity_part(data);
   html += experts_part(data);
   html += predictors_part(data);
+  html += plan_part(data);
   html += notes_part(data);
   return html + fmt::format("<footer><p>{}</p></footer>\n</body>\n</html>\n", html_escaped(data.made));
 }

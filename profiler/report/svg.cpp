@@ -105,11 +105,6 @@ void Chart::dot(Point at, std::string_view css_class, std::string_view tip) {
                        left(at.x), top(at.y), tip_of(tip));
 }
 
-void Chart::text(Point at, std::string_view words, std::string_view css_class) {
-  body_ += fmt::format(R"(<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>)", css_class, left(at.x) + 8,
-                       top(at.y) + 4, html_escaped(words));
-}
-
 std::string Chart::done() const { return head_ + body_ + "</svg>"; }
 
 }  // namespace hearth

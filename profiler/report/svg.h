@@ -40,8 +40,6 @@ class Chart {
   };
   void line(const std::vector<Point>& points, std::string_view css_class);
   void dot(Point at, std::string_view css_class, std::string_view tip = {});
-  /// Draws text to the right of a point.
-  void text(Point at, std::string_view words, std::string_view css_class);
 
   /// Returns the whole <svg> element.
   std::string done() const;

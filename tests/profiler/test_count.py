@@ -484,7 +484,7 @@ def test_a_mixtures_experts_are_counted_planned_and_shown(home, text, tmp_path):
     assert done.returncode == 0, done.stderr
     shown = page.read_text()
     for title in ("Which experts are chosen", "How unevenly",
-                  "Tokens that follow one another", "What lives where"):
+                  "Tokens that follow one another", "Memory"):
         assert f"<h2>{title}</h2>" in shown
 
 

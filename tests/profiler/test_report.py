@@ -299,8 +299,8 @@ def test_the_page_is_whole_and_asks_for_nothing(browser, page_file):
     assert page.title().endswith("Hearth report")
     assert "<b>bold" in page.inner_text("h1")  # the name is shown as text
     titles = page.locator("h2").all_inner_texts()
-    assert titles == ["Speed", "What lives where", "How often the hot neurons are the ones needed",
-                      "Which neurons are active", "How unevenly", "Predictors", "The plan in words"]
+    assert titles == ["Speed", "Memory", "How often the hot neurons are the ones needed",
+                      "Which neurons are active", "How unevenly", "Predictors", "The plan"]
     assert page.locator("svg").count() == 4
     assert "PowerInfer: 26 % make up 80 %" in page.inner_text("body")
     # The 26 %/80 % point is where the axes say, in the curve's plot, measured from what the browser drew.

@@ -41,7 +41,8 @@ ReportData everything() {
                          .rates = {{"as planned", 0.7}, {"at random", 0.25}},
                          .by_activity = {0, 0.75, 1},
                          .even = {0, 0.6, 1}};
-  data.notes = {"GPU 2.0 of 8.0 GB <all>."};
+  data.plan = {{"GPU", "2.0 of 8.0 GB <all>"}, {"", "and <more>"}};
+  data.notes = {"The model <b> has no zeros."};
   return data;
 }
 
@@ -71,8 +72,8 @@ TEST_CASE("report: a full page has every part, and needs no network") {
   CHECK(count_of(page, "<svg ") == 5);
   CHECK(count_of(page, "</svg>") == 5);
   CHECK(count_of(page, "<table>") == count_of(page, "</table>"));
-  for (const char* title : {"Speed", "What lives where", "How often the hot neurons are the ones needed",
-                            "Which neurons are active", "How unevenly", "Predictors", "The plan in words"}) {
+  for (const char* title : {"Speed", "Memory", "How often the hot neurons are the ones needed",
+                            "Which neurons are active", "How unevenly", "Predictors", "The plan", "Notes"}) {
     INFO(title);
     CHECK(count_of(page, "<h2>" + std::string(title) + "</h2>") == 1);
   }
@@ -91,6 +92,16 @@ TEST_CASE("report: a full page has every part, and needs no network") {
   CHECK(count_of(page, "<title>the plan: 70.0 %</title>") == 1);
 }
 
+TEST_CASE("report: a machine without a GPU has no column of it") {
+  ReportData data = everything();
+  data.bytes = {{"layers", 0, 6e9}};
+  const std::string page = report_page(data);
+  CHECK(count_of(page, "<th>GPU</th>") == 0);
+  CHECK(count_of(page, "<th>RAM</th>") == 1);
+  CHECK(count_of(page, "class=\"bar\"") == 0);
+  CHECK(count_of(report_page(everything()), "class=\"bar\"") == 1);
+}
+
 TEST_CASE("report: unknown parts are left out") {
   ReportData data;
   data.model = "m";
@@ -103,7 +114,7 @@ TEST_CASE("report: unknown parts are left out") {
 TEST_CASE("report: names are shown as text, whatever they contain") {
   ReportData data = everything();
   data.model = "</title><script>alert('x')</script>";
-  data.bytes[0].what = data.speeds[0].bound = data.notes[0] = data.text = data.model;
+  data.bytes[0].what = data.speeds[0].bound = data.notes[0] = data.plan[0].second = data.text = data.model;
   const std::string page = report_page(data);
   CHECK(count_of(page, "<script") == 0);
   CHECK(count_of(page, "</title>") == 1 + count_of(page, "<title>layer") +
