@@ -127,8 +127,8 @@ std::vector<OptionSpec> make_table() {
        IntField{&O::slots, 1, 256}, Sources::kAll, Program::kBoth, 0, nullptr,
        "Requests that run at the same time"},
       {"kv-contexts", "Engine", "N",
-       "Number of requests, each as long as --context, whose keys and values fit into memory at once. All "
-       "requests share this memory; one that does not fit waits. At most --slots. 0: as many as the free "
+       "Number of requests, each as long as --context, for which the KV cache has room at once. All "
+       "requests share it; one that does not fit waits. At most --slots. 0: as many as the free "
        "memory allows, at least 1.",
        IntField{&O::kv_contexts, 0, 256}, Sources::kAll, Program::kBoth},
       {"queue", "Engine", "N",
@@ -161,7 +161,7 @@ std::vector<OptionSpec> make_table() {
        "Only on the CPU.",
        choice<&O::activation_bits>({"15", "8"}), Sources::kAll, Program::kBoth},
       {"kv-type", "Engine", "NAME",
-       "Type of the keys and values in memory. f16: half floats. q8_0: 8 bits and a shared scale, 53 % of "
+       "Type of the KV cache. f16: half floats. q8_0: 8 bits and a shared scale, 53 % of "
        "the memory; answers change a little. A draft model and an embedding model keep f16.",
        choice<&O::kv_type>({"f16", "q8_0"}), Sources::kAll, Program::kBoth},
       {"numa", "Engine", "NAME",
@@ -170,7 +170,7 @@ std::vector<OptionSpec> make_table() {
        choice<&O::numa>({"interleave", "off"}), Sources::kAll, Program::kBoth},
 
       {"cache-gib", "Prefix cache", "GIB",
-       "Keep up to this many GiB of keys and values on disk, to reuse prompts after a restart. The files "
+       "Keep up to this many GiB of the KV cache on disk, to reuse prompts after a restart. The files "
        "reveal texts. Only on the CPU.",
        NumberField{&O::cache_gib, 0, kMaxBudgetGib, "off"}},
       {"cache-dir", "Prefix cache", "FOLDER",

@@ -212,7 +212,7 @@ DeviceAnswer choose_device(const LoadOptions& options, const LoadFacts& facts, i
 void check_options(const LoadOptions& options) {
   check_option("slots", options.n_slots, 1);
   if (options.n_kv_contexts != kKvContextsDecided)
-    check_option("contexts of keys and values", options.n_kv_contexts, 0);
+    check_option("contexts in the KV cache", options.n_kv_contexts, 0);
   check_option("prompt tokens per step", options.prefill_chunk, 0);
   check_option("threads", options.n_threads, 0);
   if (options.context_tokens < 0) {
@@ -230,7 +230,7 @@ void Reservation::refuse(const std::string& why) const {
   file_error::fail(
       label, (one ? "one context" : std::to_string(n_kv_contexts) + " contexts") + " of " +
                  std::to_string(context_tokens) + (one ? " tokens needs " : " tokens each need ") +
-                 bytes_text(kv_bytes) + " for keys and values" +
+                 bytes_text(kv_bytes) + " for the KV cache" +
                  (state_bytes > 0 ? ", " + bytes_text(state_bytes) + " for recurrent states" : "") + " and " +
                  bytes_text(work_bytes) + " of work space" +
                  (own_bytes > 0 ? ", besides " + bytes_text(own_bytes) + " for the process, " : ", ") + why +

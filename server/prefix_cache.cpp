@@ -103,7 +103,7 @@ DiskCacheOptions prefix_options(const Options& options, const CacheFolder& cache
   const std::optional<fs::path> folder = prefix_folder(options, cache);
   if (!folder || !runtime.facts().spec.arch.has_output) return {};
   if (!runtime.limits().copies) {
-    log_warning("disk cache: off, because keys and values are on the GPU; --device cpu keeps prefixes");
+    log_warning("disk cache: off, because the KV cache is on the GPU; --device cpu keeps prefixes");
     return {};
   }
   if (const std::optional<std::string> why = why_not_usable(*folder)) {

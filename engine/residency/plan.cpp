@@ -296,7 +296,7 @@ std::vector<std::string> Plan::lines(const ModelSpec& spec) const {
   out.push_back("GPU: " + text(device.total()) + " of a budget of " + text(budget_bytes) + ", " +
                 held_text(spec));
   out.push_back("GPU, for every token: attention " + text(device.attention) + ", output " +
-                text(device.output) + ", keys and values " + text(device.kv) +
+                text(device.output) + ", KV cache " + text(device.kv) +
                 (device.states > 0 ? ", recurrent states " + text(device.states) : "") + ", predictors " +
                 text(device.predictors) +
                 (device.drafts > 0 ? ", the layer that predicts later tokens " + text(device.drafts) : "") +

@@ -145,7 +145,7 @@ class Planner {
   [[noreturn]] void refuse_vram() const {
     throw std::runtime_error(
         "A GPU budget of " + bytes_text(static_cast<double>(*question_.vram_bytes)) + " holds nothing of " +
-        question_.model.name + ": scratch, output and one layer's attention with its keys and values need " +
+        question_.model.name + ": scratch, output and one layer's attention and the KV cache need " +
         bytes_text(static_cast<double>(facts_.vram_least)) +
         "; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
   }
@@ -166,7 +166,7 @@ class Planner {
   void tell_parts() {
     plan_.parts.clear();
     plan_.n_resident = plan_.n_experts = 0;
-    MixtureBytes attention{.what = "attention"}, kv{.what = "keys and values"}, routers{.what = "routers"},
+    MixtureBytes attention{.what = "attention"}, kv{.what = "KV cache"}, routers{.what = "routers"},
         shared{.what = "shared experts and dense FFNs"}, experts{.what = "experts"}, output{.what = "output"},
         embeddings{.what = "embeddings"}, rest{.what = "work space and tables"};
     const auto put = [](MixtureBytes& part, double bytes, bool on_gpu, double read) {

@@ -53,13 +53,13 @@ PlanAnswer answer_plan(const PlanQuestion& question);
 /// or two.
 std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& question,
                                                             const PlanAnswer& answer);
-/// Returns a phrase that names the type of keys and values, for the end of a clause in plan_lines(). Empty
+/// Returns a phrase that names the type of the KV cache, for the end of a clause in plan_lines(). Empty
 /// for kF16.
 std::string kv_words(KvType type);
 /// Formats the lines of plan_lines() or mixture_lines() for a terminal.
 std::string lines_text(const std::vector<std::pair<std::string, std::string>>& lines);
-/// Describes the load. Example: "4 slots of 4096 tokens each, with keys and values of 2 at once", if the keys
-/// and values of only two contexts fit in memory at the same time.
+/// Describes the load. Example: "4 slots of 4096 tokens each, with a KV cache for 2 at once", if only two
+/// contexts fit in memory at the same time.
 std::string slots_text(const PlanLoad& load, int n_kv_contexts);
 /// Return a phrase for people about the part of the work that takes the longest: decode_bound() for a decoded
 /// token, prefill_bound() for a prompt.

@@ -102,7 +102,7 @@ std::string wrapped(std::string_view name, const std::string& what) {
 }  // namespace
 
 std::string kv_words(KvType type) {
-  return type == KvType::kF16 ? "" : std::string(", keys and values as ") + kv_type_name(type);
+  return type == KvType::kF16 ? "" : std::string(", KV cache as ") + kv_type_name(type);
 }
 
 std::string prefill_bound(const PlacementSolution& solution) {
@@ -166,7 +166,7 @@ std::string slots_text(const PlanLoad& load, int n_kv_contexts) {
   if (load.n_slots == 1) return fmt::format("1 slot of {} tokens", load.context_tokens);
   std::string text = fmt::format("{} slots of {} tokens each", load.n_slots, load.context_tokens);
   if (n_kv_contexts < load.n_slots)
-    text += fmt::format(", with keys and values of {}", fmt::format("{} at once", n_kv_contexts));
+    text += fmt::format(", with a KV cache for {}", fmt::format("{} at once", n_kv_contexts));
   return text;
 }
 

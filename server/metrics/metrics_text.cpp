@@ -101,7 +101,7 @@ void add_load(MetricFamilies& to, const MetricsInput& in) {
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_running); });
   to.gauge("hearth_waiting_requests", "Requests that have sequences without a slot.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_waiting); });
-  to.gauge("hearth_kv_tokens", "Tokens whose keys and values fit in memory, by what holds the memory now.");
+  to.gauge("hearth_kv_tokens", "Tokens that fit in the KV cache, by what holds the memory now.");
   for (const MeteredEngine& engine : in.engines) {
     const EngineFigures& f = engine.figures;
     const std::pair<std::string_view, int64_t> states[] = {

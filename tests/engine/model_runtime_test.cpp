@@ -132,7 +132,7 @@ TEST_CASE("model runtime: without a GPU half of the slots get contexts, as far a
   CHECK(n_contexts() == 1);
   --disk.options.memory_limit_bytes;
   CHECK_THAT(disk.complaint(),
-             ContainsSubstring("one context of 65536 tokens needs 8.4 MB for keys and values"));
+             ContainsSubstring("one context of 65536 tokens needs 8.4 MB for the KV cache"));
 }
 
 TEST_CASE("model runtime: a model placed again keeps its KV blocks, whatever is requested") {
@@ -180,7 +180,7 @@ TEST_CASE("model runtime: a request for too much memory is refused before memory
   disk.options.memory_limit_bytes = 100'000'000;
   // 4 slots of 2^20 positions, 2 layers, keys and values of 16 halves: 537 MB.
   CHECK_THAT(disk.complaint(),
-             ContainsSubstring("4 contexts of 1048576 tokens each need 536.9 MB for keys and values") &&
+             ContainsSubstring("4 contexts of 1048576 tokens each need 536.9 MB for the KV cache") &&
                  ContainsSubstring("may use 100.0 MB") &&
                  ContainsSubstring("smaller context or fewer contexts (--kv-contexts)"));
   CHECK_THROWS_AS(disk.load(), ModelFileError);
@@ -191,7 +191,7 @@ TEST_CASE("model runtime: a request for too much memory is refused before memory
   disk.options.memory_limit_bytes = 0;
   disk.options.n_slots = 1 << 20;
   disk.options.context_tokens = 1 << 20;
-  CHECK_THAT(disk.complaint(), ContainsSubstring("GB for keys and values"));
+  CHECK_THAT(disk.complaint(), ContainsSubstring("GB for the KV cache"));
   // A limit that permits them must not let block numbers overflow.
   disk.options.memory_limit_bytes = UINT64_MAX;
   CHECK_THAT(disk.complaint(), ContainsSubstring("more KV blocks than Hearth can number"));

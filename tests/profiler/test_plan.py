@@ -83,7 +83,7 @@ def test_keys_and_values_of_8_bits_leave_room_and_are_read_faster():
                 for found in (halves, rounded)]
     assert bytes_of[1] < bytes_of[0]
     done = plan(*shape, "--kv-type", "q8_0")
-    assert "keys and values as q8_0" in " ".join(done.stdout.split())
+    assert "KV cache as q8_0" in " ".join(done.stdout.split())
     assert "multiple of 32" in refused("--model", DATA / "arch" / "llama.gguf", "--machine", "rtx4090",
                                        "--kv-type", "q8_0")
 

@@ -55,7 +55,7 @@ TEST_CASE("mixture plan: a shape has the bytes of its file, and a token reads wh
   const PlanQuestion of_file = question_of(file, false), of_shape = question_of(shape, false);
   const MixturePlan plan = plan_mixture(of_file, nullptr);
   CHECK(plan.decode.seconds() == Approx(plan_mixture(of_shape, nullptr).decode.seconds()));
-  CHECK(plan.token_bytes() - part(plan, "keys and values") ==
+  CHECK(plan.token_bytes() - part(plan, "KV cache") ==
         Approx(static_cast<double>(file.weights.bytes_per_token(file.spec))));
   // Without a GPU a token takes all its bytes over the bandwidth, plus the time to start threads.
   CHECK(plan.decode.seconds() == Approx(plan.token_bytes() / of_file.machine.ram_read_bytes_per_s() +
@@ -76,7 +76,7 @@ TEST_CASE("mixture plan: every term of the closed form is right with a GPU") {
   CHECK(plan.decode.host_experts == Approx(experts / question.machine.ram_read_bytes_per_s()));
   CHECK(plan.decode.device_experts == 0);
   const CostModel cost(question.machine);
-  const double kv = part(plan, "keys and values");
+  const double kv = part(plan, "KV cache");
   const double attention_s = std::max(
       cost.gpu_read(kv, cuda::KernelClass::kAttention),
       48 * cost.gpu_instructions(cuda::attention_instructions(512, 32, 128), cuda::KernelClass::kAttention));

@@ -103,7 +103,7 @@ TEST_CASE("an answer reports the contexts, and its bytes include their keys and 
   const PlanAnswer three = answer_plan(question);
   CHECK(three.n_kv_contexts == 3);
   CHECK(three.best.vram_bytes <= *question.vram_bytes);
-  CHECK_THAT(plan_text(question, three), ContainsSubstring("keys and values of 3 at once"));
+  CHECK_THAT(plan_text(question, three), ContainsSubstring("KV cache for 3 at once"));
   CHECK_THAT(plan_json(question, three), ContainsSubstring("\"kv_contexts\": 3"));
   question.vram_bytes = 3'000'000'000;
   CHECK(answer_plan(question).n_kv_contexts == 1);
