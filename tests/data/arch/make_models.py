@@ -15,6 +15,7 @@ import torch
 import transformers
 
 from checkpoints import CHECKPOINTS, write_checkpoint
+from half_cache import cache_of_halves
 
 N_VOCAB, D_MODEL, D_FF, N_LAYERS, N_HEADS, CONTEXT = 259, 64, 96, 2, 4, 64
 TOKENS = [(17 * i * i + 5 * i + 3) % N_VOCAB for i in range(48)]
@@ -131,7 +132,7 @@ def main():
         write_gguf(out / f"{name}.gguf", arch, model, config)
         if CHECKPOINTS in sys.argv:
             write_checkpoint(out / name, model, "llama")
-        with torch.no_grad():
+        with torch.no_grad(), cache_of_halves(model):
             logits = model(torch.tensor([TOKENS])).logits[0, ::4]
         logits.numpy().astype("<f4").tofile(out / f"{name}.logits")
         print(name, "logits", tuple(logits.shape), "spread", round(logits.std().item(), 3))

@@ -15,9 +15,9 @@ import gguf
 import numpy as np
 import torch
 import transformers
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from checkpoints import CHECKPOINTS, write_checkpoint
+from half_cache import cache_of_halves
 from make_models import CONTEXT, N_VOCAB, TOKENS, interleave
 
 # The minimum difference between the scores of the last expert chosen and the first one left out, for every token and
@@ -199,34 +199,6 @@ def gap(scores, n):
     ordered = scores.sort(-1, descending=True).values
     distance = (ordered[:, n - 1] - ordered[:, n]).min() / scores[scores.isfinite()].std()
     return distance.item()
-
-
-@contextlib.contextmanager
-def cache_of_halves(model):
-    """Keys and values, or the latents they are made of, are rounded to half precision, as a cache has them."""
-    attention = [type(module) for module in model.modules() if hasattr(module, "expand_kv")]
-    owner, name = (attention[0], "expand_kv") if attention else (type(ALL_ATTENTION_FUNCTIONS), "get_interface")
-    original = getattr(owner, name)
-
-    def expand_kv(self, latent, key):
-        return original(self, latent.half().float(), key.half().float())
-
-    def get_interface(self, *arguments):
-        function = original(self, *arguments)
-        return lambda module, q, k, v, *more, **named: function(module, q, k.half().float(), v.half().float(), *more, **named)
-
-    update = transformers.Cache.update_indexer
-
-    def update_indexer(self, key, *arguments):
-        return update(self, key.half().float(), *arguments)
-
-    setattr(owner, name, expand_kv if attention else get_interface)
-    transformers.Cache.update_indexer = update_indexer
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
-        transformers.Cache.update_indexer = update
 
 
 @contextlib.contextmanager
