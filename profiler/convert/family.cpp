@@ -482,6 +482,7 @@ constexpr auto kFamilies = std::to_array<Family>({
      .defaults = R"({"norm_eps": 1e-5})"},
     {.classes = "Mamba2ForCausalLM",
      .architecture = "mamba2",
+     .activations = kSilu,  // of the convolution; there is no FFN
      .rules = kNemotronH,
      .shared = kCommon,
      .keys = add_mamba2_keys,

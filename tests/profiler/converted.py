@@ -19,9 +19,11 @@ OTHERWISE = {"general.type", "general.name", "general.quantization_version",
              "tokenizer.ggml.pre", "general.file_type",
              "tokenizer.ggml.padding_token_id", "tokenizer.ggml.unknown_token_id", "GGUF.kv_count"}
 # Such keys of some models: the script gives all encoders BERT's vocabulary, which has two types of tokens;
-# torch rounds quantiles otherwise; a key has no meaning.
+# torch rounds quantiles otherwise; a key has no meaning; files of models with indexers have a longer context.
 OTHERWISE_IN = {"modern-bert": "tokenizer.ggml.token_type_count",
                 "jina-bert-v3": "tokenizer.ggml.token_type_count",
+                "deepseek32": "deepseek32.context_length",
+                "glm-dsa": "glm-dsa.context_length",
                 "gemma3n": "gemma3n.activation_sparsity_scale",
                 "kimi-linear": "kimi-linear.attention.value_length"}
 TYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "U8": "u1", "F8_E4M3": "u1", "I32": "<i4"}

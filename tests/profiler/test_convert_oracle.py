@@ -24,6 +24,9 @@ pytestmark = [pytest.mark.nightly, pytest.mark.skipif(not BUILD, reason="HEARTH_
 # Files that the scripts write in other formats; their checkpoints convert to the usual format.
 OTHER_FORMS = {"mixtral-split", "qwen2moe-fused", "deepseek2-v2", "qwen35-tied", "qwen35moe-ollama",
                "qwen3next-legacy", "gemma4-e2b", "gemma4-moe-split", "lfm2-wide", "falcon-h1-norm"}
+# Their layer that predicts later tokens is not in the checkpoint, because transformers does not save it;
+# test_convert.py converts such a layer.
+WITHOUT_NEXTN = {"deepseek2-v3-nextn", "qwen35-nextn"}
 # Files of quantized weights; their checkpoints have the dequantized values, in float32.
 QUANTIZED = {"relu-llama", "bamboo", "falcon-7b", "falcon-40b", "opt"}
 
@@ -50,7 +53,7 @@ def made(tmp_path_factory):
 
 def test_every_checkpoint_becomes_the_file_that_the_scripts_write(made, tmp_path):
     names = sorted(path.name for path in made.iterdir() if path.is_dir())
-    assert len(names) > 45, names
+    assert len(names) > 110, names
     wrong, converted = {}, tmp_path / "converted"
     converted.mkdir()
     for path in made.iterdir():
@@ -61,6 +64,8 @@ def test_every_checkpoint_becomes_the_file_that_the_scripts_write(made, tmp_path
         done = convert(made / name, out, "--type", "f32" if name in QUANTIZED else "f16")
         try:
             assert done.returncode == 0, done.stderr
+            if name in WITHOUT_NEXTN:
+                continue
             if name not in OTHER_FORMS:
                 assert_same_file(out, made / f"{name}.gguf", by_value=name in QUANTIZED)
             shutil.copy(out, converted / out.name)
