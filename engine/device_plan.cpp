@@ -46,7 +46,7 @@ std::optional<Plan> plan_device(const LoadOptions& options, PlanInputs& inputs, 
 std::string why_no_plan(const PlanInputs& inputs, size_t budget) {
   const bool whole = inputs.spec.stays_whole();
   return "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
-         " is too small for any part of the model: scratch, output and " +
+         " is too small for any part of the model: scratch, output, " +
          (whole ? "all layers" : "one layer's attention") + " and the KV cache need " +
          bytes_text(static_cast<double>(least_bytes(inputs))) +
          "; give more (--vram-budget), take a smaller context or fewer contexts (--kv-contexts), or "

@@ -145,7 +145,7 @@ class Planner {
   [[noreturn]] void refuse_vram() const {
     throw std::runtime_error(
         "A GPU budget of " + bytes_text(static_cast<double>(*question_.vram_bytes)) + " holds nothing of " +
-        question_.model.name + ": scratch, output and one layer's attention and the KV cache need " +
+        question_.model.name + ": scratch, output, one layer's attention and the KV cache need " +
         bytes_text(static_cast<double>(facts_.vram_least)) +
         "; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
   }

@@ -211,7 +211,7 @@ PlanAnswer answer_plan(const PlanQuestion& question) {
   if (machine.gpu && question.vram_bytes && *question.vram_bytes < asked.least_vram()) {
     throw std::runtime_error(
         "A GPU budget of " + gb(static_cast<double>(*question.vram_bytes)) + " holds nothing of " +
-        question.model.name + ": scratch, output and one layer's attention and the KV cache need " +
+        question.model.name + ": scratch, output, one layer's attention and the KV cache need " +
         gb(static_cast<double>(asked.least_vram())) +
         "; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
   }

@@ -380,7 +380,7 @@ TEST_CASE("a model whose layers read the keys of others is on the device as a wh
   options.vram_budget_bytes = whole.total();
   CHECK(ModelRuntime::load(options)->placed().plan->whole());
   options.vram_budget_bytes = whole.total() - whole.hot / 2;
-  CHECK_THROWS_WITH(ModelRuntime::load(options), ContainsSubstring("output and all layers with their keys"));
+  CHECK_THROWS_WITH(ModelRuntime::load(options), ContainsSubstring("output, all layers and the KV cache"));
   options.device = DeviceChoice::kAuto;
   CHECK_THROWS_AS(ModelRuntime::load(options), std::invalid_argument);
 }
