@@ -207,7 +207,8 @@ images() {  # VARIANT
   # The base is the system above, so that no registry is needed, and Debian's signatures vouch for it.
   container="$($buildah from scratch)"
   cp -a "$work/bookworm.base/." "$($buildah mount "$container")/"
-  $buildah config --env CCACHE_DIR=/ccache --env CCACHE_BASEDIR=/src --env CCACHE_NOHASHDIR=1 "$container"
+  $buildah config --env CCACHE_DIR=/ccache --env CCACHE_BASEDIR=/src --env CCACHE_NOHASHDIR=1 \
+    --env "HEARTH_WERROR=${HEARTH_WERROR:-}" "$container"
   $buildah commit --quiet --rm --timestamp 0 --format docker "$container" \
     docker.io/library/debian:bookworm-slim
   # Layers for each step would change the times of the compiler's files, and the compiler cache would take it
