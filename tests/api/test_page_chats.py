@@ -280,7 +280,7 @@ def test_settings_belong_to_a_conversation(small, look):
     page = look(small, before=answering({"content": "Yes."}))
     asked = asked_of(page)
     settings(page, System_prompt="Be a pirate.", Top_k=40, Min_p=0.05, Repeat_penalty=1.1,
-             **{"Stop_strings,_one_per_line": "END\nFIN"})
+             **{"Stop_strings": "END\nFIN"})
     open_tab(page, "Settings")
     page.get_by_label("Thinking").select_option("off")
     page.get_by_label("Answer format").select_option("json")
@@ -303,6 +303,22 @@ def test_settings_belong_to_a_conversation(small, look):
     assert first["stop"] == ["END", "FIN"] and first["enable_thinking"] is False
     assert first["response_format"] == {"type": "json_object"}
     assert second["reasoning_effort"] == "high" and len(second["messages"]) == 1 and "top_k" not in second
+
+
+def test_a_page_of_medium_width_shows_the_conversations_or_the_panel(small, look):
+    page = look(small, viewport={"width": 900, "height": 900})
+    chats = page.get_by_role("navigation", name="Conversations")
+    expect(chats).to_be_visible()
+    open_tab(page, "Settings")
+    expect(chats).to_be_hidden()
+    page.reload()
+    expect(page.get_by_label("System prompt")).to_be_visible()
+    expect(chats).to_be_hidden()
+    page.get_by_role("button", name="Chats", exact=True).click()
+    expect(page.get_by_label("System prompt")).to_be_hidden()
+    open_tab(page, "Settings")
+    page.get_by_role("button", name="Close the panel").click()
+    expect(chats).to_be_visible()
 
 
 def test_a_wrong_number_is_refused_before_it_is_sent(small, look):

@@ -30,7 +30,8 @@ function showPanel(tab) {
 
 /** Shows a tab because the user asks for it, and remembers that on wide pages. */
 export function openTab(tab) {
-  if (tab !== "" && !isMiddle()) showSide(false);  // a narrow page has room for one of them
+  if (tab !== "" && !isWide()) showSide(false);  // only a wide page has room for both
+  if (tab === "" && isMiddle() && !isWide()) showSide(kept("chats-open", true));
   showPanel(tab);
   if (isMiddle()) keep("panel", tab);
 }
@@ -68,7 +69,7 @@ export function startPanels() {
   showSide(isMiddle() && kept("chats-open", true));
   byId("chats-button").addEventListener("click", () => {
     const open = byId("chats").hidden;
-    if (open && !isMiddle()) showPanel("");
+    if (open && !isWide()) showPanel("");
     showSide(open);
     if (isMiddle()) keep("chats-open", open);
     if (open) byId("new-chat").focus();
@@ -76,6 +77,7 @@ export function startPanels() {
   startTabs();
   const before = kept("panel", null);
   showPanel(isMiddle() && kTabs.includes(before) ? before : "");
+  if (!byId("panel").hidden && !isWide()) showSide(false);
   // A sparse model has neurons to show, so the live view is open until the user closes it.
   document.addEventListener("hearth-models", () => {
     if (before === null && kept("panel", null) === null && isWide() && knownModels().some((model) => model.isSparse)) showPanel("live");
