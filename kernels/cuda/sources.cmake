@@ -21,6 +21,7 @@ set(HEARTH_CUDA_KERNELS
   matmul/cublaslt_rows.cu
   matmul/gather_embeddings.cu
   matmul/matmul.cu
+  matmul/matmul_batches.cu
   matmul/matmul_few.cu
   matmul/matmul_floats.cu
   matmul/matmul_heads.cu

@@ -25,8 +25,8 @@ constexpr size_t kPatternBytes = size_t{1} << 20;
 constexpr int kHighByte = 0x08;
 constexpr int kBlockTokens = 16;
 constexpr int kMovedNeurons = 32;  // neurons that the prefetcher moves at once
-// Numbers of tokens in decode steps: one sequence, and a few sequences.
-constexpr int kDecoding[] = {1, 4};
+// Numbers of tokens in decode steps: one sequence, a few sequences, and many. They take different kernels.
+constexpr int kDecoding[] = {1, 4, 16};
 
 /// Fills device memory with copies of a pattern.
 void fill(std::byte* to, size_t bytes, const std::byte* pattern, size_t pattern_bytes, const Stream& stream) {
@@ -275,7 +275,9 @@ void KernelCases::add_products(DType type) {
       matmul(op(weights.at(turn, bytes), n_tokens), stream);
     };
   };
-  for (const int n_tokens : {kDecoding[0], kDecoding[1], options_.n_prompt}) {
+  std::vector<int> token_counts(std::begin(kDecoding), std::end(kDecoding));
+  token_counts.push_back(options_.n_prompt);
+  for (const int n_tokens : token_counts) {
     cases_.push_back({"matmul", times(n_rows, n_cols), name_of(type), n_tokens, product(n_tokens)});
   }
   add_heads(type);

@@ -141,6 +141,14 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockI
   out.scale[0] = half_to_float(d);
 }
 
+// Sets the scale of group k from the first two words of a block.
+__device__ __forceinline__ void set_iq4_factors(unsigned first, unsigned second, int k,
+                                                Span<BlockIQ4_XS>& out) {
+  const unsigned low = (second >> (4 * k)) & 15u, high = (first >> (16 + 2 * k)) & 3u;
+  const int scale = static_cast<int>(low | (high << 4)) - 32;
+  out.scale[0] = __fmul_rn(half_to_float(first & 0xffffu), __int2float_rn(scale));
+}
+
 template <int kAlign>
 __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockIQ4_XS>& out) {
   const uint8_t* block = row + s / 8 * sizeof(BlockIQ4_XS);
@@ -149,9 +157,7 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockI
   load_words<kAlign, 2>(block, head);
   load_words<kAlign, 4>(block + offsetof(BlockIQ4_XS, qs) + 16 * k, packed);
   look_up_nibbles<kIq4Values>(packed, out.words);
-  const unsigned low = (head[1] >> (4 * k)) & 15u, high = (head[0] >> (16 + 2 * k)) & 3u;
-  const int scale = static_cast<int>(low | (high << 4)) - 32;
-  out.scale[0] = __fmul_rn(half_to_float(head[0] & 0xffffu), __int2float_rn(scale));
+  set_iq4_factors(head[0], head[1], k, out);
 }
 
 // The row has the layout of expert_types.h: runs of 16 scale bytes followed by the nibbles of 16 spans. The
@@ -195,6 +201,16 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockQ
   set_factors(out, 1, scale, min, (factors >> 8) & 15u, factors >> 12);
 }
 
+// Sets the scales of a span's two groups. The lower four bits of the bytes of `low` and the lower two of
+// those of `high` are the bits of the scales.
+__device__ __forceinline__ void set_k3_factors(unsigned low, unsigned high, float d, Span<BlockQ3_K>& out) {
+  GPU_UNROLL
+  for (int g = 0; g < 2; ++g) {
+    const int bits = static_cast<int>(((low >> (8 * g)) & 15u) | (((high >> (8 * g)) & 3u) << 4));
+    out.scale[g] = __fmul_rn(d, __int2float_rn(bits - 32));
+  }
+}
+
 template <int kAlign>
 __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockQ3_K>& out) {
   const uint8_t* block = row + s / 8 * sizeof(BlockQ3_K);
@@ -210,11 +226,7 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockQ
   for (int i = 0; i < 8; ++i) {
     out.words[i] = ((packed[i] >> (2 * (k % 4))) & 0x03030303u) | (((third[i] >> k) & 0x01010101u) << 2);
   }
-  GPU_UNROLL
-  for (int g = 0; g < 2; ++g) {
-    const int bits = static_cast<int>(((low >> (8 * g)) & 15u) | (((high >> (8 * g)) & 3u) << 4));
-    out.scale[g] = __fmul_rn(d, __int2float_rn(bits - 32));
-  }
+  set_k3_factors(low, high, d, out);
 }
 
 // Extracts the 6-bit scale and min of group k from 12 bytes of a Q4_K or Q5_K block, as k_scale_min() in
@@ -255,6 +267,12 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockQ
   set_k_factors(head, k, out);
 }
 
+// Sets the scales of a span's two groups from their two bytes.
+__device__ __forceinline__ void set_k6_factors(unsigned scales, float d, Span<BlockQ6_K>& out) {
+  out.scale[0] = __fmul_rn(d, __int2float_rn(static_cast<int8_t>(scales & 0xffu)));
+  out.scale[1] = __fmul_rn(d, __int2float_rn(static_cast<int8_t>(scales >> 8)));
+}
+
 template <int kAlign>
 __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockQ6_K>& out) {
   const uint8_t* block = row + s / 8 * sizeof(BlockQ6_K);
@@ -268,8 +286,7 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockQ
   for (int i = 0; i < 8; ++i) {
     out.words[i] = ((packed[i] >> (4 * (j / 2))) & 0x0f0f0f0fu) | (((top[i] >> (2 * j)) & 0x03030303u) << 4);
   }
-  out.scale[0] = __fmul_rn(d, __int2float_rn(static_cast<int8_t>(scales & 0xffu)));
-  out.scale[1] = __fmul_rn(d, __int2float_rn(static_cast<int8_t>(scales >> 8)));
+  set_k6_factors(scales, d, out);
 }
 
 }  // namespace hearth::cuda

@@ -1,5 +1,5 @@
-// The launch arguments of the kernels in matmul_few.cu, matmul_prompts.cu and matmul_floats.cu, and the code
-// that stores their results.
+// The launch arguments of the kernels in matmul_few.cu, matmul_batches.cu, matmul_prompts.cu and
+// matmul_floats.cu, and the code that stores their results.
 #pragma once
 
 #include "kernels/cuda/ops/ops.h"
@@ -92,6 +92,10 @@ struct ProductRun {
 };
 
 MatmulArgs args_of(const MatmulOp& op);
+/// Converts the products to the arguments of one launch, in which each thread block computes block_rows rows
+/// of a product. `n` gets the number of thread blocks that all products take together. REQUIRES: 1 to
+/// kMostProducts products.
+ProductRun run_of(std::span<const MatmulOp> ops, int block_rows, int64_t& n);
 
 /// The number of places that a grid must cover. With a row list, this is the list's maximum length, because
 /// only the device knows the actual length.
@@ -109,15 +113,20 @@ inline bool rows_aligned(const Matrix& weight, size_t n) {
 KernelWork product_work(const MatmulOp& op, int pass_tokens, double decode, double multiply);
 /// Like product_work() above, but for several products with the same x.
 KernelWork product_work(std::span<const MatmulOp> ops, int pass_tokens, double decode, double multiply);
-/// Like product_work(), but for a product on the tensor cores.
-KernelWork tile_work(const MatmulOp& op);
+/// Like product_work(), but for a product on the tensor cores with tiles of tile_tokens tokens
+/// (launch_many()), or for products of a batch (launch_batch()). Tokens that a tile lacks are multiplied,
+/// too.
+KernelWork tile_work(const MatmulOp& op, int tile_tokens);
+KernelWork batch_work(std::span<const MatmulOp> ops);
 
-/// Launches one or several products of quantized weights with few tokens, in one launch. Several products
-/// must have the same x, weight type, number of columns and alignment (few_aligned()), and no row list
-/// (rows.ids).
+/// Launch one or several products of quantized weights with few tokens, or with a batch of at most
+/// kBatchTokens tokens, in one launch. Several products must have the same x, weight type, number of columns
+/// and alignment (blocks_aligned()), and no row list (rows.ids). launch_batch() REQUIRES: blocks_aligned().
 void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream);
-/// Whether the alignment of the matrix allows launch_few() to load more than 2 bytes at a time.
-bool few_aligned(const Matrix& weight);
+void launch_batch(std::span<const MatmulOp> ops, cudaStream_t stream);
+/// Whether all weight blocks of the matrix have the alignment of kBlockAlign, so that kernels can load more
+/// than 2 bytes at a time.
+bool blocks_aligned(const Matrix& weight);
 /// launch_many() launches a product of quantized weights with many tokens, and launch_float() a product of
 /// float weights. With n_heads > 1 they compute one product per head, and `op` and `args` describe the
 /// product of the first head. The products must not be empty.
@@ -133,8 +142,10 @@ inline KernelWork times(int n_heads, KernelWork work) {
   return work;
 }
 
-// The maximum number of tokens for which launch_few() multiplies quantized weights. Its kernel reads the
-// weights once per 4 tokens. The kernel of launch_many() always computes tiles of 64 tokens.
-inline constexpr int kFewTokens = 16;
+// The numbers of tokens up to which launch_few() and launch_batch() multiply quantized weights; launch_few()
+// takes as many as launch_batch() if the weight blocks of a matrix are not aligned. The kernel of
+// launch_few() reads the weights once per 4 tokens, that of launch_batch() once. launch_many() always
+// computes tiles of 64 tokens.
+inline constexpr int kFewTokens = 4, kBatchTokens = 16;
 
 }  // namespace hearth::cuda

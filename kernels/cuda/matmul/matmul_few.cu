@@ -13,7 +13,6 @@
 // (tests/data/measured/h200).
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "kernels/cuda/matmul/few_rows.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
@@ -48,31 +47,13 @@ __global__ void __launch_bounds__(kFewThreads, 1) few_kernel(ProductRun run) {
   }
 }
 
-int64_t blocks_of(const MatmulOp& op) { return (most_places(op) + kFewRows - 1) / kFewRows; }
-
-/// Converts the products to kernel arguments. The second parameter gets the number of thread blocks that all
-/// products take together.
-ProductRun run_of(std::span<const MatmulOp> ops, int64_t& blocks) {
-  ProductRun run{.first = args_of(ops[0]), .others = {}};
-  blocks = blocks_of(ops[0]);
-  for (size_t i = 0; i < ProductRun::kOthers; ++i) {
-    ProductRun::Other& other = run.others[i];
-    other.first_block = std::numeric_limits<int64_t>::max();
-    if (i + 1 >= ops.size()) continue;
-    const MatmulArgs args = args_of(ops[i + 1]);
-    other = {args.weights, args.row_bytes, args.n_rows, args.bias, args.out, args.out_stride, blocks};
-    blocks += blocks_of(ops[i + 1]);
-  }
-  return run;
-}
-
 template <class Block, int kAlign, int kTokens>
 void launch(std::span<const MatmulOp> ops, cudaStream_t stream) {
   std::array<MatmulOp, kMostProducts> kept;
   std::copy(ops.begin(), ops.end(), kept.begin());
   const MatmulOp& op = ops[0];
   int64_t blocks;
-  const ProductRun run = run_of(ops, blocks);
+  const ProductRun run = run_of(ops, kFewRows, blocks);
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((op.n_tokens + kTokens - 1) / kTokens));
   check(gpu_launch([kept, n = ops.size()] { return product_work(std::span(kept).first(n), kTokens, 0.6, 1); },
@@ -83,17 +64,10 @@ void launch(std::span<const MatmulOp> ops, cudaStream_t stream) {
 
 }  // namespace
 
-bool few_aligned(const Matrix& weight) {
-  bool aligned = false;
-  visit_device_block_type(weight.dtype,
-                          [&]<class Block>() { aligned = rows_aligned(weight, kBlockAlign<Block>); });
-  return aligned;
-}
-
 void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream) {
   visit_device_block_type(ops[0].weight.dtype, [&]<class Block>() {
     constexpr int kAlign = kBlockAlign<Block>;
-    const bool aligned = few_aligned(ops[0].weight);
+    const bool aligned = blocks_aligned(ops[0].weight);
     if (ops[0].n_tokens == 1) {
       aligned ? launch<Block, kAlign, 1>(ops, stream) : launch<Block, 2, 1>(ops, stream);
     } else {

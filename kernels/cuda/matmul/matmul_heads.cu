@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kThreads, 1) heads_kernel(MatmulArgs args, Hea
 }
 
 bool takes_few(const HeadProducts& products, int n_tokens) {
-  return uses_quantized_activations(products.weight.dtype) && n_tokens <= kFewTokens;
+  return uses_quantized_activations(products.weight.dtype) && n_tokens <= kBatchTokens;
 }
 
 /// The declared work: activations are read as floats, and weights are read once per kTokens tokens.

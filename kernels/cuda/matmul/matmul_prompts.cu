@@ -72,10 +72,11 @@ void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream
   const dim3 grid(static_cast<unsigned>(token_tiles), static_cast<unsigned>(row_tiles(row_warps)),
                   static_cast<unsigned>(n_heads));
   visit_device_block_type(op.weight.dtype, [&]<class Block>() {
-    check(gpu_launch([=] { return times(n_heads, tile_work(op)); }, gpu_kernel<many_kernel<Block>>, grid,
-                     static_cast<unsigned>(row_warps * TileShape<kTileTokens>::kRowThreads), 0, stream, args,
-                     steps),
-          "multiplying many tokens with a quantized matrix");
+    check(
+        gpu_launch([=] { return times(n_heads, tile_work(op, kTileTokens)); }, gpu_kernel<many_kernel<Block>>,
+                   grid, static_cast<unsigned>(row_warps * TileShape<kTileTokens>::kRowThreads), 0, stream,
+                   args, steps),
+        "multiplying many tokens with a quantized matrix");
   });
 }
 

@@ -63,11 +63,12 @@ struct WarpPart {
   }
 };
 
-// Subtracts kOffset, which is at most 128, from each of four bytes, whose values are 0 to 127.
+// Subtracts kOffset, which is at most 128, from each of four bytes, whose values are 0 to 127. No byte
+// carries into the next one.
 template <int kOffset>
 __device__ __forceinline__ unsigned without_offset(unsigned word) {
   if constexpr (kOffset == 0) return word;
-  return ((word | 0x80808080u) - kOffset * 0x01010101u) ^ 0x80808080u;
+  return (word + (0x80 - kOffset) * 0x01010101u) ^ 0x80808080u;
 }
 
 template <int kAlign, class Block, int kTokens>

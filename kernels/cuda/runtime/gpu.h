@@ -64,6 +64,19 @@ __device__ inline void gpu_cp_async16(void* shared, const void* global) {
   *static_cast<int4*>(shared) = *static_cast<const int4*>(global);
 #endif
 }
+/// Like gpu_cp_async16(), but reads only the first n_bytes bytes, 1 to 16. The rest of the 16 bytes in shared
+/// memory is undefined.
+__device__ inline void gpu_cp_async_part(void* shared, const void* global, int n_bytes) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+               "l"(global), "r"(n_bytes)
+               : "memory");
+#else
+  for (int i = 0; i < n_bytes; ++i)
+    static_cast<unsigned char*>(shared)[i] = static_cast<const unsigned char*>(global)[i];
+#endif
+}
 /// Ends a group, which contains all copies that the thread began since the last group.
 __device__ inline void gpu_cp_async_commit() {
 #if __CUDA_ARCH__ >= 800

@@ -40,8 +40,8 @@ int64_t some_columns(DType type) {
   return block == 1 ? 101 : block == 32 ? 352 : 512;
 }
 
-// One token, four per weight tile, many: every kernel, with full tiles and tails.
-const std::vector<int> kTokenCounts = {1, 2, 4, 5, 16, 17, 33, 70};
+// One token, four per pass, a batch of 16, tiles of 64: every kernel, full and with tails.
+const std::vector<int> kTokenCounts = {1, 2, 4, 5, 8, 9, 16, 17, 33, 70};
 
 /// Returns the results that the device's product must have, bit for bit. These are the CPU's, if an
 /// instruction set of this machine gives CUDA's bits for the type, and otherwise those of the device for each
@@ -89,7 +89,7 @@ TEST_CASE("CUDA products have the CPU's bits at every width and number of rows")
     for (int64_t n_cols : column_counts(type)) {
       for (int64_t n_rows : {1, 7, 8, 9, 70}) {
         const OwnedMatrix weight = random_matrix(type, n_rows, n_cols, rng);
-        for (int n_tokens : {1, 3, 18}) {
+        for (int n_tokens : {1, 3, 12, 18}) {
           INFO(dtype_info(type).name << " " << n_rows << "x" << n_cols << ", " << n_tokens << " tokens");
           const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
           REQUIRE(different(device_product(stream, weight.view, x, n_tokens),
@@ -126,14 +126,14 @@ TEST_CASE("CUDA products of one x in one launch have the bits they have alone") 
   std::mt19937 rng(12);
   struct Case {
     std::vector<DType> types;
-    int launches;  // for few tokens
+    int launches;  // for up to 16 tokens
   };
   for (const Case& c : {Case{{DType::kQ4_0, DType::kQ4_0, DType::kQ4_0}, 1},
                         Case{{DType::kQ4_K, DType::kQ4_K, DType::kQ6_K}, 2},
                         Case{{DType::kQ4_0, DType::kF16, DType::kQ4_0}, 3},
                         Case{{DType::kQ8_0, DType::kQ8_0}, 1}, Case{{DType::kQ5_0}, 1}}) {
     const int64_t n_cols = 512;
-    for (int n_tokens : {1, 3, 16, 17}) {
+    for (int n_tokens : {1, 3, 5, 16, 17}) {
       const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
       const DeviceActivations activations(x, n_tokens, n_cols, stream);
       std::vector<OwnedMatrix> weights;
@@ -184,7 +184,7 @@ TEST_CASE("CUDA products of wide rows have the CPU's bits") {
   for (DType type : {DType::kF16, DType::kQ4_0, DType::kQ6_K}) {
     const int64_t n_cols = 32 * 776;
     const OwnedMatrix weight = random_matrix(type, 3, n_cols, rng);
-    for (int n_tokens : {1, 2, 17}) {
+    for (int n_tokens : {1, 2, 11, 17}) {
       INFO(dtype_info(type).name << ", " << n_tokens << " tokens");
       const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
       const std::vector<float> expected = yardstick(stream, weight.view, x, n_tokens);
@@ -228,7 +228,7 @@ TEST_CASE("CUDA multiplies rows that lie apart, at any even address") {
       Matrix view = packed.view;
       view.data = apart.data();
       view.row_stride = stride;
-      for (int n_tokens : {1, 3, 18}) {
+      for (int n_tokens : {1, 3, 12, 18}) {
         const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
         const std::vector<float> expected = yardstick(stream, packed.view, x, n_tokens);
         for (size_t offset : {0, 2, 16}) {
@@ -254,7 +254,7 @@ TEST_CASE("CUDA multiplies none, some or all rows by a list, and nothing beyond 
     const int64_t n_cols = some_columns(type);
     const OwnedMatrix weight = random_matrix(type, kRows, n_cols, rng);
     const std::vector<float> bias = random_activations(kRows, rng);
-    for (int n_tokens : {1, 3, 18}) {
+    for (int n_tokens : {1, 3, 12, 18}) {
       const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
       const std::vector<float> whole = yardstick(stream, weight.view, x, n_tokens);
       for (const std::vector<int32_t>& rows : {std::vector<int32_t>{}, {69}, some, all}) {
@@ -379,7 +379,7 @@ TEST_CASE("CUDA's products with float weights are those of a double reference") 
   for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (int64_t n_cols : column_counts(type)) {
       const OwnedMatrix weight = random_matrix(type, 19, n_cols, rng);
-      for (int n_tokens : {1, 3, 18}) {
+      for (int n_tokens : {1, 3, 12, 18}) {
         const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
         const std::vector<float> out = device_product(stream, weight.view, x, n_tokens);
         for (size_t i = 0; i < out.size(); ++i) {
@@ -405,7 +405,7 @@ TEST_CASE("CUDA's products with quantized weights are those of a double referenc
   for (DType type : quantized_device_types()) {
     const int64_t n_cols = some_columns(type);
     const OwnedMatrix weight = random_matrix(type, 19, n_cols, rng);
-    for (int n_tokens : {1, 3, 18}) {
+    for (int n_tokens : {1, 3, 12, 18}) {
       const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
       const std::vector<float> out = device_product(stream, weight.view, x, n_tokens);
       QuantizedRows rows(matmul_kernels(Isa::kScalar), x, n_tokens, n_cols);

@@ -35,6 +35,12 @@ inline void gpu_cp_async16(void* shared, const void* global, HEARTH_CUDAEMU_HERE
   cudaemu::check_aligned(global, 16, here);
   cudaemu::async_copy(shared, global, 16);
 }
+inline void gpu_cp_async_part(void* shared, const void* global, int n_bytes, HEARTH_CUDAEMU_HERE) {
+  cudaemu::check_aligned(shared, 16, here);
+  cudaemu::check_aligned(global, 16, here);
+  if (n_bytes < 1 || n_bytes > 16) cudaemu::die("an asynchronous copy of fewer than 1 or more than 16 bytes");
+  cudaemu::async_copy(shared, global, static_cast<size_t>(n_bytes));
+}
 inline void gpu_cp_async_commit() { cudaemu::async_commit(); }
 template <int N>
 void gpu_cp_async_wait() {
