@@ -416,9 +416,9 @@ TEST_CASE("model spec: senseless counts of a mixture are refused") {
 
 TEST_CASE("model spec: an unsupported architecture is refused by name, with those that are supported") {
   const std::string said = complaint(TinyModel("mamba"));
-  CHECK_THAT(
-      said, ContainsSubstring("\"mamba\", an architecture that Hearth does not run because its layers keep a "
-                              "recurrent state"));
+  CHECK_THAT(said, ContainsSubstring(
+                       "\"mamba\", an architecture that Hearth does not run because its recurrent layers "
+                       "are neither gated delta nets"));
   for (const Architecture& arch : architectures()) {
     CHECK_THAT(said, ContainsSubstring(std::string(arch.name)));
   }
