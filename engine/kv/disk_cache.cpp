@@ -86,39 +86,50 @@ void DiskCache::remove(std::vector<PrefixKey> keys) {
   changed_.notify_all();
 }
 
-bool DiskCache::wait_until_written(Clock::time_point deadline) {
-  MutexLock lock(mutex_);
-  return changed_.wait_until(lock.for_wait(), deadline,
-                             [this]() HEARTH_REQUIRES(mutex_) { return saves_.empty() && !writing_; });
+bool DiskCache::write_out(Clock::time_point deadline) {
+  writer_.request_stop();
+  if (writer_.joinable()) writer_.join();
+  for (;;) {
+    {
+      const MutexLock lock(mutex_);
+      if (saves_.empty()) return true;
+    }
+    if (Clock::now() >= deadline) return false;
+    write_next();
+  }
 }
 
 void DiskCache::write_all(const std::stop_token& stop) {
   leave_processor();
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWriterNice);
-  MutexLock lock(mutex_);
   for (;;) {
-    writing_ = false;
-    changed_.notify_all();
-    changed_.wait(lock.for_wait(), stop, [this]() HEARTH_REQUIRES(mutex_) { return !saves_.empty(); });
-    if (stop.stop_requested()) return;
-    Save save = std::move(saves_.front());
-    saves_.pop_front();
-    writing_ = true;
-    lock.unlock();
-    const std::optional<std::string> why = write(save);
-    lock.lock();
-    n_save_bytes_ -= save.file.size();
-    if (spares_.size() < kMostSpares) spares_.push_back(std::move(save.file));
-    if (why) {
-      paused_until_ = Clock::now() + kPause;
-      saves_.clear();
-      n_save_bytes_ = 0;
+    {
+      MutexLock lock(mutex_);
+      changed_.wait(lock.for_wait(), stop, [this]() HEARTH_REQUIRES(mutex_) { return !saves_.empty(); });
     }
-    if (n_save_bytes_ > sizes_.most_save_bytes / 2) continue;
-    lock.unlock();
-    wake_();
-    lock.lock();
+    if (stop.stop_requested()) return;
+    if (write_next() <= sizes_.most_save_bytes / 2) wake_();
   }
+}
+
+/// Writes what waits the longest. Returns the bytes that still wait. REQUIRES: something waits.
+size_t DiskCache::write_next() {
+  Save save;
+  {
+    const MutexLock lock(mutex_);
+    save = std::move(saves_.front());
+    saves_.pop_front();
+  }
+  const std::optional<std::string> why = write(save);
+  const MutexLock lock(mutex_);
+  n_save_bytes_ -= save.file.size();
+  if (spares_.size() < kMostSpares) spares_.push_back(std::move(save.file));
+  if (why) {
+    paused_until_ = Clock::now() + kPause;
+    saves_.clear();
+    n_save_bytes_ = 0;
+  }
+  return n_save_bytes_;
 }
 
 /// Returns the reason if a file could not be written.

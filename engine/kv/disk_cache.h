@@ -70,8 +70,10 @@ class DiskCache {
   void touch(std::vector<PrefixKey> keys, BlockFiles::Time used);
   /// Deletes the files of these prefixes.
   void remove(std::vector<PrefixKey> keys);
-  /// Waits until everything is written. Returns false at the deadline.
-  bool wait_until_written(Clock::time_point deadline);
+  /// Writes everything that waits, on the calling thread, and ends the writing thread: on a busy machine that
+  /// thread hardly gets a processor. What is saved later waits for the next call. Returns false at the
+  /// deadline; what still waits is then lost with this object.
+  bool write_out(Clock::time_point deadline);
 
   // -- reading --
 
@@ -123,6 +125,7 @@ class DiskCache {
   };
 
   void write_all(const std::stop_token& stop);
+  size_t write_next();
   std::optional<std::string> write(Save& save);
   void read_all(const std::stop_token& stop);
   bool read_next(Reading& reading);
@@ -133,14 +136,13 @@ class DiskCache {
   const DiskCacheOptions options_;
   const Sizes sizes_;
   const std::function<void()> wake_;
-  BlockFiles written_;     // writing thread
+  BlockFiles written_;     // writing thread; after write_out() its caller
   const BlockFiles read_;  // reading thread
 
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<Save> saves_ HEARTH_GUARDED_BY(mutex_);
   size_t n_save_bytes_ HEARTH_GUARDED_BY(mutex_) = 0;  // including the file that is being written
-  bool writing_ HEARTH_GUARDED_BY(mutex_) = false;
   Clock::time_point paused_until_ HEARTH_GUARDED_BY(mutex_) = {};
   std::deque<Reading> readings_ HEARTH_GUARDED_BY(mutex_);
   std::vector<uint64_t> tickets_ HEARTH_GUARDED_BY(mutex_);  // of reads that have not ended

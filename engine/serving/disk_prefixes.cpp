@@ -226,7 +226,7 @@ void DiskPrefixes::finish(DiskCache::Clock::time_point deadline) {
   for (;;) {
     bool handed_over = false;
     while (save_block() || save_state()) handed_over = true;
-    if (!disk_.wait_until_written(deadline) || !handed_over) return;
+    if (!disk_.write_out(deadline) || !handed_over) return;
   }
 }
 

@@ -46,7 +46,7 @@ class DiskPrefixes {
   /// Does a part of the work that is due: takes what was read, and hands over what is to be written. Returns
   /// whether more could be done at once.
   bool work();
-  /// Hands over what is left and waits until it is written. What is left at the deadline is lost.
+  /// Writes what is left. What is left at the deadline is lost.
   void finish(DiskCache::Clock::time_point deadline);
 
   DiskFigures figures() const;

@@ -51,13 +51,12 @@ struct Disk {
       key = block.key();
       if (i < first) continue;
       std::optional<std::vector<std::byte>> file = cache.room_for(part, kTokens);
-      if (!file && cache.wait_until_written(DiskCache::Clock::now() + kPatience))
-        file = cache.room_for(part, kTokens);
+      if (!file && cache.write_out(DiskCache::Clock::now() + kPatience)) file = cache.room_for(part, kTokens);
       REQUIRE(file);
       std::ranges::fill(*file, static_cast<std::byte>(i));
       cache.save(std::move(block), part, *std::move(file), std::chrono::system_clock::now());
     }
-    REQUIRE(cache.wait_until_written(DiskCache::Clock::now() + kPatience));
+    REQUIRE(cache.write_out(DiskCache::Clock::now() + kPatience));
   }
   DiskCache::Piece next() {
     const auto deadline = DiskCache::Clock::now() + kPatience;
@@ -167,6 +166,30 @@ TEST_CASE("disk cache: a cancelled read ends, and its memory limit holds") {
   CHECK(n_read < 8);
 }
 
+TEST_CASE("disk cache: a thread writes what is saved, and at the end the caller writes the rest") {
+  const test::TempFolder folder;
+  Disk disk(folder.path());
+  const auto save = [&](int seed) {
+    std::optional<std::vector<std::byte>> file = disk.cache.room_for(DiskPart::kBlock, kTokens);
+    REQUIRE(file);
+    disk.cache.save({.parent = {}, .tokens = text(1, seed)}, DiskPart::kBlock, *std::move(file),
+                    std::chrono::system_clock::now());
+  };
+  save(1);
+  {
+    std::unique_lock lock(disk.mutex);
+    REQUIRE(disk.woken.wait_until(lock, DiskCache::Clock::now() + kPatience,
+                                  [&] { return disk.cache.figures().n_written_bytes > 0; }));
+  }
+  const uint64_t one = disk.cache.figures().n_written_bytes;
+  CHECK(disk.cache.write_out(DiskCache::Clock::now() + kPatience));
+  for (const int seed : {2, 3}) save(seed);
+  CHECK(disk.cache.figures().n_written_bytes == one);  // nobody writes now
+  CHECK_FALSE(disk.cache.write_out(DiskCache::Clock::time_point::min()));
+  CHECK(disk.cache.write_out(DiskCache::Clock::now() + kPatience));
+  CHECK(disk.cache.figures().n_written_bytes == 3 * one);
+}
+
 TEST_CASE("disk cache: what does not fit while the disk is busy is refused") {
   const test::TempFolder folder;
   Disk disk(folder.path(), kMostBytes * 2);
@@ -177,7 +200,7 @@ TEST_CASE("disk cache: what does not fit while the disk is busy is refused") {
   const bool has_room = disk.cache.room_for(DiskPart::kBlock, kTokens).has_value();
   const bool is_written = disk.cache.figures().n_written_bytes > 0;
   CHECK((!has_room || is_written));
-  CHECK(disk.cache.wait_until_written(DiskCache::Clock::now() + kPatience));
+  CHECK(disk.cache.write_out(DiskCache::Clock::now() + kPatience));
   CHECK(disk.cache.room_for(DiskPart::kBlock, kTokens));
 }
 
