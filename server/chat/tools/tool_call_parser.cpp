@@ -193,8 +193,10 @@ bool TextAnswerParser::read_text() {
     return true;
   }
   size_t certain = looks ? certain_before(rest, opener_) : rest.size();
-  // At the end of an answer, one character is rather a part of the text than of a tag that was cut off.
-  const bool is_cut = window_.ended && !only_at_start && rest.size() - certain > 1;
+  // At the end of an answer, one character is rather a part of the text than of a tag that was cut off,
+  // unless the answer may consist of calls only.
+  const size_t of_text = form_->choice.mode == ToolMode::kRequired ? 0 : 1;
+  const bool is_cut = window_.ended && !only_at_start && rest.size() - certain > of_text;
   if (window_.ended && !is_cut) certain = rest.size();
   answer_begins_ = answer_begins_ && probe::trim(rest.substr(0, certain)).empty();
   text_.push(rest.substr(0, certain));

@@ -281,6 +281,11 @@ TEST_CASE("an answer that ends inside a tag or before a call's name has nothing 
     CHECK(parse_answer("qwen25_tools", "I look. " + cut) == Outcome{"I look.", "", {}});
     CHECK(parse_answer("qwen25_tools", cut) == Outcome{"", "", {}});
   }
+  // One character is text, unless the answer may only have calls.
+  CHECK(parse_answer("qwen25_tools", "1 <") == Outcome{"1 <", "", {}});
+  ChatForm only_calls = chat_form(chat_template("qwen25_tools"));
+  only_calls.choice.mode = ToolMode::kRequired;
+  CHECK(parse_answer(only_calls, "<") == Outcome{"", "", {}});
   // Without an opener, the text may be something else than a call.
   CHECK(parse_answer("llama31", "{\"na") == Outcome{"{\"na", "", {}});
   CHECK(parse_answer("functionary_v32", "Hello") == Outcome{"Hello", "", {}});
