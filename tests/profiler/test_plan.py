@@ -150,8 +150,8 @@ def test_calibrated_is_planned_as_dense():
 def test_the_reported_minimum_of_memory_is_enough():
     shape = ["--shape", "llama-13b", "--machine", "rtx4090"]
     sentence = refused(*shape, "--vram-budget", 0.05)
-    least = float(sentence.split("values need ")[1].split()[0])
-    unit = {"MB": 1e6, "GB": 1e9}[sentence.split("values need ")[1].split()[1].rstrip(";,")]
+    least = float(sentence.split("KV cache need ")[1].split()[0])
+    unit = {"MB": 1e6, "GB": 1e9}[sentence.split("KV cache need ")[1].split()[1].rstrip(";,")]
     assert plan(*shape, "--vram-budget", least * unit * 1.01 / (1 << 30)).returncode == 0
     sentence = refused(*shape, "--vram-budget", 2, "--ram-budget", 1)
     least, unit = sentence.split("not take needs ")[1].split()[:2]
