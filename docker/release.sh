@@ -22,7 +22,7 @@
 #
 # Releases the commit that is checked out, not changes that are not committed. A part that is done for this
 # commit is not repeated, and a part that failed continues where it can. Each part is built in a fresh Debian
-# system, which debootstrap makes from the mirror HEARTH_MIRROR (http://deb.debian.org). Needs root,
+# system, which debootstrap makes from its own mirror, or from HEARTH_MIRROR (http://HOST/debian). Needs root,
 # debootstrap, git, ccache and the network; images need buildah. HEARTH_SOURCE is the address of the sources
 # that labels and provenance name; default: the address of git's origin.
 set -euo pipefail
@@ -70,7 +70,6 @@ version="${version#v}"
 version="${version:-$(sed -n 's/^project(hearth VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)}"
 source="${HEARTH_SOURCE:-$(git remote get-url origin 2>/dev/null || true)}"
 git diff --quiet HEAD || echo "release.sh: changes that are not committed are not part of the release" >&2
-mirror="${HEARTH_MIRROR:-http://deb.debian.org}"
 mkdir -p "$output/$version" "$work"
 output="$(cd "$output/$version" && pwd)" work="$(cd "$work" && pwd)"
 ccache="$(ccache --get-config cache_dir 2>/dev/null || echo "$HOME/.cache/ccache")"
@@ -105,7 +104,7 @@ inside() {
     mount -t proc proc '$1/proc' && mount --rbind /dev '$1/dev' && mount --rbind /sys '$1/sys' &&
     mount --bind '$ccache' '$1/ccache' && mount --bind '$downloads' '$1/root/.cache/hearth' &&
     exec chroot '$1' /usr/bin/env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-      CCACHE_DIR=/ccache CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=1 HEARTH_MIRROR='$mirror' $passed \
+      CCACHE_DIR=/ccache CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=1 $passed \
       PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -ec \"\$1\"" sh "cd /src
 $2" \
     </dev/null
@@ -113,7 +112,7 @@ $2" \
 
 # make_base SUITE: a fresh system in $work/SUITE.base, with Debian's security fixes of today.
 make_base() {
-  local root="$work/$1.base"
+  local root="$work/$1.base" archive
   case "$updated" in *" $1.base "*) return ;; esac
   if [ ! -e "$root.made" ]; then
     [ "$(id -u)" = 0 ] || die "making a Debian system needs root; run it with sudo"
@@ -122,10 +121,10 @@ make_base() {
     done
     echo "making a system of $1"
     rm -rf --one-file-system "$root"
-    debootstrap --variant=minbase "$1" "$root" "$mirror/debian" >"$root.log" 2>&1 ||
+    debootstrap --variant=minbase "$1" "$root" ${HEARTH_MIRROR:+"$HEARTH_MIRROR"} >"$root.log" 2>&1 ||
       { tail -n 20 "$root.log" >&2; die "debootstrap failed; the whole log is $root.log"; }
-    printf 'deb %s main\n' "$mirror/debian $1" "$mirror/debian-security $1-security" \
-      >"$root/etc/apt/sources.list"
+    archive="$(awk '$1 == "deb" { print $2; exit }' "$root/etc/apt/sources.list")"
+    printf 'deb %s main\n' "$archive $1" "$archive-security $1-security" >"$root/etc/apt/sources.list"
     echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/unsafe-io"  # a system that can be made again
     # This machine's certificates, for a proxy between it and the network.
     mkdir -p "$root/ccache" "$root/root/.cache/hearth" "$root/usr/local/share/ca-certificates" "$root/src"

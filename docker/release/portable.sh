@@ -24,7 +24,7 @@ work=/var/cache/hearth-portable
 newest_glibc=2.31
 mkdir -p "$work/done"
 old=bullseye
-mirror="${HEARTH_MIRROR:-http://deb.debian.org}"
+archive="$(awk '$1 == "deb" { print $2; exit }' /etc/apt/sources.list)"  # where this system came from
 
 # The C library and the unwinder, from Debian 11.
 old_packages='libc6 libc6-dev libgcc-10-dev'
@@ -52,9 +52,9 @@ once() {
 
 add_sources() {
   cat >/etc/apt/sources.list.d/hearth-portable.list <<END
-deb-src $mirror/debian bookworm main
-deb-src $mirror/debian-security bookworm-security main
-deb $mirror/debian $old main
+deb-src $archive bookworm main
+deb-src $archive-security bookworm-security main
+deb $archive $old main
 END
   # Nothing is installed from Debian 11. Its C library is only unpacked into the sysroot.
   printf 'Package: *\nPin: release n=%s\nPin-Priority: -1\n' "$old" >/etc/apt/preferences.d/hearth-portable
