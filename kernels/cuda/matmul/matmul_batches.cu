@@ -151,8 +151,7 @@ __device__ __forceinline__ void multiply_span(const BatchStage<Block>& stage, in
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, q = lane % 4;
   const int k = s % Stage::kBlockSpans;
   // 1. Unpack this lane's weights of rows g, g + 8, g + 16 and g + 24. Lane q of a row's four lanes computes
-  // the
-  //    factors of row g + 8q.
+  //    the factors of row g + 8q.
   const uint8_t* block =
       stage.weights + g * Stage::kPitch + s / Stage::kBlockSpans * static_cast<int>(sizeof(Block));
   const int4 shift = *gpu_aligned<int4>(stage.shift[g]);
